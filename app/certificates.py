@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
-from app.domain.client_certificate import PEM_LENGTH_MAX, ClientCertificate
+from app.domain.catalogue.client_certificate import PEM_LENGTH_MAX, ClientCertificate
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import MASK, MASKED
 

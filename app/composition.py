@@ -33,13 +33,13 @@ from app.api.schemas.oauth import provider_described
 from app.api.schemas.subscription import subscription_read
 from app.api.schemas.topic import topic_read
 from app.config import Settings
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.console import ConsoleSettings
 from app.domain.errors import UnavailableError
-from app.domain.own_hosts import OwnHosts
+from app.domain.network.own_hosts import OwnHosts
 from app.domain.status import WorkerStatus
 from app.domain.streams import TRACES
-from app.domain.subscription import Subscription
-from app.domain.topic import Ack, Topic
 from app.log.interface import MessageLog
 from app.metrics.publishing import PublishCounts
 from app.otlp.exporter import Otlp, open_otlp

@@ -18,8 +18,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.domain.durability import Replication
-from app.domain.egress import LOOPBACK, EgressPolicy, Network
-from app.domain.egress_proxy import EgressProxy
 from app.domain.kafka_security import (
     KafkaSecurity,
     SaslMechanism,
@@ -27,6 +25,8 @@ from app.domain.kafka_security import (
     SettingProblem,
     problems,
 )
+from app.domain.network.egress import LOOPBACK, EgressPolicy, Network
+from app.domain.network.egress_proxy import EgressProxy
 from app.setting_forms import (
     authorities,
     folder,

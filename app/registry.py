@@ -11,8 +11,8 @@ from urllib.parse import quote
 import httpx
 import orjson
 
+from app.domain.catalogue.schema import ContentType
 from app.domain.errors import SchemaRegistryError, ValidationFailedError
-from app.domain.schema import ContentType
 from app.schemata.versions import Registered
 
 TIMEOUT_S: Final = 5.0

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
-from app.domain.egress_proxy import EgressProxy
-from app.domain.hosts import ANY, host_problem
+from app.domain.network.egress_proxy import EgressProxy
+from app.domain.network.hosts import ANY, host_problem
 
 
 def authorities(path: Path) -> Path:

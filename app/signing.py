@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from app.domain.catalogue.signing_secrets import SigningKind
 from app.domain.errors import ValidationFailedError
-from app.domain.signing import SigningKind
 
 HMAC_BYTES: Final = range(24, 65)
 

@@ -6,8 +6,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.reach import Times
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.coverage import Times
+from app.domain.replay.retransmission import OffsetSpan
 from spark.schemas import ARCHIVED, MESSAGES
 
 

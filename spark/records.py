@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
 from app.log.factory import LogPlace
 from app.storage.spark.discard_rows import undelivered_ranges

@@ -161,7 +161,8 @@ RESENT: Final = StructType(
         StructField("offset", LongType()),
     ]
 )
-# Records of a partition of the log, counted by what they are: see `app.domain.ledger.Counted`.
+# Records of a partition of the log, counted by what they are: see
+# `app.domain.insight.ledger.Counted`.
 LEDGER_COUNTS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),

@@ -5,8 +5,8 @@ from datetime import timedelta
 import structlog
 
 from app.domain.errors import SecretKeyMissingError
+from app.domain.insight.ledger import LedgerEntry
 from app.domain.job import Claim, ClaimStanding, Job, JobProgress, JobResult
-from app.domain.ledger import LedgerEntry
 from app.storage.database import Database
 from app.storage.insight.analytics import AnalyticsRepository
 from app.storage.insight.archives import ArchiveRepository

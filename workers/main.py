@@ -16,10 +16,10 @@ from structlog.contextvars import bind_contextvars
 
 from app.config import Settings
 from app.domain import streams
+from app.domain.catalogue.topic import Ack
+from app.domain.discards.retractions import Entry, entry_of
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.topic import Ack
-from app.domain.voids import Entry, entry_of
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.metrics.capping import NameCap

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from app.api.dependencies import Services
-from app.domain.access import NOBODY, Caller, Role
+from app.domain.access.keys import NOBODY, Caller, Role
 from app.domain.errors import KeyRefusedError
 from app.services.access.audit import act_as
 from app.services.access.authorization import Target

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.codes import OTHER
 from app.domain.errors import PermissionDeniedError
-from app.domain.own_hosts import OwnHosts
+from app.domain.network.own_hosts import OwnHosts
 
 # Spellings of Host that were found to be ours, remembered.
 _KNOWN_MAX: Final = 1_000

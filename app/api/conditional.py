@@ -5,9 +5,9 @@ from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ChangedMeanwhileError
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 
 Numbered = TypeVar("Numbered", Topic, Subscription)
 

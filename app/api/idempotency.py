@@ -15,7 +15,7 @@ from starlette.types import Message, Receive
 from app.api.access import caller_of
 from app.api.body import MANAGEMENT_BODY_MAX, read_body
 from app.api.dependencies import Services
-from app.domain.access import NOBODY
+from app.domain.access.keys import NOBODY
 from app.domain.errors import StorageUnavailableError, ValidationFailedError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.services.idempotent_requests import IdempotentRequests

@@ -10,7 +10,7 @@ from app.api.access import role_of
 from app.api.conditional import IF_MATCH
 from app.api.idempotency import RepeatableRoute
 from app.api.openapi_errors import add_errors
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import (
     IdempotencyKeyReusedError,
     KeyMissingError,

@@ -22,9 +22,9 @@ from app.api.publish_headers import PublishHeaders, media_type, own_id
 from app.api.publish_topic import publish_topic, said_of_topic, unwanted
 from app.api.publish_typed import SchemaCheck
 from app.api.publish_wait import stored_status, wait_of, waited, waiting_for
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
 from app.domain.message import UNPARSED
-from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
 from app.services.access.authorization import Gate

@@ -22,6 +22,7 @@ from app.api.publish_items import BatchItem, Form, form_of, items
 from app.api.publish_topic import publish_topic, said_of_topic, unwanted
 from app.api.publish_turns import BatchTurns
 from app.api.publish_typed import RequestedSchema, SchemaCheck, asked, stored
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     AngeliaError,
     DuplicateMessageError,
@@ -30,7 +31,6 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.domain.message import NewRecord
-from app.domain.topic import Topic
 from app.metrics.publishing import PublishCounts
 from app.schemata.json_bodies import json_body
 from app.schemata.request_work import RequestWork

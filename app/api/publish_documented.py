@@ -21,7 +21,7 @@ from app.domain.errors import (
     UnroutableError,
     ValidationFailedError,
 )
-from app.domain.receipt import Fate
+from app.domain.runtime.receipt import Fate
 from app.expressions import LENGTH_MAX
 from app.services.publishing.acknowledgement import PATH
 from app.services.publishing.waiters import WAIT_MAX, PendingReason

@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 from starlette.types import Scope
 
 from app.api.body import Headers
+from app.domain.catalogue.headers import AUTHORIZATION
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
-from app.domain.headers import AUTHORIZATION
-from app.domain.topic import Topic
 
 # Printable ASCII without the dot, which separates the parts of a signed webhook (Standard Webhooks
 # 1.0), and without spaces.

@@ -4,8 +4,8 @@ from starlette.types import Scope
 
 from app.api.publish_answers import RawHeaders
 from app.api.publish_headers import flag
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import UnroutableError
-from app.domain.topic import Topic
 from app.services.catalogue.alternate_topics import Routes, routes
 from app.services.directory.topics import TopicDirectory
 

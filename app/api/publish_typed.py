@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from app.api.publish_headers import PublishHeaders, media_type
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.schemata.compiled import is_made
 from app.schemata.json_bodies import json_body
 from app.schemata.messages import prefix_id

@@ -15,8 +15,8 @@ from app.cli.options import Json, JsonOption
 from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, settings_with
 from app.config import Settings
+from app.domain.catalogue.token_grants import UNRESTRICTED
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
-from app.domain.token_use import UNRESTRICTED
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.services.durability import DurabilityService

@@ -14,7 +14,7 @@ from app.cli.errors import CliError
 from app.cli.options import ApiOption, Json, JsonOption
 from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
-from app.domain.access import ApiKey, Caller, Scope
+from app.domain.access.keys import ApiKey, Caller, Scope
 from app.services.access.audit import act_as
 from app.services.access.keys import KeyDraft, KeyService
 from app.storage.database import Database, open_database

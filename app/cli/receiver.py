@@ -10,7 +10,7 @@ from typing import Any, Final
 import uvicorn
 
 from app.cli.errors import CliError
-from app.domain.topic import MESSAGE_SIZE_MAX
+from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 
 # A batch of messages may be larger than one; nothing Angelia sends is larger than this.
 _BODY_MAX: Final = 4 * MESSAGE_SIZE_MAX

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from app.domain.subscription import DeliveryPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 
 # Retries of messages that failed together are spread this far beyond the delay, which is a minimum.
 JITTER: Final = 0.1

@@ -6,7 +6,8 @@ none of them is sent again), whose incarnation of the subscription wrote it, whe
 unfinished message was
 opened (its time to live goes on) or, while its time to live stands, how much of it is over, how
 often unfinished messages were tried, the lifetime counts (so that a message counts once, whatever
-dies), and whose discards may be recorded although they are not in it (app.domain.voids).
+dies), and whose discards may be recorded although they are not in it
+(app.domain.discards.retractions).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
 t={opened ms} e={elapsed ms} s={seek} l={life} f={finished} a={attempts}`, of t and e only one;
@@ -54,7 +55,8 @@ class Progress:
     discarded: int = 0
     filtered: int = 0
     volume: int = 0
-    # The last move of the subscription that it knows of (app.domain.seek); None: it does not say.
+    # The last move of the subscription that it knows of (app.domain.catalogue.seek); None: it does
+    # not say.
     seek: int | None = 0
     # Of unfinished messages, at or above the offset.
     attempts: Attempts = ()

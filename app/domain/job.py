@@ -22,15 +22,15 @@ class JobKind(StrEnum):
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
-    # Asked for by its subscription (app.domain.simulation).
+    # Asked for by its subscription (app.domain.insight.simulation).
     SIMULATION = "SIMULATION"
-    # Asked for by its subscription (app.domain.retransmission).
+    # Asked for by its subscription (app.domain.replay.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
-    # Asked for by tasks of its own (app.domain.republishing).
+    # Asked for by tasks of its own (app.domain.replay.republishing).
     OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
-    # Of all archived topics, or one; it looks at no times (app.domain.archive).
+    # Of all archived topics, or one; it looks at no times (app.domain.insight.archive).
     ARCHIVE = "ARCHIVE"
-    # Asked for by its subscription, too (app.domain.ledger).
+    # Asked for by its subscription, too (app.domain.insight.ledger).
     LEDGER = "LEDGER"
 
 

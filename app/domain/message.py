@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from app.domain.addressed import Addressed, addressed_to
+from app.domain.targeted import Addressed, addressed_to
 
 # Headers of a log record. A propagated request header `X` travels as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
-# Who waits to hear what became of it (app.domain.receipt).
+# Who waits to hear what became of it (app.domain.runtime.receipt).
 HEADER_RECEIPT: Final = b"w"
 # The version of the topic's schema that it is written by, and the id of that schema.
 HEADER_SCHEMA_VERSION: Final = b"sv"
 HEADER_SCHEMA_ID: Final = b"sid"
-# Which subscription alone it is for (app.domain.addressed).
+# Which subscription alone it is for (app.domain.targeted).
 HEADER_ADDRESSED: Final = b"r"
 
 # The `parsed` of a message whose body nobody has needed as JSON so far.

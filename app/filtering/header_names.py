@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from app.domain.dead_letter import HEADERS_PREFIX
+from app.domain.catalogue.dead_letter import HEADERS_PREFIX
+from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import FieldProblem, ValidationFailedError
-from app.domain.filters import Filter, FilterType
 
 # Messages have these from their publishers whatever the topic propagates: traces, CloudEvents.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})

@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from app.domain.catalogue.filters import Filter, FilterType, MatchingStrategy
 from app.domain.errors import FieldProblem, ValidationFailedError
-from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.message import Message
 from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies

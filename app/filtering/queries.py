@@ -3,8 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never
 
+from app.domain.catalogue.query import (
+    CombinedQuery,
+    Junction,
+    Operator,
+    Query,
+    QueryCondition,
+    number_in,
+)
 from app.domain.errors import InvalidQueryError, ValidationFailedError
-from app.domain.query import CombinedQuery, Junction, Operator, Query, QueryCondition, number_in
 from app.filtering.regexes import Regex
 
 Read = Callable[[str], Any]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
 from app.domain.message import NewRecord, Partition, Record
-from app.domain.topic import Ack
 
 
 @dataclass(frozen=True, slots=True)

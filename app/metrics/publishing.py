@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from app.domain.topic import Ack, Topic
+from app.domain.catalogue.topic import Ack, Topic
 from app.metrics import catalogue
 from app.metrics.capping import CappedReadings
 from app.metrics.readings import Distribution, Labels

@@ -6,7 +6,7 @@ log, and those of publishers that still use the old one.
 
 from typing import Any, Final
 
-from app.domain.schema import ContentType
+from app.domain.catalogue.schema import ContentType
 from app.schemata.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemata.compiled import avro_codec
 

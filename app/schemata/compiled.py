@@ -4,8 +4,8 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Final, Generic, TypeVar
 
+from app.domain.catalogue.schema import ContentType
 from app.domain.errors import ValidationFailedError
-from app.domain.schema import ContentType
 from app.schemata.avro import AvroCodec
 from app.schemata.json_schema import JsonSchema
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from app.domain.catalogue.schema import TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageInvalidError
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
@@ -11,9 +13,12 @@ from app.domain.message import (
     Partition,
     Record,
 )
-from app.domain.republishing import HEADER_REPUBLISHED, PROBLEM_LENGTH_MAX, marker_of, republished
-from app.domain.schema import TopicSchema
-from app.domain.topic import Topic
+from app.domain.replay.republishing import (
+    HEADER_REPUBLISHED,
+    PROBLEM_LENGTH_MAX,
+    marker_of,
+    republished,
+)
 from app.schemata.messages import AvroMessage, UnreadableError, reading
 from app.schemata.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, typed
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
-from app.domain.feed import Changes
-from app.domain.schema import ContentType
-from app.domain.topic import Topic
 from app.schemata.messages import AvroTopic
 from app.schemata.versions import Registered, with_registered
 

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
@@ -25,9 +27,7 @@ from app.domain.message import (
     Partition,
     Record,
 )
-from app.domain.retransmission import HEADER_SOURCE
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
+from app.domain.replay.retransmission import HEADER_SOURCE
 from app.schemata.avro import AvroCodec, AvroError
 from app.schemata.compiled import avro_codec
 from app.schemata.json_bodies import is_json

@@ -5,9 +5,9 @@ What is in the log stays JSON, what is published from then on is Avro. Nothing l
 
 from dataclasses import replace
 
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.schemata.compiled import require_schema
 from app.schemata.versions import Registered, free_id, is_same
 

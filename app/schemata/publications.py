@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import FieldProblem, MessageInvalidError, ValidationFailedError
 from app.domain.message import HEADER_SCHEMA_ID, HEADER_SCHEMA_VERSION
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.schemata.avro import AvroError
 from app.schemata.compiled import avro_codec, json_schema
 from app.schemata.json_bodies import json_body

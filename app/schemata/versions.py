@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import orjson
 
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaVersionNotFoundError, ValidationFailedError
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.schemata.compatibility import backward_problem
 from app.schemata.compiled import COMPILED_MAX, require_schema, schema_id
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies, Replication, risks
 from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.domain.streams import OWN
-from app.domain.topic import Ack
 from app.log.interface import MessageLog
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database

@@ -10,9 +10,9 @@ Whoever asks holds the change clock: nothing changes between the look and what i
 from collections.abc import Sequence
 from typing import Final
 
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
-from app.domain.filters import Filter
-from app.domain.topic import Topic
 from app.filtering.header_names import headers_named, require_filterable
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository

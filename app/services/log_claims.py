@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Final
 from uuid import uuid4
 
+from app.domain.catalogue.log_claims import Intent, LogClaim
 from app.domain.errors import LogUnavailableError, StorageUnavailableError
-from app.domain.log_claims import Intent, LogClaim
 from app.storage.database import Database, Session
 from app.storage.runtime.log_claims import LogClaimRepository
 

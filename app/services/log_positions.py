@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final, assert_never
 
-from app.domain.beginning import Beginning, Edge
+from app.domain.catalogue.start_position import Beginning, Edge
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
-from app.domain.reach import milliseconds
+from app.domain.replay.coverage import milliseconds
 from app.log.interface import Bounds, MessageLog
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

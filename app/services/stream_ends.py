@@ -6,7 +6,7 @@ from typing import Final
 
 from app.domain.errors import TopicNotFoundError
 from app.domain.message import Partition
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.retransmission import OffsetSpan
 from app.domain.streams import TRACES, UNDELIVERED
 from app.log.interface import MessageLog
 

@@ -18,9 +18,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.archived import ArchivedRun, without_gaps
+from app.domain.insight.archived_offsets import ArchivedRun, without_gaps
 from app.domain.job import Claim, JobKind, JobResult
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.log.interface import Bounds
 from app.storage.spark.archive_parts import (

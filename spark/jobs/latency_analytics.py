@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobResult
-from app.domain.reach import milliseconds
+from app.domain.replay.coverage import milliseconds
 from app.storage.latency_columns import LATENCY
 from app.storage.spark.trace_rows import first_traced, lost_entries
 from spark.jobs import alone

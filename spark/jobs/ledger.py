@@ -10,8 +10,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from app.domain.insight.ledger import books_of, spans_of
 from app.domain.job import JobKind, JobResult
-from app.domain.ledger import books_of, spans_of
 from app.storage.spark.analysis_parts import LEDGER_COUNTS, LEDGER_DISCARDS
 from app.storage.spark.analysis_parts import counted as stored
 from app.storage.spark.ledger_rows import ledger_asked_for

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim, JobKind, JobResult
-from app.domain.republishing import RepublishRequest
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.republishing import RepublishRequest
+from app.domain.replay.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.storage.spark.republishing_parts import PartLostError
 from app.storage.spark.republishing_tasks import (

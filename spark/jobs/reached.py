@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from app.domain.reach import Stretch, Times, merged, reach
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.coverage import Stretch, Times, merged, reach
+from app.domain.replay.retransmission import OffsetSpan
 from app.log.ends import topic_bounds
 from app.storage.spark.archive_parts import KeptFolder, kept_folders
 from spark.archives import archived_messages, of_time

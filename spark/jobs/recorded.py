@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.retransmission_requests import unrecorded
 from spark.work import Work
 

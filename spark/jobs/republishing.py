@@ -13,11 +13,11 @@ from datetime import timedelta
 from itertools import chain, groupby
 from typing import Any, Final
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim
 from app.domain.message import NewRecord, Partition, Record
-from app.domain.republishing import offset_marked
-from app.domain.topic import Topic
+from app.domain.replay.republishing import offset_marked
 from app.log.factory import LogPlace, log_at
 from app.log.interface import MessageLog
 from app.schemata.fitting import Fitting, RefusedValue

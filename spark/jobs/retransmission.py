@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from app.domain.job import Claim, JobKind, JobResult
-from app.domain.retransmission import OffsetSpan, Only
+from app.domain.replay.retransmission import OffsetSpan, Only
 from app.storage.spark.analysis_parts import RUNS
 from app.storage.spark.republishing_tasks import topic_as_it_is
 from app.storage.spark.resent_rows import other_retransmissions

@@ -15,9 +15,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from app.domain.insight.simulation import SimulationRequest
 from app.domain.job import JobKind, JobResult
-from app.domain.reach import Times, milliseconds
-from app.domain.simulation import SimulationRequest
+from app.domain.replay.coverage import Times, milliseconds
 from app.storage.spark.analysis_parts import SIMULATED
 from app.storage.spark.republishing_tasks import topic_as_it_is
 from app.storage.spark.simulation_requests import simulation_asked_for

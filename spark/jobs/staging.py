@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.job import Claim
-from app.domain.reach import Stretch, Times
-from app.domain.retransmission import ARCHIVED_BYTES_MAX
+from app.domain.replay.coverage import Stretch, Times
+from app.domain.replay.retransmission import ARCHIVED_BYTES_MAX
 from app.storage.spark.analysis_parts import RECORDS as TABLE
 from app.storage.spark.retransmission_requests import Totals, bytes_waiting, staged
 from app.storage.spark.retransmission_rows import chosen_places

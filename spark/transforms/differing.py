@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from app.domain.insight.simulation import ID_SHOWN_MAX
 from app.domain.message import Message
-from app.domain.retransmission import SAMPLES_MAX
-from app.domain.simulation import ID_SHOWN_MAX
+from app.domain.replay.retransmission import SAMPLES_MAX
 
 # In the order of `spark.schemas.DIFFERING`.
 Row = tuple[int, int, bool, int, int, str]

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from app.domain.addressed import addressed_to
 from app.domain.commit import Ranges
-from app.domain.ledger import Book, RecordAudience
+from app.domain.insight.ledger import Book, RecordAudience
 from app.domain.message import HEADER_ADDRESSED
+from app.domain.targeted import addressed_to
 from spark.batches import Batches, batch_of
 from spark.schemas import LEDGER_COUNTS, PLACED_DISCARDS
 from spark.transforms.undelivered import masked

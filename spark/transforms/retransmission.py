@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from app.domain.filters import Filter
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.topic import Topic
 from app.domain.message import Message, Partition, Record
-from app.domain.retransmission import RUN_MAX, SAMPLES_MAX
-from app.domain.topic import Topic
+from app.domain.replay.retransmission import RUN_MAX, SAMPLES_MAX
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from app.schemata.messages import reading

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from app.domain.filters import Filter
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.topic import Topic
 from app.domain.message import Message, Partition, Record
-from app.domain.topic import Topic
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from app.schemata.messages import reading
@@ -67,7 +67,7 @@ def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
     """The seconds with the `backlog` behind each one's arrivals, and when that would be `empty`.
 
     `period` counts the times that the queue was empty before, `origin` is a second near them all.
-    See `app.domain.simulation`.
+    See `app.domain.insight.simulation`.
     """
     so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # What would wait if the server could work ahead; the least of it before is what it could not.

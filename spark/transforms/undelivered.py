@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from app.domain.analytics import FailurePattern
+from app.domain.insight.analytics import FailurePattern
 
 ERROR_LENGTH_MAX: Final = 200
 SHAPE_LENGTH_MAX: Final = 300

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from app.api.access import token_of
-from app.domain.access import ApiKey, Mode, Scope
+from app.domain.access.keys import ApiKey, Mode, Scope
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import AccessError
-from app.domain.topic import Topic
 from app.services.access.authorization import Gate
 from app.services.access.keys import KeyService
 from app.services.access.known_keys import KnownKeys

@@ -20,8 +20,8 @@ import psutil
 import pytest
 import uvloop
 
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from tests.benchmarks import pace
 from tests.benchmarks.culprits import CULPRITS, culprit
 from tests.benchmarks.percentiles import percentile

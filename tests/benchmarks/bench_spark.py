@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.message import NewRecord
 from app.services.insight.simulations import SimulationService, WantedSimulation
 from app.storage.database import Database

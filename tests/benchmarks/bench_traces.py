@@ -21,9 +21,9 @@ import psutil
 import uvloop
 from sqlalchemy import text
 
+from app.domain.discards.undelivered import UndeliveredFilter
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.trace import TraceSource
-from app.domain.undelivered import UndeliveredFilter
 from app.services.discards.undelivered import UndeliveredRequest, UndeliveredService
 from app.services.inspection.traces import TraceService
 from app.storage.database import Database, open_database

@@ -11,11 +11,11 @@ import orjson
 from sqlalchemy import insert, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.health import Indicator, Problem
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
+from app.domain.health.indicators import Indicator, Problem
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.owner import Owner
-from app.domain.standing import SubscriptionHealth
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.rows import subscription_values, topic_values

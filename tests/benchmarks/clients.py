@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import aiohttp
 import httpx
 
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy, Subscription
 from tests.benchmarks.percentiles import percentile
 from tests.fakes.egress import LOOPBACK
 from workers.delivery.sender import Sender

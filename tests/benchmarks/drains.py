@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 import uvloop
 
-from app.domain.subscription import Subscription
+from app.domain.catalogue.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from app.domain.backoff import retry_delay
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.commit import Progress
 from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue

@@ -9,10 +9,10 @@ from typing import Final, Self
 from sqlalchemy import func, insert, select
 
 from app.config import Settings
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.commit import initial_metadata
 from app.domain.message import NewRecord, Partition
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.log.factory import open_log
 from app.log.interface import Committed, MessageLog
 from app.services.catalogue.topics import log_topic

@@ -1,6 +1,6 @@
 """Our algorithm, as lines use it."""
 
-from app.domain.subscription import DeliveryPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 from tests.benchmarks.rate_figures import LIMIT, Makers
 from workers.delivery.pace import Pace
 from workers.delivery.share import Share

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.log.interface import MessageLog
 from tests.fakes.worker import World, delivered
 

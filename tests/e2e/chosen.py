@@ -8,7 +8,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from app.domain.job import JobKind
-from app.domain.retransmission import RUN_MAX, Request
+from app.domain.replay.retransmission import RUN_MAX, Request
 from app.storage.json_values import to_json
 from tests.e2e.service import Service
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trustme
 
-from app.domain.client_certificate import ClientCertificate
+from app.domain.catalogue.client_certificate import ClientCertificate
 
 
 class Authority:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from app.domain import egress
-from app.domain.egress import EgressPolicy
+from app.domain.network import egress
+from app.domain.network.egress import EgressPolicy
 
 LOOPBACK: Final = EgressPolicy(allowed=egress.LOOPBACK)
 # The same as a setting.

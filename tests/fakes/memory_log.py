@@ -14,10 +14,10 @@ from itertools import count
 from typing import Final
 from zlib import crc32
 
+from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
 from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord, Partition, Record
-from app.domain.topic import Ack
 from app.log.interface import (
     Bounds,
     Chunk,

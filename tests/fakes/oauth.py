@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from app.domain.oauth import OAuthPolicy, OAuthProvider
+from app.domain.catalogue.oauth import OAuthPolicy, OAuthProvider
 from tests.fakes.subscriber import PATIENCE_S, Received, Reply, Subscriber
 from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Record
-from app.domain.retransmission import MessageRun, RetransmissionState, Sent
-from app.domain.retransmission_sending import Sending
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
+from app.domain.replay.retransmission import MessageRun, RetransmissionState, Sent
+from app.domain.replay.sending_rate import Sending
 from tests.fakes.signal import Signal
 
 

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import count
 from random import Random
 
-from app.domain.sharing import RateNote
+from app.domain.runtime.rate_sharing import RateNote
 from workers.assignment.negotiation import Negotiation
 from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import WINDOW_S

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Partition
 from app.domain.streams import TRACES
-from app.domain.subscription import Subscription
 from app.log.interface import Assigned, Lost, OwnershipEvent, Revoked
 from app.tracing.buffer import TraceBuffer
 from tests.fakes.worker import PATIENCE_S, WorkerDatabase, World

@@ -8,19 +8,19 @@ from datetime import timedelta
 from functools import partial
 from uuid import uuid4
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import DeliveryPolicy, State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.commit import initial_metadata
 from app.domain.delivery import Delivered, Outcome, Retry
+from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import StorageUnavailableError
-from app.domain.feed import Changes
 from app.domain.message import Message, NewRecord, Partition
-from app.domain.ping import Ping, Pong
-from app.domain.receipt import Receipt
-from app.domain.sharing import RateNote
+from app.domain.runtime.ping import Ping, Pong
+from app.domain.runtime.rate_sharing import RateNote
+from app.domain.runtime.receipt import Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.domain.subscription import DeliveryPolicy, State, Subscription
-from app.domain.topic import Topic
-from app.domain.undelivered import Undelivered
-from app.domain.voids import Entry, Void
 from app.log.interface import Committed, LogTopic, MessageLog
 from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
 from app.tracing.packing import Pack

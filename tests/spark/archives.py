@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from app.domain.archive import OfflineStorage
+from app.domain.catalogue.offline_storage import OfflineStorage
 from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.insight.jobs import JobService
 from app.storage.catalogue.topics import TopicRepository

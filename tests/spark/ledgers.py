@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.addressed import Addressed
 from app.domain.commit import Progress
+from app.domain.insight.ledger import LedgerEntry
 from app.domain.job import Job, JobKind, JobResult
-from app.domain.ledger import LedgerEntry
 from app.domain.message import HEADER_ADDRESSED, Partition
+from app.domain.targeted import Addressed
 from app.log.interface import Committed, Position
 from app.services.insight.ledgers import LedgerService
 from spark.jobs import ledger

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import select
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.discards.undelivered import Undelivered
 from app.domain.job import Job, JobResult
 from app.domain.message import HEADER_ID, NewRecord, Partition
-from app.domain.retransmission import Only, Retransmission, Selection
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
+from app.domain.replay.retransmission import Only, Retransmission, Selection
 from app.log.factory import LogPlace
 from app.log.interface import Committed, MessageLog, Position
 from app.services.applied_changes import AppliedChanges

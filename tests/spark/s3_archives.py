@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.domain.job import JobKind, JobState
-from app.domain.retransmission import RetransmissionState
+from app.domain.replay.retransmission import RetransmissionState
 from app.services.insight.jobs import JobService
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository

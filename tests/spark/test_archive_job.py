@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.archive import OfflineStorage
+from app.domain.catalogue.offline_storage import OfflineStorage
 from app.domain.errors import TopicNotFoundError, ValidationFailedError
 from app.domain.job import Job, JobKind
 from app.domain.message import HEADER_ID, NewRecord
-from app.domain.reach import Stretch
+from app.domain.replay.coverage import Stretch
 from app.log.interface import Position
 from app.services.insight.jobs import JobService
 from app.storage.catalogue.topics import TopicRepository

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.domain.retransmission import SAMPLES_MAX
-from app.domain.simulation import ID_SHOWN_MAX
+from app.domain.insight.simulation import ID_SHOWN_MAX
+from app.domain.replay.retransmission import SAMPLES_MAX
 from spark.schemas import MESSAGES
 from spark.transforms.differing import first_differing
 from spark.transforms.simulation import arrivals

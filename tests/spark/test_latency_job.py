@@ -15,7 +15,7 @@ from sqlalchemy import insert
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobScope
 from app.domain.latency import Figure, LatencyPart
-from app.domain.reach import milliseconds
+from app.domain.replay.coverage import milliseconds
 from app.services.insight.analytics import AnalyticsService, Question
 from app.storage.database import Database, open_database
 from app.storage.insight.jobs import JobRepository

@@ -5,10 +5,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from app.domain.addressed import Addressed
 from app.domain.commit import Progress
+from app.domain.insight.ledger import Doubt, Sums, books_of, spans_of
 from app.domain.job import JobState
-from app.domain.ledger import Doubt, Sums, books_of, spans_of
+from app.domain.targeted import Addressed
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.spark.ledger_rows import ledger_asked_for

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.config import Settings
-from app.domain.ledger import Sums
+from app.domain.insight.ledger import Sums
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.notices import JOBS, listen

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.domain.addressed import Addressed
-from app.domain.ledger import Book, Mark
+from app.domain.insight.ledger import Book, Mark
 from app.domain.message import HEADER_ADDRESSED
+from app.domain.targeted import Addressed
 from spark.schemas import MESSAGES, PLACED_DISCARDS
 from spark.transforms.ledger import LedgerAccount, counted, discards_by_reason, passed_discards
 from tests.spark.discards import rows_of

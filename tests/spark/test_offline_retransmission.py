@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.config import Settings
-from app.domain.addressed import Addressed
 from app.domain.job import Job, JobResult
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord, Record
-from app.domain.republishing import RepublishRequest, RepublishTask
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.republishing import RepublishRequest, RepublishTask
+from app.domain.replay.retransmission import OffsetSpan
+from app.domain.targeted import Addressed
 from app.services.replay.republishing import OfflineService
 from app.storage.database import Database
 from app.storage.notices import JOBS, listen

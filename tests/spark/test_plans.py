@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from app.domain.reach import Times
-from app.domain.republishing import RepublishRequest
-from app.domain.retransmission import SAMPLES_MAX, OffsetSpan
+from app.domain.replay.coverage import Times
+from app.domain.replay.republishing import RepublishRequest
+from app.domain.replay.retransmission import SAMPLES_MAX, OffsetSpan
 from app.log.factory import LogPlace
 from spark.archives import archived_messages, write_archived
 from spark.jobs.archive import into_files

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from app.domain.addressed import Addressed
+from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import ValidationFailedError
-from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
-from app.domain.retransmission import OffsetSpan, Only, RetransmissionState, Sent
+from app.domain.replay.retransmission import OffsetSpan, Only, RetransmissionState, Sent
+from app.domain.targeted import Addressed
 from app.domain.trace import TraceSource, TrackingMode
 from app.log.interface import Position
 from app.storage.discards.undelivered import UndeliveredRepository

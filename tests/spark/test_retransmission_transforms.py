@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from app.domain.filters import Filter, FilterType
-from app.domain.retransmission import RUN_MAX
-from app.domain.schema import ContentType
-from app.domain.topic import Topic
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.topic import Topic
+from app.domain.replay.retransmission import RUN_MAX
 from app.schemata.versions import first_schema
 from spark.schemas import CHOSEN, MESSAGES, PLACES
 from spark.transforms.retransmission import MessageChoice, chosen, each_once, missing, runs

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import select, update
 
-from app.domain.addressed import Addressed
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
-from app.domain.retransmission import ARCHIVED_BYTES_MAX, Retransmission, RetransmissionState
+from app.domain.replay.retransmission import ARCHIVED_BYTES_MAX, Retransmission, RetransmissionState
+from app.domain.targeted import Addressed
 from app.storage.insight.jobs import JobRepository
 from app.storage.tables import RetransmissionRecordRow, RetransmissionRow
 from spark.jobs.staging import NoRoomError

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobState
-from app.domain.retransmission import RetransmissionState
+from app.domain.replay.retransmission import RetransmissionState
 from app.services.insight.analytics import AnalyticsService, Question
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.domain.kafka_security import KafkaSecurity, SaslMechanism
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.retransmission import OffsetSpan
 from app.log.factory import LogPlace
 from spark.kafka_options import kafka_options
 from spark.records import messages

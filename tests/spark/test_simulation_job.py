@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.insight.simulation import Differing
 from app.domain.job import JobKind, JobResult, JobState
 from app.domain.message import Partition
-from app.domain.simulation import Differing
 from app.services.insight.simulations import SimulationService, WantedSimulation
 from app.storage.insight.jobs import JobRepository
 from spark.jobs import simulation

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.filters import Filter, FilterType
 from spark.schemas import ARRIVALS, MESSAGES
 from spark.transforms.simulation import (
     JudgedMessages,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.retransmission import Retransmission, RetransmissionState
+from app.domain.replay.retransmission import Retransmission, RetransmissionState
 from app.storage.database import Database
 from tests.architecture.tree import ROOT
 from tests.contract.harness import PostgresHarness

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.config import Settings
-from app.domain.analytics import Dimension
+from app.domain.discards.undelivered import Undelivered
+from app.domain.insight.analytics import Dimension
 from app.domain.job import Claim, Job, JobKind, JobResult, JobScope, JobState
 from app.domain.message import Partition
-from app.domain.undelivered import Undelivered
 from app.services.insight.analytics import AnalyticsService, Question
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 from app.api.schemas.subscription import changed_subscription, new_subscription, subscription_read
 from app.certificates import certificate_chain, client_certificate, private_key
-from app.domain.client_certificate import ClientCertificate
+from app.domain.catalogue.client_certificate import ClientCertificate
+from app.domain.catalogue.subscription import State, Subscription
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import MASK
-from app.domain.subscription import State, Subscription
 
 NOW = datetime.now(UTC)
 AUTHORITY = trustme.CA()

@@ -5,8 +5,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook
 
+from app.domain.catalogue.signing_secrets import SigningKind
 from app.domain.errors import ValidationFailedError
-from app.domain.signing import SigningKind
 from app.signing import new_signing_key, signing_key
 
 # The example of the Standard Webhooks specification, and of the libraries that it links to.

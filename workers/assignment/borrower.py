@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from app.domain.sharing import RateNote
+from app.domain.runtime.rate_sharing import RateNote
 from workers.assignment.lender import LOAN_S
 from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import WINDOW_S

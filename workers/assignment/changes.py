@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.changes import Changes
 from app.domain.errors import UnavailableError
-from app.domain.feed import Changes
 from workers.reading.known_changes import KnownChanges
 
 # A notification may be lost with its connection; so often we look for ourselves.

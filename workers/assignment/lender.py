@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from app.domain.sharing import Loan, RateNote
+from app.domain.runtime.rate_sharing import Loan, RateNote
 from workers.assignment.demand import water_filled
 from workers.delivery.rate import WINDOW_S
 from workers.delivery.tickets import lowest, union

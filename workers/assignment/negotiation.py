@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping
 from math import inf
 from typing import Final
 
-from app.domain.sharing import RateNote
+from app.domain.runtime.rate_sharing import RateNote
 from workers.assignment.borrower import Borrower
 from workers.assignment.demand import TicketBudget, reserved, tickets_to_borrow
 from workers.assignment.lender import DRIFT_S, LOAN_S, Block, GrantedLoan, Lender

@@ -7,8 +7,8 @@ from typing import Final
 import structlog
 
 from app.domain import streams
+from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 from app.domain.errors import AngeliaError, ValidationFailedError
-from app.domain.topic import MESSAGE_SIZE_MAX
 from app.log.interface import LogTopic, MessageLog
 
 RETRY_PAUSE: Final = timedelta(seconds=1)

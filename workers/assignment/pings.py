@@ -6,9 +6,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
-from app.domain.ping import Ping, Pong, ping_in
-from app.domain.subscription import Subscription
+from app.domain.runtime.ping import Ping, Pong, ping_in
 
 # Requested and not begun; further requests wait in vain, which their senders are notified of.
 WAITING_MAX: Final = 100

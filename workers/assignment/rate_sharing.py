@@ -14,11 +14,11 @@ from typing import Final, NamedTuple, Protocol
 
 import structlog
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.sharing import RateNote
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
+from app.domain.runtime.rate_sharing import RateNote
 from workers.assignment.demand import needed
 from workers.assignment.negotiation import Negotiation
 from workers.assignment.sharing_round import SharingRound

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable
 
-from app.domain.feed import Changes
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic  # noqa: TC001 - hidden types help nobody
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic  # noqa: TC001 - hidden types help nobody
 from workers.consumer.subscription_consumers import CursorKey
 
 

@@ -1,4 +1,4 @@
-"""Voids what a worker that died has recorded as discarded, and not committed (app.domain.voids)."""
+"""Voids what a worker that died has recorded as discarded, and not committed."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Sequence
@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 import structlog
 
 from app.domain.commit import Progress
+from app.domain.discards.retractions import void_of, void_record
 from app.domain.errors import AngeliaError
 from app.domain.message import NewRecord, Partition
 from app.domain.streams import UNDELIVERED
-from app.domain.voids import void_of, void_record
 from app.log.interface import Bounds, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)

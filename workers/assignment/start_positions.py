@@ -8,12 +8,12 @@ from typing import Final, NamedTuple, Protocol
 
 import structlog
 
+from app.domain.catalogue.seek import sought
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress, parse_progress
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.seek import sought
 from app.domain.status import CursorStatus
-from app.domain.subscription import Subscription
 from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 

@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.access import Caller
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.access.keys import Caller
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import State, Subscription
 from app.domain.circuit import SharedCircuit
 from app.domain.errors import NotFoundError
-from app.domain.feed import Changes
-from app.domain.ping import Ping, Pong
-from app.domain.receipt import Receipt
-from app.domain.sharing import RateNote
+from app.domain.runtime.ping import Ping, Pong
+from app.domain.runtime.rate_sharing import RateNote
+from app.domain.runtime.receipt import Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad, WorkerStatus
-from app.domain.subscription import State, Subscription
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.changes import changes_since
 from app.storage.catalogue.subscriptions import SubscriptionRepository

@@ -16,10 +16,10 @@ from typing import Final, Protocol, assert_never
 import structlog
 
 from app.domain import streams
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.commit import Progress
-from app.domain.feed import Changes
 from app.domain.message import Partition
-from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Assigned, Lost, Ownership, OwnershipEvent, Revoked
 from workers.assignment.rate_sharing import OwnedSubscription, RateSharing
 from workers.assignment.registry import Registry

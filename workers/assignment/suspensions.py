@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
-from app.domain.subscription import Subscription
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Protocol
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Outcome
-from app.domain.subscription import Subscription
 from workers.consumer.endpoint import Endpoint
 from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.schedule.delivery_job import DeliveryJob

@@ -9,9 +9,9 @@ import time
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Discarded, Outcome, Retry
 from app.domain.status import Output
-from app.domain.subscription import Subscription
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.commit.tally import Finished, Tally
 from workers.consumer.consumer_parts import ConsumerParts

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, KeysView, Mapping
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
 from app.filtering.bodies import ParsedBodies
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.commit.committer import Committer

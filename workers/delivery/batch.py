@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 import orjson
 
-from app.domain.batching import BatchFormat, Batching
+from app.domain.catalogue.batching import BatchFormat, Batching
 from app.domain.message import UNPARSED, Message, Record
 from app.schemata.json_bodies import is_json
 from workers.delivery.events import BATCH_TYPE, event_of

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, Protocol, assert_never
 from weakref import WeakValueDictionary
 
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.egress import Address
 from app.domain.message import Message, Partition
+from app.domain.network.egress import Address
 from workers.delivery.in_flight import ResponseListener
 from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from http import HTTPStatus
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import (
     GONE,
@@ -16,7 +17,6 @@ from app.domain.delivery import (
     Unanswered,
     status_reason,
 )
-from app.domain.subscription import Subscription
 from workers.delivery.retry_after import retry_after
 
 

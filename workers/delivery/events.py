@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote
 
 import orjson
 
+from app.domain.catalogue.subscription import ContentMode
 from app.domain.json_text import members
 from app.domain.message import UNPARSED, Message
-from app.domain.subscription import ContentMode
 from app.schemata.json_bodies import is_json
 
 STRUCTURED_TYPE: Final = b"application/cloudevents+json"

@@ -4,10 +4,10 @@ from datetime import datetime
 
 import structlog
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Answer, Answered, Outcome, Retry, Unanswered, failed_reason
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import Subscription
 from app.expressions import AnswerCondition, EvaluationError
 from workers.delivery.classification import classify, requested_delay
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import NamedTuple, Protocol
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.delivery import Outcome
 from app.domain.status import Output, RateMode
-from app.domain.subscription import DeliveryPolicy
 from workers.delivery.adaptive import AdaptiveRate
 from workers.delivery.health import is_healthy
 from workers.delivery.rate import WINDOW_S, RateLimiter

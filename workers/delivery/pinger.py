@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import orjson
 
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.subscription import EndpointMode, Subscription
 from app.domain.delivery import Delivered, Outcome
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
@@ -18,9 +20,7 @@ from app.domain.message import (
     Partition,
     Record,
 )
-from app.domain.ping import PING_TIMEOUT_MAX, Pong, Security
-from app.domain.schema import ContentType
-from app.domain.subscription import EndpointMode, Subscription
+from app.domain.runtime.ping import PING_TIMEOUT_MAX, Pong, Security
 from workers.delivery.batch import MessageBatch, framing_of
 from workers.delivery.sender import NetworkAccess, Sender
 from workers.transport.answer import RawAnswer

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from app.domain.addressed import Addressed
-from app.domain.headers import OF_CONNECTION
-from app.domain.headers import Header as StaticHeader
-from app.domain.subscription import Subscription
+from app.domain.catalogue.headers import OF_CONNECTION
+from app.domain.catalogue.headers import Header as StaticHeader
+from app.domain.catalogue.subscription import Subscription
+from app.domain.targeted import Addressed
 from workers.delivery import signatures
 
 Header = tuple[bytes, bytes]

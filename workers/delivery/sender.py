@@ -11,12 +11,12 @@ from weakref import WeakValueDictionary
 import httpx
 import structlog
 
+from app.domain.catalogue.subscription import EndpointMode, Subscription
+from app.domain.catalogue.templates import EndpointTemplate, TemplateError
 from app.domain.delivery import Answered, Discarded, Outcome, Unanswered
-from app.domain.egress import Address, EgressPolicy
-from app.domain.egress_proxy import EgressProxy
 from app.domain.message import Message
-from app.domain.subscription import EndpointMode, Subscription
-from app.domain.templates import EndpointTemplate, TemplateError
+from app.domain.network.egress import Address, EgressPolicy
+from app.domain.network.egress_proxy import EgressProxy
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import BodyError, Budget
 from app.otlp.spans import SpanBuffer

@@ -1,8 +1,8 @@
 """What a subscription gets of a message, when that is not the message as it is."""
 
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message
-from app.domain.schema import ContentType
-from app.domain.subscription import Subscription
 from app.schemata.messages import AVRO, AvroMessage, UnreadableError
 from workers.delivery.events import SHAPES, Outgoing, Shape
 

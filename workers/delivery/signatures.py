@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from app.domain.subscription import Subscription
+from app.domain.catalogue.subscription import Subscription
 from app.signing import SigningKey, signing_key
 
 Header = tuple[bytes, bytes]

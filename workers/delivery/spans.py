@@ -6,9 +6,9 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Delivered, Outcome
 from app.domain.message import Message
-from app.domain.subscription import Subscription
 from app.otlp.context import SpanContext, context_in, with_context
 from app.otlp.spans import Attribute, Span, SpanBuffer, SpanKind
 from workers.delivery.batch import MessageBatch

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.schema import ContentType
 from app.domain.errors import AngeliaError
-from app.domain.schema import ContentType
 from app.schemata.compiled import require_schema
 from app.schemata.formats import TopicFormats
 from app.schemata.versions import Registered

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from app.domain.discards.retractions import Entry
 from app.domain.message import Partition
-from app.domain.voids import Entry
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.runtime.recorder_positions import RecorderPositions

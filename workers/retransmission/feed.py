@@ -8,16 +8,16 @@ from typing import Final
 
 import structlog
 
+from app.domain.catalogue.subscription import State, Subscription
 from app.domain.commit import Progress, parse_progress
 from app.domain.message import Partition
-from app.domain.retransmission import (
+from app.domain.replay.retransmission import (
     RetransmissionState,
     Sent,
     found_sent,
     unfinished,
 )
-from app.domain.retransmission_sending import RetransmissionPace, Sending
-from app.domain.subscription import State, Subscription
+from app.domain.replay.sending_rate import RetransmissionPace, Sending
 from app.log.interface import MessageLog
 from workers.retransmission.source import ChosenMessage, ChosenMessages
 from workers.retransmission.store import RetransmissionStore

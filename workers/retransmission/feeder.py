@@ -7,8 +7,8 @@ from typing import Final
 import structlog
 
 from app.domain.errors import NotFoundError, UnavailableError
-from app.domain.retransmission import RetransmissionState
-from app.domain.retransmission_sending import Sending
+from app.domain.replay.retransmission import RetransmissionState
+from app.domain.replay.sending_rate import Sending
 from app.log.interface import MessageLog
 from workers.retransmission.feed import LEASE, RetransmissionFeed, RetransmissionLostError
 from workers.retransmission.store import RetransmissionStore

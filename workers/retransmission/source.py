@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
+from app.domain.discards.redrive import redrive_record
 from app.domain.message import NewRecord, Partition, Record
-from app.domain.redrive import redrive_record
-from app.domain.retransmission import HEADER_SOURCE, MessageRun, sent_again
-from app.domain.retransmission_sending import Sending
+from app.domain.replay.retransmission import HEADER_SOURCE, MessageRun, sent_again
+from app.domain.replay.sending_rate import Sending
 from app.log.interface import Chunk, MessageLog
 from workers.retransmission.store import RetransmissionStore
 

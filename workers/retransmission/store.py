@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import Record
-from app.domain.retransmission import MessageRun, RetransmissionState, Sent
-from app.domain.retransmission_sending import Sending
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
+from app.domain.replay.retransmission import MessageRun, RetransmissionState, Sent
+from app.domain.replay.sending_rate import Sending
 from app.storage.database import Database
 from app.storage.replay.sending import SendingRepository
 

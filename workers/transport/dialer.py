@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from app.domain.egress import DEFAULT_PORTS, Address
+from app.domain.network.egress import DEFAULT_PORTS, Address
 from workers.transport.resolver import Resolver
 from workers.transport.routes import HasRoute, has_route, of_reachable_kinds
 from workers.transport.sockets import connected_to

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import httpx
 import structlog
 
-from app.domain.egress import Address, EgressPolicy, spelled_address
+from app.domain.network.egress import Address, EgressPolicy, spelled_address
 
 # The system's resolver reports no time to live.
 KEPT_S: Final = 30.0

@@ -5,7 +5,7 @@ from itertools import islice
 from socket import AF_INET, AF_INET6, SOCK_DGRAM, socket
 from typing import Final
 
-from app.domain.egress import Address
+from app.domain.network.egress import Address
 
 # Any will do: nothing is sent there.
 _PORT: Final = 9

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from app.domain.egress import Address
+from app.domain.network.egress import Address
 
 # RFC 8305: the next address is tried beside one that has not answered for so long.
 HAPPY_EYEBALLS_S: Final = 0.25

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from app.domain.client_certificate import ClientCertificate
+from app.domain.catalogue.client_certificate import ClientCertificate
 
 # Contexts that are kept, one for each client certificate: each holds all authorities.
 CONTEXTS_MAX: Final = 256

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from app.domain.egress import Address, EgressPolicy
-from app.domain.egress_proxy import EgressProxy
+from app.domain.network.egress import Address, EgressPolicy
+from app.domain.network.egress_proxy import EgressProxy
 from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer, Watch

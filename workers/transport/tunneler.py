@@ -10,8 +10,8 @@ from typing import Final
 import httpx
 import structlog
 
-from app.domain.egress import Address, EgressPolicy
-from app.domain.egress_proxy import EgressProxy
+from app.domain.network.egress import Address, EgressPolicy
+from app.domain.network.egress_proxy import EgressProxy
 from workers.transport.resolver import Resolver
 from workers.transport.sockets import connected_to
 

@@ -18,7 +18,7 @@ from app.api.schemas.analytics import (
 )
 from app.api.schemas.latency import LatencyAnalysisRead, latency_analysis
 from app.api.schemas.moments import instant_of
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import AnalysisNotFoundError
 from app.services.insight.analytics import Question
 

@@ -8,7 +8,7 @@ from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors
 from app.api.media import answer
 from app.api.schemas.archive import ArchiveRead, archive_read
-from app.domain.access import Role
+from app.domain.access.keys import Role
 
 router = APIRouter(tags=["topics"])
 

@@ -12,8 +12,8 @@ from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.pages import next_link
 from app.api.schemas.audit import AuditEventRead, action_of, audit_event_read, event_id_of
 from app.api.schemas.moments import instant_of
-from app.domain.access import Role
-from app.domain.audit import AuditFilter
+from app.domain.access.audit import AuditFilter
+from app.domain.access.keys import Role
 
 router = APIRouter(prefix="/audit", tags=["access"])
 

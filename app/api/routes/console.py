@@ -9,13 +9,13 @@ from app.api.access import requires
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, errors
 from app.api.media import answer
-from app.domain.access import Role
-from app.domain.batching import DeliveryType
+from app.domain.access.keys import Role
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.subscription import DeliveryPolicy
+from app.domain.catalogue.topic import Topic
 from app.domain.console import ConsoleSettings
 from app.domain.errors import KeyRefusedError
 from app.domain.owner import Owner
-from app.domain.subscription import DeliveryPolicy
-from app.domain.topic import Topic
 
 router = APIRouter(tags=["access"])
 

@@ -13,14 +13,14 @@ from app.api.access import requires
 from app.api.dependencies import GroupName, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors, names_listed
 from app.api.media import answer
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.catalogue.operations import require_cluster
 from app.domain.errors import (
     ClusterNotFoundError,
     ImplementationAbsentError,
     LogUnavailableError,
     TopicNotFoundError,
 )
-from app.domain.operations import require_cluster
 
 router = APIRouter(tags=["operations"])
 

@@ -8,7 +8,7 @@ from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors, takes
 from app.api.media import answer, json_request
 from app.api.schemas.filters import FilterTrialBody, FilterTrialRead, tried
-from app.domain.access import Role
+from app.domain.access.keys import Role
 
 router = APIRouter(prefix="/filters", tags=["subscriptions"])
 

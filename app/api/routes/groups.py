@@ -10,7 +10,7 @@ from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer, json_request
 from app.api.pages import NamePageOf, names_answer
 from app.api.schemas.group import GroupBody, ignored_in_group, new_group
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import GroupExistsError, GroupNameInvalidError, GroupNotEmptyError
 
 router = APIRouter(prefix="/groups", tags=["groups"], route_class=RepeatableRoute)

@@ -12,9 +12,9 @@ from app.api.documented import LINK_HEADER, Responses, answers, errors
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, prefers_text
 from app.api.pages import KeyPageOf, keyed, next_link
 from app.api.schemas.health import AlertRead, ForecastRead, HealthRead, UnhealthyRead
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.catalogue.monitoring import Severity
 from app.domain.errors import ValidationFailedError
-from app.domain.monitoring import Severity
 from app.storage.health.subscription_health import HealthQuery
 
 router = APIRouter(tags=["health"])

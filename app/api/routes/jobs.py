@@ -27,7 +27,7 @@ from app.api.schemas.job import (
     jobs_read,
 )
 from app.api.schemas.moments import instant_of
-from app.domain.access import Caller, Role
+from app.domain.access.keys import Caller, Role
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.job import JobKind, JobScope
 from app.services.access.authorization import Target

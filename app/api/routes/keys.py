@@ -22,7 +22,7 @@ from app.api.schemas.key import (
     scopes_of,
 )
 from app.api.schemas.moments import instant_of
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.services.access.keys import KeyDraft
 
 router = APIRouter(prefix="/keys", tags=["access"])

@@ -13,7 +13,7 @@ from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.schemas.job import JobRead, jobs_read
 from app.api.schemas.ledger import LedgerCheckRead, LedgerRead, check_read, known_of, ledger_read
 from app.api.schemas.moments import instant_of
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import LogUnavailableError
 
 router = APIRouter(

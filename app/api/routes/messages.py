@@ -13,7 +13,7 @@ from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.pages import next_link
 from app.api.schemas.message import MessageRead, message_read
 from app.api.schemas.moments import instant_of
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import LogUnavailableError, TooManySearchesError
 from app.services.inspection.search import Sought
 

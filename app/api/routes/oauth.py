@@ -24,7 +24,7 @@ from app.api.schemas.oauth import (
     new_provider,
     provider_read,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import (
     OAuthProviderExistsError,
     OAuthProviderInUseError,

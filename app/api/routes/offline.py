@@ -18,7 +18,7 @@ from app.api.schemas.offline import (
     tasks_read,
     wanted_task,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.services.access.authorization import Target
 

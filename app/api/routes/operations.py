@@ -20,7 +20,7 @@ from app.api.schemas.operations import (
     body_of,
     ignored_in,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import (
     ClusterNotFoundError,
     SubscriptionNotFoundError,

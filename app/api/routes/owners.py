@@ -9,7 +9,7 @@ from app.api.access import requires
 from app.api.documented import answers, errors
 from app.api.media import answer
 from app.api.schemas.owners import OwnerRead, OwnerSourceRead
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import OwnerSourceNotFoundError, OwnerSourceNotSearchableError
 from app.domain.owner import Owner
 

@@ -8,7 +8,7 @@ from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors
 from app.api.media import answer
 from app.api.schemas.ping import PingRead
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import NoWorkerError, PingTooSoonError
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}", tags=["subscriptions"])

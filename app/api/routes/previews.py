@@ -15,7 +15,8 @@ from app.api.schemas.preview import (
     consumer_group_read,
     preview_read,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.catalogue.operations import require_cluster
 from app.domain.errors import (
     ClusterNotFoundError,
     LogUnavailableError,
@@ -23,7 +24,6 @@ from app.domain.errors import (
     PartitionNotFoundError,
 )
 from app.domain.message import Partition
-from app.domain.operations import require_cluster
 
 router = APIRouter(tags=["messages"])
 

@@ -18,12 +18,12 @@ from app.api.schemas.hermes_metrics import HermesForm
 from app.api.schemas.metrics import NamedSubscriptionMetricsRead, NamedTopicMetricsRead
 from app.api.schemas.subscription import SubscriptionRead, subscription_read
 from app.api.schemas.topic import TopicRead, topic_read
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.catalogue.query import Query as Asked
+from app.domain.catalogue.query import parsed_query
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, InvalidQueryError, ValidationFailedError
 from app.domain.owner import Owner
-from app.domain.query import Query as Asked
-from app.domain.query import parsed_query
-from app.domain.topic import Topic
 from app.services.catalogue.listings import FoundPage, Page, Stated
 from app.services.metrics.queries import Described
 from app.storage.catalogue.listings import Key

@@ -38,9 +38,9 @@ from app.api.schemas.retransmission import (
 )
 from app.api.schemas.retransmission_fields import RetransmissionWay, require_fitting, way_of
 from app.api.schemas.retransmissions import SpanRead
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.discards.redrive import RedriveFilter
 from app.domain.errors import JobQueueFullError, LogUnavailableError, MessageTooLargeError
-from app.domain.redrive import RedriveFilter
 from app.services.replay.seeks import Moved
 
 router = APIRouter(

@@ -21,7 +21,7 @@ from app.api.schemas.retransmissions import (
     selection_of,
     spans_read,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.services.replay.spans import WantedSpans
 
 router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])

@@ -9,7 +9,7 @@ from app.api.access import CallerOf, requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
 from app.api.media import answer
-from app.domain.access import Caller, Mode, Role
+from app.domain.access.keys import Caller, Mode, Role
 from app.domain.errors import KeyRefusedError, ValidationFailedError
 from app.services.access.authorization import AccessService, Target
 

@@ -13,7 +13,9 @@ from app.api.documented import Responses, answers, errors
 from app.api.idempotency import RepeatableRoute
 from app.api.media import AnswerNotes, answer
 from app.api.schemas.schema import SchemaVersionRead, schema_versions_read
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.catalogue.schema import TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     LogUnavailableError,
     OperationDisabledError,
@@ -21,8 +23,6 @@ from app.domain.errors import (
     SchemaVersionNotFoundError,
     ValidationFailedError,
 )
-from app.domain.schema import TopicSchema
-from app.domain.topic import Topic
 from app.schemata.versions import is_same
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)

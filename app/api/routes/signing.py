@@ -16,13 +16,13 @@ from app.api.schemas.signing import (
     signing_body,
     signing_read,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
+from app.domain.catalogue.signing_secrets import SigningKind
 from app.domain.errors import (
     SecretKeyMissingError,
     SecretUnreadableError,
     SigningSecretNotFoundError,
 )
-from app.domain.signing import SigningKind
 
 router = APIRouter(tags=["signing secrets"])
 

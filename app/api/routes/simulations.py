@@ -18,7 +18,7 @@ from app.api.schemas.simulation import (
     simulation_read,
     wanted_of,
 )
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.domain.errors import LogUnavailableError
 
 router = APIRouter(

@@ -11,7 +11,7 @@ from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, answers
 from app.api.media import answer, prefers_json, prefers_text
 from app.api.schemas.status import ProcessHealthRead, ReadinessRead, readiness_read
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.metrics.exposition import CONTENT_TYPE, exposition
 
 _READY: Final = "READY"

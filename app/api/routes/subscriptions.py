@@ -39,8 +39,9 @@ from app.api.schemas.subscription import (
     state_of,
     subscription_read,
 )
-from app.domain.access import Caller, Role
-from app.domain.dead_letter import DeadLetter
+from app.domain.access.keys import Caller, Role
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import (
     JobQueueFullError,
     LogUnavailableError,
@@ -49,7 +50,6 @@ from app.domain.errors import (
     SubscriptionExistsError,
 )
 from app.domain.streams import ALERTS
-from app.domain.subscription import Subscription
 from app.services.catalogue.subscriptions import Acknowledged
 
 router = APIRouter(

@@ -21,7 +21,9 @@ from app.api.schemas.topic import (
     new_topic,
     topic_read,
 )
-from app.domain.access import Caller, Role
+from app.domain.access.keys import Caller, Role
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     GroupNameInvalidError,
     LogUnavailableError,
@@ -29,8 +31,6 @@ from app.domain.errors import (
     TopicExistsError,
     TopicNotEmptyError,
 )
-from app.domain.schema import ContentType
-from app.domain.topic import Topic
 from app.schemata.versions import NOT_REGISTERED
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)

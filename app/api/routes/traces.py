@@ -10,7 +10,7 @@ from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
 from app.api.media import AnswerNotes, answer
 from app.api.schemas.trace import TraceRead, trace_answered
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from app.services.inspection.traces import Trace
 
 router = APIRouter(tags=["traces"])

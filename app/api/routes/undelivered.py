@@ -13,8 +13,8 @@ from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, status_code_
 from app.api.pages import next_link
 from app.api.schemas.moments import instant_of
 from app.api.schemas.undelivered import UndeliveredRead, undelivered_answered
-from app.domain.access import Role
-from app.domain.undelivered import Undelivered, UndeliveredFilter
+from app.domain.access.keys import Role
+from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.services.discards.undelivered import UndeliveredRequest
 
 router = APIRouter(tags=["undelivered"])

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from app.api.schemas.base import Schema
 from app.api.schemas.job import ScopeRead, scope_read
-from app.domain.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.errors import ValidationFailedError
+from app.domain.insight.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.job import Job
 
 BY_DEFAULT: Final = (Dimension.REASON, Dimension.STATUS)

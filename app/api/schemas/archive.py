@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.domain.archive import Archive, ArchivedFolder
+from app.domain.insight.archive import Archive, ArchivedFolder
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)

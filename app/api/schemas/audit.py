@@ -5,7 +5,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.domain.audit import Action, AuditEvent
+from app.domain.access.audit import Action, AuditEvent
 from app.domain.errors import ValidationFailedError
 
 _ID_DIGITS_MAX: Final = 18

@@ -5,7 +5,7 @@ from typing import Final
 
 from app.api.schemas.base import JsonObject
 from app.api.schemas.moments import moment_of
-from app.domain.beginning import FIELD, Beginning, Edge, require_reached
+from app.domain.catalogue.start_position import FIELD, Beginning, Edge, require_reached
 from app.domain.errors import ValidationFailedError
 
 _RULE: Final = (

@@ -8,7 +8,7 @@ from pydantic import Field
 from app.api.schemas.base import JsonObject, OwnSchema, Schema, checked
 from app.certificates import certificate_chain, client_certificate
 from app.certificates import private_key as checked_key
-from app.domain.client_certificate import PEM_LENGTH_MAX, ClientCertificate
+from app.domain.catalogue.client_certificate import PEM_LENGTH_MAX, ClientCertificate
 from app.domain.secrets import MASK
 
 # What is answered beside what can be set.

@@ -1,8 +1,8 @@
 """Endpoints: what they may be."""
 
+from app.domain.catalogue.subscription import endpoint_url
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import MASK, MASKED
-from app.domain.subscription import endpoint_url
 
 
 def plain_endpoint(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import OwnSchema
-from app.domain.fetch import (
+from app.domain.catalogue.fetch import (
     FETCH_SIZE_MAX,
     FETCH_TIMEOUT_MS,
     FREQUENCY_MS,

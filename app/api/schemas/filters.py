@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, OtherFields, OwnSchema, Rules, Schema, parse
+from app.domain.catalogue.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
 from app.domain.errors import FieldProblem, ValidationFailedError
-from app.domain.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
 from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain, Verdict, check_filters

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, Schema, checked
+from app.domain.catalogue.headers import Header
 from app.domain.errors import ValidationFailedError
-from app.domain.headers import Header
 from app.domain.secrets import MASK, MASKED
 
 

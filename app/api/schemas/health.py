@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.domain.alerts import Alert
-from app.domain.forecast import Loss
-from app.domain.health import Problem
+from app.domain.health.alerts import Alert
+from app.domain.health.forecast import Loss
+from app.domain.health.indicators import Problem
 from app.services.health.subscription_health import Look
 from app.storage.health.subscription_health import Unhealthy
 

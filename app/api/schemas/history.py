@@ -6,7 +6,7 @@ from app.api.schemas.base import Schema
 from app.api.schemas.job import NO_RUNNER
 from app.api.schemas.retransmissions import SpanRead, spans_of
 from app.api.schemas.subscription import SubscriptionRead, subscription_read
-from app.domain.retransmission import Retransmission
+from app.domain.replay.retransmission import Retransmission
 from app.services.catalogue.history import History
 from app.services.catalogue.subscriptions import Acknowledged
 

@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text, merged, parse_own
-from app.domain.access import KEY_NAME_LENGTH_MAX, SCOPES_MAX, ApiKey, Scope
+from app.domain.access.keys import KEY_NAME_LENGTH_MAX, SCOPES_MAX, ApiKey, Scope
 from app.domain.errors import ValidationFailedError
 from app.services.access.keys import MadeKey
 

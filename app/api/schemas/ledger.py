@@ -6,10 +6,10 @@ from pydantic import Field
 
 from app.api.schemas.base import JsonObject, Schema
 from app.domain.errors import ValidationFailedError
-from app.domain.ledger import LedgerEntry, PartitionSums, Sums
-from app.domain.ledger_chain import Check, KnownHash
-from app.domain.ledger_missing import RANGES_MAX
-from app.domain.ledger_window import Ledger
+from app.domain.insight.ledger import LedgerEntry, PartitionSums, Sums
+from app.domain.insight.ledger_chain import Check, KnownHash
+from app.domain.insight.ledger_missing import RANGES_MAX
+from app.domain.insight.ledger_window import Ledger
 
 
 class LedgerSumsRead(Schema):

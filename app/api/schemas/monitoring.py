@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from app.api.schemas.base import Schema, Text
-from app.domain.monitoring import REACTION_LENGTH_MAX, Monitoring, Severity
+from app.domain.catalogue.monitoring import REACTION_LENGTH_MAX, Monitoring, Severity
 
 
 class MonitoringBody(Schema):

@@ -9,10 +9,10 @@ from typing import Final
 
 from app.api.schemas.base import JsonObject
 from app.api.schemas.oauth import MASKS
+from app.domain.catalogue.oauth import POLICY_FIELD
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import FieldProblem, ValidationFailedError
-from app.domain.oauth import POLICY_FIELD
-from app.domain.subscription import Subscription
-from app.domain.urls import origin
+from app.domain.network.urls import origin
 
 _AGAIN: Final = "must be given again, or taken out: endpoint has another scheme, host or port"
 

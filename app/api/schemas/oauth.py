@@ -18,9 +18,7 @@ from app.api.schemas.base import (
     parse,
 )
 from app.api.schemas.owner import OwnerBody
-from app.domain.errors import ValidationFailedError
-from app.domain.names import NAME_LENGTH_MAX
-from app.domain.oauth import (
+from app.domain.catalogue.oauth import (
     DELAY_MAX,
     POLICY_FIELD,
     SECRET_MAX,
@@ -35,8 +33,10 @@ from app.domain.oauth import (
     provider_name,
     token_endpoint,
 )
+from app.domain.catalogue.token_grants import UNRESTRICTED
+from app.domain.errors import ValidationFailedError
+from app.domain.names import NAME_LENGTH_MAX
 from app.domain.secrets import MASK, MASKED
-from app.domain.token_use import UNRESTRICTED
 
 # As Hermes masks what concerns OAuth; either mask, sent back, means that nothing changes.
 OAUTH_MASK: Final = "******"

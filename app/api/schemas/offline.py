@@ -20,7 +20,7 @@ from app.api.schemas.job import NO_RUNNER, State
 from app.api.schemas.moments import instant_of
 from app.domain.errors import ValidationFailedError
 from app.domain.job import JobState
-from app.domain.republishing import RepublishTask
+from app.domain.replay.republishing import RepublishTask
 from app.services.replay.republishing import TasksSeen
 
 _TOPIC: Final = "topic"

@@ -17,8 +17,7 @@ from app.api.schemas.base import (
     parse,
 )
 from app.api.schemas.undelivered import epoch_ms
-from app.domain.errors import ValidationFailedError
-from app.domain.operations import (
+from app.domain.catalogue.operations import (
     CONSUMERS_MAX,
     DATACENTER,
     REASON_LENGTH_MAX,
@@ -26,6 +25,7 @@ from app.domain.operations import (
     InactiveTopic,
     WorkloadConstraints,
 )
+from app.domain.errors import ValidationFailedError
 
 _OTHER_FIELDS = OtherFields()
 # Between a topic and a subscription, in Hermes' name of the latter.

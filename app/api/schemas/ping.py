@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from app.api.schemas.base import Schema
-from app.domain.ping import Pong
+from app.domain.runtime.ping import Pong
 
 
 class AnsweredHeader(Schema):

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import Schema, Unsupported, only
-from app.domain.batching import BATCH_SIZE_MAX, BATCH_TIME_MAX, BATCH_VOLUME_MAX
-from app.domain.subscription import (
+from app.domain.catalogue.batching import BATCH_SIZE_MAX, BATCH_TIME_MAX, BATCH_VOLUME_MAX
+from app.domain.catalogue.subscription import (
     IN_FLIGHT_MAX,
     PARKED_KEYS_MAX,
     PUBLISH_TTL_MAX,

@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from app.api.schemas.base import Schema
+from app.domain.catalogue.operations import DATACENTER
 from app.domain.message import Message
-from app.domain.operations import DATACENTER
 from app.services.inspection.consumer_groups import ConsumerGroup, GroupMember, GroupPartition
 
 CONTENT_MAX = 10 * 1024

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from app.api.schemas.base import OwnSchema, Schema, Text
 from app.api.schemas.retransmission_fields import parsed, way_of
 from app.api.schemas.undelivered import epoch_ms
-from app.domain.redrive import Redrivable
+from app.domain.discards.redrive import Redrivable
 from app.services.discards.redrives import Redriven
 
 SHOWN_MAX: Final = 20

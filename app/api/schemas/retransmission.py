@@ -7,8 +7,8 @@ from pydantic import Field
 
 from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text
 from app.api.schemas.retransmission_fields import RetransmissionWay, parsed
+from app.domain.catalogue.operations import DATACENTER
 from app.domain.errors import ValidationFailedError
-from app.domain.operations import DATACENTER
 from app.services.replay.seeks import Moved
 
 CLUSTER: Final = DATACENTER

@@ -12,7 +12,7 @@ from app.api.schemas.job import NO_RUNNER
 from app.api.schemas.retransmission import TopicNameRead
 from app.api.schemas.retransmission_fields import parsed, way_of
 from app.domain.errors import ValidationFailedError
-from app.domain.retransmission import (
+from app.domain.replay.retransmission import (
     CHOSEN_MAX,
     SHARE_DEFAULT,
     SHARE_MIN,

@@ -1,7 +1,7 @@
 """Versions of a topic's schema."""
 
 from app.api.schemas.base import JsonObject, Schema
-from app.domain.topic import Topic
+from app.domain.catalogue.topic import Topic
 
 
 class SchemaVersionRead(Schema):

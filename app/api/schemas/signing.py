@@ -6,8 +6,13 @@ from typing import Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, OwnSchema, Schema, parse_own
+from app.domain.catalogue.signing_secrets import (
+    OVERLAP_DEFAULT,
+    OVERLAP_MAX,
+    SigningKind,
+    SigningSecret,
+)
 from app.domain.secrets import MASK
-from app.domain.signing import OVERLAP_DEFAULT, OVERLAP_MAX, SigningKind, SigningSecret
 
 _SECOND: Final = timedelta(seconds=1)
 

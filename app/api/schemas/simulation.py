@@ -10,11 +10,11 @@ from app.api.schemas.base import JsonObject, OwnSchema, Schema, Text, parse_own
 from app.api.schemas.filters import FilterBody, filters_of
 from app.api.schemas.job import NO_RUNNER, State
 from app.api.schemas.moments import moment_of
-from app.domain.filters import FILTERS_MAX
+from app.domain.catalogue.filters import FILTERS_MAX
+from app.domain.catalogue.subscription import IN_FLIGHT_MAX, RATE_MAX
+from app.domain.insight.simulation import ID_SHOWN_MAX, Differing, Minute
 from app.domain.job import Job, JobState
-from app.domain.retransmission import SAMPLES_MAX
-from app.domain.simulation import ID_SHOWN_MAX, Differing, Minute
-from app.domain.subscription import IN_FLIGHT_MAX, RATE_MAX
+from app.domain.replay.retransmission import SAMPLES_MAX
 from app.services.insight.simulations import SimulationSeen, WantedSimulation
 
 WINDOW_DEFAULT: Final = timedelta(days=1)

@@ -50,16 +50,22 @@ from app.api.schemas.tracking import (
     by_enabled,
     tracking_of,
 )
-from app.domain.batching import BatchFormat, DeliveryType
-from app.domain.dead_letter import DeadLetter
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.filters import FILTERS_MAX
+from app.domain.catalogue.headers import HEADERS_MAX
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.subscription import (
+    ContentMode,
+    EndpointMode,
+    Ordering,
+    State,
+    Subscription,
+)
 from app.domain.errors import SecretUnreadableError, ValidationFailedError
-from app.domain.filters import FILTERS_MAX
-from app.domain.headers import HEADERS_MAX
 from app.domain.names import subscription_name, topic_name
 from app.domain.owner import Owner
-from app.domain.schema import ContentType
 from app.domain.secrets import masked_url
-from app.domain.subscription import ContentMode, EndpointMode, Ordering, State, Subscription
 from app.domain.trace import TrackingMode
 from app.expressions import checked_expression
 

@@ -31,12 +31,14 @@ from app.api.schemas.tracking import (
     by_enabled,
     tracking_of,
 )
-from app.domain.archive import RETENTION_DAYS_DEFAULT, RETENTION_DAYS_MAX, OfflineStorage
-from app.domain.errors import ValidationFailedError
-from app.domain.headers import AUTHORIZATION, HEADERS_MAX
-from app.domain.names import topic_name
-from app.domain.schema import SCHEMA_LENGTH_MAX, ContentType, TopicSchema
-from app.domain.topic import (
+from app.domain.catalogue.headers import AUTHORIZATION, HEADERS_MAX
+from app.domain.catalogue.offline_storage import (
+    RETENTION_DAYS_DEFAULT,
+    RETENTION_DAYS_MAX,
+    OfflineStorage,
+)
+from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType, TopicSchema
+from app.domain.catalogue.topic import (
     DEDUPLICATION_ENTRIES_MAX,
     DEDUPLICATION_TTL_MAX,
     MESSAGE_SIZE_MAX,
@@ -52,6 +54,8 @@ from app.domain.topic import (
     PublishAuth,
     Topic,
 )
+from app.domain.errors import ValidationFailedError
+from app.domain.names import topic_name
 from app.domain.trace import TrackingMode
 from app.filtering.expressions import checked_message_expression
 from app.filtering.header_names import require_propagated

@@ -7,8 +7,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from app.api.schemas.base import JsonObject, Schema
-from app.domain.operations import DATACENTER
-from app.domain.undelivered import Undelivered
+from app.domain.catalogue.operations import DATACENTER
+from app.domain.discards.undelivered import Undelivered
 
 CLUSTER: Final = DATACENTER
 

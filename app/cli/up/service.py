@@ -14,7 +14,7 @@ from app.cli.python import python_command, python_environment
 from app.cli.settings import changed
 from app.cli.up.child import Child
 from app.config import Settings
-from app.domain.egress import LOOPBACK
+from app.domain.network.egress import LOOPBACK
 from app.storage.embedded.configured import database_url
 from app.storage.keyring import secret_key_of
 from app.storage.migrate import upgrade

@@ -9,11 +9,11 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies, Replication
 from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
 from app.domain.message import NewRecord, Partition
-from app.domain.topic import Ack
 from app.log.interface import (
     Bounds,
     Chunk,

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import structlog
 
+from app.domain.catalogue.topic import Ack
 from app.domain.errors import (
     AngeliaError,
     LogUnavailableError,
@@ -22,7 +23,6 @@ from app.domain.errors import (
     TopicNotFoundError,
 )
 from app.domain.message import NewRecord, Partition
-from app.domain.topic import Ack
 from app.log.interface import LogStats, Position
 from app.log.kafka.broker import Broker
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason

@@ -6,10 +6,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
+from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
 from app.domain.errors import MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord, Partition
-from app.domain.topic import Ack
 from app.log.interface import (
     Bounds,
     Chunk,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from app.domain.access import EVERYBODY, Caller
-from app.domain.audit import AuditEvent, AuditFilter, Change
+from app.domain.access.audit import AuditEvent, AuditFilter, Change
+from app.domain.access.keys import EVERYBODY, Caller
 from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 

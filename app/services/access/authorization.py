@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from app.domain.access import EVERYBODY, NOBODY, Caller, Mode, Role
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.access.keys import EVERYBODY, NOBODY, Caller, Mode, Role
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     KeyMissingError,
     NotFoundError,
@@ -14,8 +16,6 @@ from app.domain.errors import (
     ReadOnlyError,
 )
 from app.domain.names import group_of
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.services.access.audit import note
 from app.services.access.known_keys import KnownKeys
 from app.storage.access.audit import AuditRepository

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
-from app.domain.access import ID_LENGTH, TOKEN_PREFIX, ApiKey, Scope, ScopeKind
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.access.keys import ID_LENGTH, TOKEN_PREFIX, ApiKey, Scope, ScopeKind
 from app.domain.errors import ValidationFailedError
 from app.services.access.audit import acting, note
 from app.services.access.known_keys import KnownKeys

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from app.domain.access import ID_LENGTH, TOKEN_PREFIX, ApiKey, Caller, Mode, is_token
+from app.domain.access.keys import ID_LENGTH, TOKEN_PREFIX, ApiKey, Caller, Mode, is_token
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
 from app.storage.access.keys import AccessRepository, AccessState
 from app.storage.database import Database

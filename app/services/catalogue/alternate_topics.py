@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import TopicNotFoundError, UnroutableError, ValidationFailedError
-from app.domain.topic import Topic
 from app.services.directory.topics import TopicDirectory
 
 ALTERNATES_MAX: Final = 8

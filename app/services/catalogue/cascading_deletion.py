@@ -5,11 +5,11 @@ from typing import Any
 
 import structlog
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.services.access.audit import Describe, note
 from app.services.replay.retransmission_changes import RetransmissionChanges

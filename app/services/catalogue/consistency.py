@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
 from app.domain.errors import TopicNotFoundError
 from app.domain.names import is_topic_name
 from app.domain.streams import OWN

@@ -5,9 +5,9 @@ Whoever asks holds the change clock: nothing changes between the look and what i
 
 from typing import Final
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import TopicNotEmptyError, TopicNotFoundError, ValidationFailedError
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
 from app.domain.errors import GroupNameInvalidError, GroupNotFoundError
 from app.domain.names import is_group_name
 from app.domain.paging import ALL_NAMES, NamePage

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from app.domain.beginning import Beginning, Edge
+from app.domain.catalogue.start_position import Beginning, Edge
+from app.domain.catalogue.subscription import Subscription
 from app.domain.job import WINDOW_MAX, JobScope
 from app.domain.message import Partition
-from app.domain.reach import Stretch, reach
-from app.domain.retransmission import OffsetSpan, Request, Retransmission
+from app.domain.replay.coverage import Stretch, reach
+from app.domain.replay.retransmission import OffsetSpan, Request, Retransmission
 from app.domain.status import CursorStatus
-from app.domain.subscription import Subscription
 from app.log.interface import Bounds, MessageLog
 from app.services.log_positions import begun_at, bounds_of
 from app.services.replay.retransmission_changes import RetransmissionChanges

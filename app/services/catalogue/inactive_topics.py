@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from app.domain.operations import InactiveTopic
+from app.domain.catalogue.operations import InactiveTopic
 from app.log.interface import MessageLog
 from app.storage.catalogue.operations import ActivityRepository
 from app.storage.database import Database

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from app.domain.catalogue.query import Query, paths_of
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.owner import Owner
 from app.domain.paging import ALL_KEYS, KeyPage
-from app.domain.query import Query, paths_of
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Topic
 from app.filtering.queries import Holds, Read, compiled, reader
 from app.services.access.audit import Describe
 from app.services.catalogue.subscriptions import visible_state

@@ -6,16 +6,16 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from app.domain.access import Caller
-from app.domain.audit import Action, Change
-from app.domain.egress import EgressPolicy
+from app.domain.access.audit import Action, Change
+from app.domain.access.keys import Caller
+from app.domain.catalogue.oauth import POLICY_FIELD, OAuthProvider
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.token_grants import UNRESTRICTED, require_use, require_user
 from app.domain.errors import (
     OAuthProviderInUseError,
     ValidationFailedError,
 )
-from app.domain.oauth import POLICY_FIELD, OAuthProvider
-from app.domain.subscription import Subscription
-from app.domain.token_use import UNRESTRICTED, require_use, require_user
+from app.domain.network.egress import EgressPolicy
 from app.services.access.audit import Describe, note
 from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges
 from app.storage.access.audit import AuditRepository

@@ -2,9 +2,14 @@
 
 from typing import Final
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.operations import (
+    DATACENTER,
+    Constraints,
+    WorkloadConstraints,
+    require_cluster,
+)
 from app.domain.errors import SubscriptionUnconstrainedError, TopicUnconstrainedError
-from app.domain.operations import DATACENTER, Constraints, WorkloadConstraints, require_cluster
 from app.services.access.audit import note
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.operations import ConstraintRepository, DatacenterRepository

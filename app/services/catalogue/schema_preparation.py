@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType
 from app.domain.errors import ValidationFailedError
-from app.domain.schema import SCHEMA_LENGTH_MAX, ContentType
 from app.schemata.compiled import is_made, require_schema
 
 

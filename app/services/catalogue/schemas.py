@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     AngeliaError,
     OperationDisabledError,
@@ -15,8 +17,6 @@ from app.domain.errors import (
     TopicNotFoundError,
     ValidationFailedError,
 )
-from app.domain.schema import ContentType
-from app.domain.topic import Topic
 from app.schemata.compiled import require_schema
 from app.schemata.migration import is_to_be_kept, with_kept_schema, without_kept_schema
 from app.schemata.versions import (

@@ -5,9 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+from app.domain.catalogue.signing_secrets import (
+    SigningKind,
+    SigningSecret,
+    rotated,
+    signing_at,
+    without,
+)
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import SigningSecretNotFoundError
-from app.domain.signing import SigningKind, SigningSecret, rotated, signing_at, without
-from app.domain.subscription import Subscription
 from app.services.catalogue.subscriptions import SubscriptionService
 from app.signing import new_signing_key, signing_key
 

@@ -8,11 +8,14 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from app.domain.access import NOBODY, Caller
-from app.domain.audit import Action, Change
-from app.domain.beginning import FIELD, Beginning, Edge, beginning_text
+from app.domain.access.audit import Action, Change
+from app.domain.access.keys import NOBODY, Caller
+from app.domain.catalogue.log_claims import Intent
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.start_position import FIELD, Beginning, Edge, beginning_text
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.commit import initial_metadata
-from app.domain.egress import EgressPolicy
 from app.domain.errors import (
     AngeliaError,
     LogUnavailableError,
@@ -21,12 +24,9 @@ from app.domain.errors import (
     UnavailableError,
     ValidationFailedError,
 )
-from app.domain.log_claims import Intent
 from app.domain.message import Partition
+from app.domain.network.egress import EgressPolicy
 from app.domain.paging import ALL_NAMES, NamePage
-from app.domain.schema import ContentType
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Topic
 from app.log.interface import Committed, MessageLog
 from app.services.access.audit import Check, Describe, note, whatever
 from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges

@@ -7,7 +7,10 @@ from typing import Final
 
 import structlog
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.log_claims import Intent
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     GroupExistsError,
     LogUnavailableError,
@@ -16,10 +19,7 @@ from app.domain.errors import (
     TopicNotFoundError,
     ValidationFailedError,
 )
-from app.domain.log_claims import Intent
 from app.domain.paging import ALL_NAMES, NamePage
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.log.interface import LogTopic, MessageLog
 from app.services.access.audit import Check, Describe, note, whatever
 from app.services.applied_changes import TakeIn

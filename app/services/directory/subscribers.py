@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.domain.feed import Changes
-from app.domain.filters import Filter
-from app.domain.subscription import State
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.subscription import State
 
 
 class TopicSubscriber(NamedTuple):

@@ -6,9 +6,9 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import StorageUnavailableError, TopicNotFoundError
-from app.domain.feed import Changes
-from app.domain.topic import Topic
 from app.services.directory.subscribers import Subscribers, TopicSubscriber
 
 ABSENT_FOR: Final = timedelta(seconds=1)

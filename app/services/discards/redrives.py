@@ -10,19 +10,19 @@ from uuid import uuid4
 
 import structlog
 
-from app.domain.addressed import Addressed
-from app.domain.audit import Action, Change
-from app.domain.errors import AngeliaError, MessageTooLargeError
-from app.domain.redrive import (
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
+from app.domain.discards.redrive import (
     REDRIVE_BYTES_MAX,
     REDRIVE_MESSAGES_MAX,
     Redrivable,
     RedriveFilter,
     redrive_record,
 )
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
-from app.domain.undelivered import Undelivered
+from app.domain.discards.undelivered import Undelivered
+from app.domain.errors import AngeliaError, MessageTooLargeError
+from app.domain.targeted import Addressed
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.storage.access.audit import AuditRepository

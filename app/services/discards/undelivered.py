@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from app.domain.discards.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
 from app.domain.errors import ValidationFailedError
-from app.domain.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
 from app.storage.catalogue.ids import require_topic, subscription_id
 from app.storage.database import Database, Reading
 from app.storage.discards.pages import UndeliveredPage, page_of

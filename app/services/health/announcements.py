@@ -5,13 +5,13 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from app.domain.alert_events import CONTENT_TYPE, alert_event, event_id
-from app.domain.alerts import Alert
+from app.domain.catalogue.topic import Ack, PublishAuth, Topic
 from app.domain.errors import TopicExistsError, TopicNotFoundError
+from app.domain.health.alert_events import CONTENT_TYPE, alert_event, event_id
+from app.domain.health.alerts import Alert
 from app.domain.message import NewRecord
 from app.domain.owner import Owner
 from app.domain.streams import ALERTS
-from app.domain.topic import Ack, PublishAuth, Topic
 from app.log.interface import MessageLog
 from app.services.catalogue.topics import TopicService
 from app.services.publishing.publisher import Publication, record_of

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from app.domain.feed import Changes
-from app.domain.gauge import Seen
-from app.domain.ledger_missing import Shortfall
-from app.domain.pace import WINDOW
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
+from app.domain.health.evaluator import Seen
+from app.domain.health.pace import WINDOW
+from app.domain.insight.ledger_missing import Shortfall
 from app.domain.status import SubscriptionLoad
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.services.health.collector import KnownState
 from app.storage.catalogue.changes import changes_since
 from app.storage.database import Database

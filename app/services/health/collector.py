@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from app.domain.arrivals import Point
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.commit import parse_progress
-from app.domain.gauge import Ends, Gauge, Seen, Sighting
-from app.domain.health import Thresholds
-from app.domain.ledger_missing import Shortfall
+from app.domain.health.arrivals import Point
+from app.domain.health.evaluator import Ends, Gauge, Seen, Sighting
+from app.domain.health.indicators import Thresholds
+from app.domain.health.subscription_health import SubscriptionHealth
+from app.domain.insight.ledger_missing import Shortfall
 from app.domain.message import Partition
-from app.domain.standing import SubscriptionHealth
 from app.domain.status import SubscriptionLoad
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.log.interface import MessageLog
 
 # The log is asked for times that lie further and further back, until what waits is younger.

@@ -5,12 +5,12 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import parse_progress
 from app.domain.errors import UnavailableError
-from app.domain.forecast import LossCause
+from app.domain.health.forecast import LossCause
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
-from app.domain.standing import SubscriptionHealth
-from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.rates import Prospects
 

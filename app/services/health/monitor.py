@@ -11,11 +11,11 @@ from uuid import uuid4
 import structlog
 
 from app.config import Settings
-from app.domain.alerts import AlertBook, Case, Limits, Reading, Told, readings
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import StorageUnavailableError
-from app.domain.health import Thresholds
-from app.domain.standing import SubscriptionHealth
-from app.domain.subscription import Subscription
+from app.domain.health.alerts import AlertBook, Case, Limits, Reading, Told, readings
+from app.domain.health.indicators import Thresholds
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.log.interface import MessageLog
 from app.services.health.announcements import Announcer
 from app.services.health.cluster_state import Register

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.domain.alerts import Alert
-from app.domain.health import Health, Problem
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.health.alerts import Alert
+from app.domain.health.indicators import Health, Problem
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.paging import ALL_KEYS, KeyPage
-from app.domain.standing import SubscriptionHealth
-from app.domain.subscription import State, Subscription
 from app.services.health.monitor import LEASE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

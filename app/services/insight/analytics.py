@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from app.domain.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.errors import AnalysisNotFoundError, JobNotFoundError
+from app.domain.insight.analytics import Dimension, FailureCluster, UndeliveredCount
 from app.domain.job import Job, JobKind, JobScope, JobState
 from app.domain.latency import SubscriptionLatency
 from app.storage.database import Database

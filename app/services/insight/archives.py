@@ -4,8 +4,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.archive import Archive, is_due
 from app.domain.errors import JobQueueFullError
+from app.domain.insight.archive import Archive, is_due
 from app.domain.job import JobKind, JobScope
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database

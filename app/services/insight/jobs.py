@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
 from app.domain.job import Job, JobKind, JobScope, JobState
-from app.domain.topic import Topic
 from app.services.access.audit import note
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.topics import TopicRepository

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import uuid4
 
 from app.domain.errors import JobQueueFullError, NotFoundError
-from app.domain.ledger import next_due
+from app.domain.insight.ledger import next_due
 from app.services.insight.ledgers import LedgerService
 from app.storage.database import Database
 from app.storage.insight.ledgers import Kept, LedgerRepository

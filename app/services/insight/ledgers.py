@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress, parse_progress
 from app.domain.errors import ValidationFailedError
+from app.domain.insight.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
+from app.domain.insight.ledger_chain import Check, KnownHash, LedgerLink, checked
+from app.domain.insight.ledger_window import Ledger, Survey, asked_window
 from app.domain.job import WINDOW_MAX, Job, JobKind, JobScope
-from app.domain.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
-from app.domain.ledger_chain import Check, KnownHash, LedgerLink, checked
-from app.domain.ledger_window import Ledger, Survey, asked_window
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.services.insight.jobs import JobsSeen

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.domain.audit import Action, Change
-from app.domain.filters import Filter
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.subscription import Subscription
+from app.domain.insight.simulation import Differing, Minute, Proposal, SimulationRequest
 from app.domain.job import Job, JobKind, JobScope, JobState
-from app.domain.simulation import Differing, Minute, Proposal, SimulationRequest
-from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.services.filtered_headers import require_filter_headers

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.subscription import State
 from app.domain.message import Partition
-from app.domain.schema import ContentType
 from app.domain.status import CursorStatus, WorkerStatus
-from app.domain.subscription import State
 from app.log.interface import Bounds, Committed, MessageLog
 from app.services.applied_changes import LIVE_WITHIN
 from app.storage.catalogue.subscriptions import SubscriptionRepository

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Final
 from uuid import uuid4
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import NoWorkerError, PingTooSoonError
-from app.domain.ping import PING_TIMEOUT_MAX, Ping, Pong, pong_in
+from app.domain.runtime.ping import PING_TIMEOUT_MAX, Ping, Pong, pong_in
 from app.domain.status import WorkerStatus
-from app.domain.subscription import Subscription
 from app.services.applied_changes import LIVE_WITHIN
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

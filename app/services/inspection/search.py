@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import TooManySearchesError, ValidationFailedError
 from app.domain.message import Message, Partition
-from app.domain.topic import Topic
 from app.filtering.bodies import parsed
 from app.filtering.budget import BodyError, Budget
 from app.filtering.paths import Path, PathError

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import UnavailableError
 from app.domain.message import Partition
-from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.metrics import catalogue
 from app.metrics.capping import CappedReadings, NameCap

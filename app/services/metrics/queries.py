@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
+from app.domain.catalogue.query import Query, paths_of
 from app.domain.errors import UnavailableError
-from app.domain.query import Query, paths_of
 from app.filtering.queries import compiled, reader
 from app.log.interface import MessageLog
 from app.services.catalogue.listings import FoundPage, Page

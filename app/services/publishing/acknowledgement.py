@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from app.domain.receipt import Fate
+from app.domain.runtime.receipt import Fate
 from app.expressions import Condition, EvaluationError
 from app.services.publishing.waiters import PendingReason, SubscriberOutcome
 

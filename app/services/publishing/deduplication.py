@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.domain.message import NewRecord
-from app.domain.topic import Topic
 from app.services.directory.topics import TopicDirectory
 from app.services.publishing.deduplication_ids import published_id, published_ids
 from app.services.publishing.duplicates import message_ids, stored_before, told

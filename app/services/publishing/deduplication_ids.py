@@ -7,9 +7,9 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Message, NewRecord, Partition, Record
-from app.domain.topic import Topic
 from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import Budget

@@ -6,9 +6,9 @@ known again, or, where an expression makes that one, is kept beside it.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from app.domain.catalogue.topic import Deduplication, OnDuplicate, Topic
 from app.domain.errors import AngeliaError, DuplicateMessageError
 from app.domain.message import HEADER_ID, NewRecord
-from app.domain.topic import Deduplication, OnDuplicate, Topic
 from app.storage.runtime.published_ids import IdClaim
 
 

@@ -10,10 +10,10 @@ from typing import Final
 
 import structlog
 
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageInvalidError
-from app.domain.filters import Filter
 from app.domain.message import UNPARSED, Message, NewRecord, Partition, Record
-from app.domain.topic import Topic
 from app.filtering.bodies import ParsedBodies, parsing_work
 from app.filtering.matching import FilterChain
 from app.schemata.json_bodies import json_body

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import structlog
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import AngeliaError, LogUnavailableError
 from app.domain.message import (
     HEADER_CONTENT_TYPE,
@@ -20,7 +21,6 @@ from app.domain.message import (
     HEADER_TIMESTAMP,
     NewRecord,
 )
-from app.domain.topic import Topic
 from app.log.interface import MessageLog
 from app.log.patience import CallDeadline
 from app.metrics.publishing import PublishCounts
@@ -55,7 +55,7 @@ class Publication(NamedTuple):
 def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
     """The log record of a publication (architecture.md, Kafka naming).
 
-    `receipt` names who waits for its deliveries (app.domain.receipt).
+    `receipt` names who waits for its deliveries (app.domain.runtime.receipt).
     """
     headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
     if publication.content_type:

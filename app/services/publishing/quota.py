@@ -5,8 +5,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError
-from app.domain.topic import Topic
 
 SLOT_S: Final = 0.1
 # The current slot and those of the second before it: no second holds more than the quota.

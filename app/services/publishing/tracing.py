@@ -4,9 +4,9 @@ import time
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import AngeliaError, DuplicateMessageError
 from app.domain.message import HEADER_ID, NewRecord
-from app.domain.topic import Topic
 from app.domain.trace import (
     TEXT_LENGTH_MAX,
     TraceSource,

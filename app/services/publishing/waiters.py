@@ -11,7 +11,7 @@ from typing import Final
 from uuid import uuid4
 
 from app.domain.errors import TooManyWaitersError
-from app.domain.receipt import Fate, Receipt, ReceiptAddress, receipts_in
+from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, receipts_in
 from app.services.directory.subscribers import TopicSubscriber
 
 # In this process at a time; each holds a connection of its client's.

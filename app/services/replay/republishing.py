@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
 from app.domain.job import JobKind, JobScope
-from app.domain.republishing import RepublishRequest, RepublishTask, require_alike
+from app.domain.replay.republishing import RepublishRequest, RepublishTask, require_alike
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.services.replay.spans import WantedSpans, spans_of_time

@@ -2,11 +2,11 @@
 
 from contextlib import suppress
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import JobEndedError
 from app.domain.job import JobKind, JobScope
-from app.domain.retransmission import Request, Retransmission, RetransmissionState
-from app.domain.subscription import Subscription
+from app.domain.replay.retransmission import Request, Retransmission, RetransmissionState
 from app.services.access.audit import note
 from app.storage.access.audit import AuditRepository
 from app.storage.database import Session

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import parse_progress
 from app.domain.errors import JobEndedError, ValidationFailedError
 from app.domain.job import JobScope
 from app.domain.message import Partition
-from app.domain.retransmission import (
+from app.domain.replay.retransmission import (
     ENDED,
     OffsetSpan,
     Only,
@@ -19,7 +20,6 @@ from app.domain.retransmission import (
     Selection,
     dropping,
 )
-from app.domain.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.log.interface import Bounds, MessageLog
 from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.seek import Seek
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import parse_progress
 from app.domain.errors import SubscriptionNotFoundError, ValidationFailedError
 from app.domain.message import Partition
-from app.domain.seek import Seek
-from app.domain.subscription import Subscription
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
-from app.domain.reach import (
+from app.domain.replay.coverage import (
     Dated,
     Stretch,
     Times,
@@ -16,7 +16,7 @@ from app.domain.reach import (
     since_then,
     until_then,
 )
-from app.domain.retransmission import SHARE_DEFAULT, OffsetSpan, Selection
+from app.domain.replay.retransmission import SHARE_DEFAULT, OffsetSpan, Selection
 from app.log.interface import Bounds, MessageLog
 from app.services.log_positions import EPOCH, bounds_of, offsets_at
 from app.storage.catalogue.topics import TopicRepository

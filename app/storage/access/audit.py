@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.access import Caller
-from app.domain.audit import Action, AuditEvent, AuditFilter, Change
+from app.domain.access.audit import Action, AuditEvent, AuditFilter, Change
+from app.domain.access.keys import Caller
 from app.storage.tables import AuditEventRow
 
 # Dropped in one transaction.

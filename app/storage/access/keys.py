@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.access import ApiKey, Mode, Scope
+from app.domain.access.keys import ApiKey, Mode, Scope
 from app.domain.errors import KeyNotFoundError, ValidationFailedError
 from app.storage.notices import ACCESS
 from app.storage.tables import AccessStateRow, ApiKeyRow

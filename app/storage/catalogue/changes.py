@@ -8,9 +8,9 @@ from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.feed import Changes
-from app.domain.oauth import OAuthProvider
-from app.domain.subscription import Subscription
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.oauth import OAuthProvider
+from app.domain.catalogue.subscription import Subscription
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.catalogue.rows import subscription_of, topic_of
 from app.storage.database import Database

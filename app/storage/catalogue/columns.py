@@ -13,9 +13,9 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Boolean, Double, Numeric, Text, cast, func
 from sqlalchemy.orm import InstrumentedAttribute
 
-from app.domain.monitoring import Monitoring
-from app.domain.subscription import FIELD_NAMES, DeliveryPolicy, Subscription
-from app.domain.topic import Topic
+from app.domain.catalogue.monitoring import Monitoring
+from app.domain.catalogue.subscription import FIELD_NAMES, DeliveryPolicy, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.trace import TrackingMode
 from app.storage.tables import SubscriptionRow, TopicRow
 

@@ -24,7 +24,14 @@ from sqlalchemy import (
     true,
 )
 
-from app.domain.query import CombinedQuery, Junction, Operator, Query, QueryCondition, number_in
+from app.domain.catalogue.query import (
+    CombinedQuery,
+    Junction,
+    Operator,
+    Query,
+    QueryCondition,
+    number_in,
+)
 from app.storage.catalogue.columns import Column, Columns, Of
 
 _ESCAPE: Final = "/"

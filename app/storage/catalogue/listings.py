@@ -7,9 +7,9 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import ColumnElement, Row, Select, func, or_, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.owner import Owner
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.domain.trace import TrackingMode
 from app.storage.catalogue.columns import SUBSCRIPTION_COLUMNS, TOPIC_COLUMNS, Columns
 from app.storage.catalogue.rows import subscription_of, topic_of

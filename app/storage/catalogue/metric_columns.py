@@ -23,8 +23,8 @@ from sqlalchemy import (
     select,
 )
 
-from app.domain.batching import DeliveryType
-from app.domain.query import Query, paths_of
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.query import Query, paths_of
 from app.storage.catalogue.columns import Column, Columns, Of
 from app.storage.catalogue.conditions import narrowed
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, TopicRow

@@ -7,8 +7,8 @@ from datetime import timedelta
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.batching import DeliveryType
-from app.domain.query import Query
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.query import Query
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.storage.catalogue.listings import Key
 from app.storage.catalogue.metric_columns import of_subscriptions, of_topics, rate_of, recent

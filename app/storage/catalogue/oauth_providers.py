@@ -8,12 +8,12 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.oauth import OAuthProvider
 from app.domain.errors import (
     OAuthProviderExistsError,
     OAuthProviderNotFoundError,
     SecretUnreadableError,
 )
-from app.domain.oauth import OAuthProvider
 from app.storage.json_values import from_json, to_json
 from app.storage.sealing import Sealing, vault_of
 from app.storage.tables import Json, OAuthProviderRow, SubscriptionRow

@@ -7,7 +7,7 @@ from sqlalchemy import case, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.operations import Constraints, InactiveTopic, WorkloadConstraints
+from app.domain.catalogue.operations import Constraints, InactiveTopic, WorkloadConstraints
 from app.storage.tables import DatacenterRow, TopicActivityRow, TopicRow, WorkloadConstraintRow
 
 # As the name of a subscription: the constraint is one of the topic.

@@ -4,11 +4,11 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final
 
+from app.domain.catalogue.subscription import DeliveryPolicy, State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import SecretUnreadableError
 from app.domain.owner import Owner
 from app.domain.secrets import masked_url, password_of, with_password
-from app.domain.subscription import DeliveryPolicy, State, Subscription
-from app.domain.topic import Topic
 from app.storage.json_values import from_json, to_json
 from app.storage.sealing import Sealing
 from app.storage.tables import Json, SubscriptionRow, TopicRow

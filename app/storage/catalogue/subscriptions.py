@@ -7,13 +7,13 @@ from sqlalchemy import Select, cast, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import (
     SubscriptionExistsError,
     SubscriptionNotFoundError,
     TopicNotFoundError,
 )
 from app.domain.paging import ALL_NAMES, NamePage
-from app.domain.subscription import Subscription
 from app.domain.trace import TrackingMode
 from app.storage.catalogue.changes import SUBSCRIPTION, ChangeFeed
 from app.storage.catalogue.operations import ConstraintRepository

@@ -4,6 +4,7 @@ from sqlalchemy import delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.errors import (
     GroupNotFoundError,
     TopicExistsError,
@@ -11,7 +12,6 @@ from app.domain.errors import (
     TopicNotFoundError,
 )
 from app.domain.paging import ALL_NAMES, NamePage
-from app.domain.topic import Ack, Topic
 from app.domain.trace import TrackingMode
 from app.storage.catalogue.changes import TOPIC, ChangeFeed
 from app.storage.catalogue.rows import topic_of, topic_values

@@ -13,8 +13,8 @@ from typing import Any, Final
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.domain.discards.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
 from app.domain.errors import ValidationFailedError
-from app.domain.undelivered import TopicOrSubscription, Undelivered, UndeliveredFilter
 from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 

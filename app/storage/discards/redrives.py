@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.redrive import Redrivable, RedriveFilter
-from app.domain.undelivered import Undelivered
+from app.domain.discards.redrive import Redrivable, RedriveFilter
+from app.domain.discards.undelivered import Undelivered
 from app.storage.discards.pages import MESSAGE_ID_MAX, undelivered_of
 from app.storage.discards.undelivered import conditions
 from app.storage.tables import UndeliveredRow

@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.commit import decode_runs, encode_runs
-from app.domain.undelivered import Undelivered
-from app.domain.voids import Void
+from app.domain.discards.retractions import Void
+from app.domain.discards.undelivered import Undelivered
 from app.storage.discards.superseded import SecondEnds
 from app.storage.tables import UndeliveredRow, UndeliveredVoidRow
 from app.storage.texts import storable

@@ -14,8 +14,8 @@ from sqlalchemy import ARRAY, BigInteger, and_, any_, literal, select, tuple_, u
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from app.domain.retransmission import Sent
-from app.domain.undelivered import Undelivered
+from app.domain.discards.undelivered import Undelivered
+from app.domain.replay.retransmission import Sent
 from app.storage.tables import RetransmissionSentRow, UndeliveredRow
 
 # Subscription and id of a message as they are stored, and the retransmission of its copy.

@@ -9,9 +9,9 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.domain.message import Partition
-from app.domain.undelivered import Undelivered, UndeliveredFilter
-from app.domain.voids import Entry, Void
 from app.storage.discards.pages import MESSAGE_ID_MAX, UndeliveredPage, page_of
 from app.storage.discards.retractions import VoidRepository
 from app.storage.discards.superseded import Copy, SecondEnds

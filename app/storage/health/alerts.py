@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.alerts import Alert, AlertKind
+from app.domain.health.alerts import Alert, AlertKind
 from app.storage.paging import older_than
 from app.storage.tables import AlertRow as Row
 

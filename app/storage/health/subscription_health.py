@@ -9,10 +9,10 @@ from sqlalchemy import delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.monitoring import Severity
+from app.domain.catalogue.monitoring import Severity
+from app.domain.catalogue.subscription import State
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.paging import ALL_KEYS, KeyPage
-from app.domain.standing import SubscriptionHealth
-from app.domain.subscription import State
 from app.storage.json_values import from_json, to_json
 from app.storage.runtime.leases import LeaseRepository
 from app.storage.tables import Json, SubscriptionRow

@@ -66,9 +66,9 @@ class SubscriptionTotals(NamedTuple):
     """One subscription: its life's counts, its lag, and what workers do for it now.
 
     `rate`, `mode` and `circuit` (0 is the best) are None while no worker does anything for it. What
-    follows is of the last look at it (`app.domain.standing`), and None if there was none lately;
-    `drain_seconds` also if it never drains, and `loss_seconds` if it loses nothing. `missing` is of
-    the last entry of its ledger, and None if that misses nothing.
+    follows is of the last look at it (`app.domain.health.subscription_health`), and None if there
+    was none lately; `drain_seconds` also if it never drains, and `loss_seconds` if it loses
+    nothing. `missing` is of the last entry of its ledger, and None if that misses nothing.
     """
 
     topic: str

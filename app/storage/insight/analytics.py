@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from app.domain.analytics import Dimension, FailureCluster, FailurePattern, UndeliveredCount
+from app.domain.insight.analytics import Dimension, FailureCluster, FailurePattern, UndeliveredCount
 from app.domain.job import Claim, JobScope
 from app.storage.tables import AnalyticsFailureRow, AnalyticsUndeliveredRow
 

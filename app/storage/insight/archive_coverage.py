@@ -6,8 +6,8 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.reach import Dated, Stretch, Times
-from app.domain.topic import Topic
+from app.domain.catalogue.topic import Topic
+from app.domain.replay.coverage import Dated, Stretch, Times
 
 # Of a year by the hour, for ten partitions, these are 88,000 rows: they are brought together here.
 _KEPT: Final = text("""

@@ -8,9 +8,9 @@ from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.archive import Archive, ArchivedFolder
+from app.domain.catalogue.topic import Topic
+from app.domain.insight.archive import Archive, ArchivedFolder
 from app.domain.job import Claim, JobKind
-from app.domain.topic import Topic
 from app.storage.insight.jobs import OPEN
 from app.storage.locks import hold
 from app.storage.tables import (

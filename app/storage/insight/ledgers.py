@@ -8,9 +8,9 @@ from sqlalchemy import Select, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import SecretKeyMissingError
-from app.domain.job import Claim, Job, JobKind
-from app.domain.ledger import (
+from app.domain.insight.ledger import (
     Counted,
     Finding,
     LedgerEntry,
@@ -18,11 +18,11 @@ from app.domain.ledger import (
     RecordAudience,
     RecordedDiscards,
 )
-from app.domain.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
-from app.domain.ledger_missing import Shortfall, alarming
-from app.domain.ledger_signing import USE, Keys, signature_of
-from app.domain.ledger_window import Window
-from app.domain.subscription import Subscription
+from app.domain.insight.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
+from app.domain.insight.ledger_missing import Shortfall, alarming
+from app.domain.insight.ledger_signing import USE, Keys, signature_of
+from app.domain.insight.ledger_window import Window
+from app.domain.job import Claim, Job, JobKind
 from app.storage.insight.jobs import OPEN
 from app.storage.json_values import from_json, to_json
 from app.storage.locks import hold

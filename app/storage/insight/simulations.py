@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import JobNotFoundError
+from app.domain.insight.simulation import Differing, Minute, SimulationRequest
 from app.domain.job import Claim, Job
-from app.domain.simulation import Differing, Minute, SimulationRequest
-from app.domain.subscription import Subscription
 from app.storage.json_values import from_json, to_json
 from app.storage.tables import SimulatedMinuteRow, SimulationRow
 

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.errors import JobNotFoundError
 from app.domain.job import Job
-from app.domain.republishing import Republished, RepublishRequest, RepublishTask
+from app.domain.replay.republishing import Republished, RepublishRequest, RepublishTask
 from app.storage.insight.jobs import job_of
 from app.storage.json_values import from_json, to_json
 from app.storage.tables import JobRow, Json, OfflinePartRow, OfflineTaskRow

@@ -7,9 +7,10 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import RetransmissionNotFoundError
 from app.domain.job import Claim, Job, JobState
-from app.domain.retransmission import (
+from app.domain.replay.retransmission import (
     ENDED,
     Counts,
     Request,
@@ -17,7 +18,6 @@ from app.domain.retransmission import (
     RetransmissionState,
     state_of,
 )
-from app.domain.subscription import Subscription
 from app.storage.insight.jobs import OPEN
 from app.storage.json_values import from_json, to_json
 from app.storage.paging import older_than

@@ -9,11 +9,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import Record
-from app.domain.retransmission import RUN_MAX, MessageRun, RetransmissionState, Sent
-from app.domain.retransmission_sending import Sending
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
+from app.domain.replay.retransmission import RUN_MAX, MessageRun, RetransmissionState, Sent
+from app.domain.replay.sending_rate import Sending
 from app.storage.catalogue.rows import subscription_of
 from app.storage.discards.pages import undelivered_of
 from app.storage.discards.superseded import SecondEnds

@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.log_claims import Intent, LogClaim
+from app.domain.catalogue.log_claims import Intent, LogClaim
 from app.storage.runtime.leases import LeaseRepository
 from app.storage.tables import LeaseRow as Row
 

@@ -3,7 +3,7 @@
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.ping import Ping, Pong
+from app.domain.runtime.ping import Ping, Pong
 from app.storage.notices import PINGS
 
 

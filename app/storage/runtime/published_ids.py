@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.topic import Deduplication
 from app.domain.errors import TopicNotFoundError
-from app.domain.topic import Deduplication
 from app.storage.database import Database
 from app.storage.tables import PublishedIdRow
 

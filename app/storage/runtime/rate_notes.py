@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.sharing import Loan, RateNote
+from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.tables import Json, RateNoteRow
 
 # Notes of workers that are gone matter for some seconds only.

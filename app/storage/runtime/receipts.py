@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.domain.receipt import Receipt, payloads
+from app.domain.runtime.receipt import Receipt, payloads
 
 
 def receipt_channel(waiter: str) -> str:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from app.domain.reach import Stretch
-from app.domain.retransmission import OffsetSpan
+from app.domain.replay.coverage import Stretch
+from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.copying import connected
 
 # One job removes so many; what is left is the next one's.

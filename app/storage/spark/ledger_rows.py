@@ -9,7 +9,7 @@ from typing import Any, Final
 from psycopg import sql
 
 from app.domain.errors import JobNotFoundError
-from app.domain.ledger import LedgerRequest
+from app.domain.insight.ledger import LedgerRequest
 from app.storage.json_values import from_json
 from app.storage.spark.copying import connected
 

@@ -11,11 +11,11 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import JobNotFoundError, TopicNotFoundError
 from app.domain.job import Claim
-from app.domain.republishing import RepublishRequest
-from app.domain.retransmission import OffsetSpan
-from app.domain.topic import Topic
+from app.domain.replay.republishing import RepublishRequest
+from app.domain.replay.retransmission import OffsetSpan
 from app.storage.catalogue.rows import topic_of
 from app.storage.json_values import from_json
 from app.storage.spark.copying import connected

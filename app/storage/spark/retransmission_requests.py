@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from psycopg import sql
 
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import RetransmissionNotFoundError
-from app.domain.filters import Filter
 from app.domain.job import Claim
-from app.domain.retransmission import OffsetSpan, Request
-from app.domain.subscription import Subscription
+from app.domain.replay.retransmission import OffsetSpan, Request
 from app.storage.json_values import from_json
 from app.storage.replay.retransmissions import request_of
 from app.storage.spark.copying import connected

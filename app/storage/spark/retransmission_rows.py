@@ -11,8 +11,8 @@ from typing import Any, Final
 from psycopg import sql
 
 from app.domain.job import Claim
-from app.domain.reach import Stretch
-from app.domain.retransmission import RUN_MAX
+from app.domain.replay.coverage import Stretch
+from app.domain.replay.retransmission import RUN_MAX
 from app.storage.spark.copying import connected
 from app.storage.texts import storable
 from app.storage.traces.packs import places_in

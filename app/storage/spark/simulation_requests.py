@@ -8,7 +8,7 @@ from typing import Final
 from psycopg import sql
 
 from app.domain.errors import JobNotFoundError
-from app.domain.simulation import SimulationRequest
+from app.domain.insight.simulation import SimulationRequest
 from app.storage.json_values import from_json
 from app.storage.spark.copying import connected
 

@@ -21,7 +21,7 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
-    # Of the taking that has ended it: `app.domain.simulation.Differing`.
+    # Of the taking that has ended it: `app.domain.insight.simulation.Differing`.
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
+from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
-from app.domain.topic import Ack
 from app.log.interface import Assigned, Committed, MessageLog
 from app.log.kafka import kafka_log
 from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, created, eventually, read_values

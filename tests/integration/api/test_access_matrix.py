@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from app.api.access import require_roles, role_of
 from app.api.management import ROUTERS
 from app.api.routes import status
-from app.domain.access import Role
+from app.domain.access.keys import Role
 from tests.integration.api.guarded import Guarded, bearer, guarded
 
 # By kind of caller: the scopes of its key.

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.domain.batching import BatchFormat, Batching
+from app.domain.catalogue.batching import BatchFormat, Batching
 from app.domain.status import AttemptCounts, SubscriptionLoad
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -5,9 +5,9 @@ import orjson
 import pytest
 
 from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
-from app.domain.topic import Ack
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog
 

@@ -9,7 +9,7 @@ import pytest
 from app.domain.errors import RetransmissionNotFoundError
 from app.domain.job import JobKind, JobScope
 from app.domain.message import NewRecord
-from app.domain.retransmission import RetransmissionState
+from app.domain.replay.retransmission import RetransmissionState
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.insight.jobs import WAITING_MAX, JobRepository

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from app.api.publish import PublishRoute
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import TopicNotFoundError
-from app.domain.feed import Changes
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.services.catalogue.topics import log_topic
 from app.services.directory.topics import TopicDirectory
 from app.services.inspection.search import SEARCHES_MAX

@@ -7,7 +7,7 @@ import httpx
 import psycopg
 import pytest
 
-from app.domain.client_certificate import ClientCertificate
+from app.domain.catalogue.client_certificate import ClientCertificate
 from tests.fakes.authority import Authority
 
 BODY = {"name": "billing", "endpoint": "https://subscriber.test/"}

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import text
 
 from app.config import Settings
+from app.domain.catalogue.topic import Ack, Deduplication, Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
-from app.domain.topic import Ack, Deduplication, Topic
 from app.log.interface import Position
 from app.main import create_app
 from app.services.directory.topics import TopicDirectory

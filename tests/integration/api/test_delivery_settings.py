@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.catalogue.subscription import State
 from app.domain.circuit import ErrorType
-from app.domain.subscription import State
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 

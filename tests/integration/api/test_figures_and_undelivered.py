@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import CircuitReading, CircuitState
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import Partition
 from app.domain.status import AttemptCounts, CursorStatus, Output, RateMode, SubscriptionLoad
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository

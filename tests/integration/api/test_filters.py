@@ -4,8 +4,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from app.domain.filters import Filter, FilterType, MatchingStrategy
-from app.domain.subscription import Ordering
+from app.domain.catalogue.filters import Filter, FilterType, MatchingStrategy
+from app.domain.catalogue.subscription import Ordering
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 

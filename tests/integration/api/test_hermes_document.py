@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import NewRecord, Partition
 from app.domain.streams import TRACES, UNDELIVERED
 from app.domain.trace import TraceSource
-from app.domain.undelivered import Undelivered
 from app.log.interface import MessageLog
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

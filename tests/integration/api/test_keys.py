@@ -9,7 +9,7 @@ from alembic import command
 from pydantic import SecretStr
 
 from app.config import Settings
-from app.domain.access import Scope
+from app.domain.access.keys import Scope
 from app.main import create_app
 from app.services.access.keys import KeyDraft, KeyService
 from app.services.access.known_keys import KeyUse, known_keys

@@ -10,8 +10,8 @@ from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.commit import Progress
+from app.domain.insight.ledger_chain import NOTHING, hash_of
 from app.domain.job import JobKind, JobResult
-from app.domain.ledger_chain import NOTHING, hash_of
 from app.domain.message import NewRecord
 from app.log.interface import Committed
 from app.services.insight.ledger_schedule import LedgerSchedule, due

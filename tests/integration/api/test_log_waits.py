@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from app.config import Settings
-from app.domain.audit import Action, Change
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.log_claims import Intent, LogClaim
 from app.domain.errors import StorageUnavailableError
-from app.domain.log_claims import Intent, LogClaim
 from app.domain.message import Partition
 from app.log.interface import Committed, LogTopic
 from app.log.kafka import kafka_log

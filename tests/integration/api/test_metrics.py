@@ -11,10 +11,11 @@ from sqlalchemy import text
 
 from app.composition import Part
 from app.config import Settings
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import CircuitReading, CircuitState
-from app.domain.forecast import Loss, LossCause
-from app.domain.health import Indicator, Problem
-from app.domain.standing import SubscriptionHealth
+from app.domain.health.forecast import Loss, LossCause
+from app.domain.health.indicators import Indicator, Problem
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.status import (
     AttemptCounts,
     CursorStatus,
@@ -23,7 +24,6 @@ from app.domain.status import (
     SubscriptionLoad,
     WorkerStatus,
 )
-from app.domain.subscription import Subscription
 from app.main import create_app
 from app.metrics.capping import OTHER
 from app.metrics.publishing import UNKNOWN

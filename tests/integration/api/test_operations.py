@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from app.config import Settings
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.durability import Copies, Replication
-from app.domain.topic import Ack, Topic
 from app.main import create_app
 from app.services.durability import LOOK_AGAIN, LOOK_EVERY, DurabilityService
 from app.storage.catalogue.groups import GroupRepository

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from app.config import Settings
+from app.domain.catalogue.topic import Ack
 from app.domain.message import NewRecord
-from app.domain.topic import Ack
 from app.log.interface import Position
 from app.main import create_app
 from tests.fakes.memory_log import MemoryLog

@@ -9,9 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from app.config import Settings
-from app.domain.alerts import Alert, AlertKind
-from app.domain.health import Indicator, Problem
-from app.domain.standing import SubscriptionHealth
+from app.domain.health.alerts import Alert, AlertKind
+from app.domain.health.indicators import Indicator, Problem
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.alerts import AlertRepository

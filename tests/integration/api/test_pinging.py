@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.errors import NoWorkerError, PingTooSoonError, SubscriptionNotFoundError
-from app.domain.ping import Ping, Pong, ping_in
-from app.domain.subscription import DeliveryPolicy
+from app.domain.runtime.ping import Ping, Pong, ping_in
 from app.services.inspection.pings import PingService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

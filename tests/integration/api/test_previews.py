@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from app.domain.addressed import Addressed
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
 from app.domain.status import CursorStatus, WorkerStatus
+from app.domain.targeted import Addressed
 from app.log.interface import Committed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

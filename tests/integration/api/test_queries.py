@@ -8,8 +8,8 @@ import httpx
 import pytest
 from sqlalchemy import update
 
+from app.domain.catalogue.query import parsed_query
 from app.domain.message import NewRecord
-from app.domain.query import parsed_query
 from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
 from app.filtering.queries import compiled, reader
 from app.storage.catalogue.subscriptions import SubscriptionRepository

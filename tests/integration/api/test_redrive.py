@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import select
 
 from app.api.schemas.redrive import RedriveBody
-from app.domain.addressed import Addressed
+from app.domain.catalogue.subscription import Subscription
+from app.domain.discards.redrive import REDRIVE_MESSAGES_MAX
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import LogUnavailableError
 from app.domain.message import HEADER_ADDRESSED, HEADER_CONTENT_TYPE, HEADER_ID, Partition, Record
-from app.domain.redrive import REDRIVE_MESSAGES_MAX
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
+from app.domain.targeted import Addressed
 from app.services.discards.redrives import CALL_MESSAGES_MAX
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -1,8 +1,8 @@
 import asyncio
 from datetime import timedelta
 
+from app.domain.catalogue.topic import Topic
 from app.domain.status import WorkerStatus
-from app.domain.topic import Topic
 from app.services.applied_changes import AppliedChanges
 from app.services.directory.topics import TopicDirectory
 from app.services.refresh import Refresher

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.catalogue.seek import Seek
 from app.domain.message import NewRecord, Partition
-from app.domain.seek import Seek
 from app.log.interface import Committed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
+from app.domain.catalogue.seek import Seek
 from app.domain.message import NewRecord
-from app.domain.seek import Seek
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.tables import JobRow

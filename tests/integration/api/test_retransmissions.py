@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from app.api.schemas.retransmissions import RetransmitBody
+from app.domain.discards.retractions import Void
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition
-from app.domain.retransmission import CANCELLED_KEPT, RetransmissionState, Sent
-from app.domain.voids import Void
+from app.domain.replay.retransmission import CANCELLED_KEPT, RetransmissionState, Sent
 from app.services.pruning import Pruner
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition
-from app.domain.retransmission import MessageRun, RetransmissionState
-from app.domain.retransmission_sending import Sending
+from app.domain.replay.retransmission import MessageRun, RetransmissionState
+from app.domain.replay.sending_rate import Sending
 from app.services.pruning import Pruner
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database

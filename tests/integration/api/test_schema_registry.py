@@ -13,9 +13,9 @@ from pydantic import SecretStr, ValidationError
 from starlette.responses import JSONResponse, Response
 
 from app.config import Settings
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaRegistryError
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.main import create_app
 from app.registry import ANSWER_BYTES_MAX, SchemaRegistry, open_registry
 from app.services.catalogue.schemas import RegistryMirror

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.config import Settings
-from app.domain.headers import Header
+from app.domain.catalogue.headers import Header
 from app.main import create_app
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -6,7 +6,7 @@ import httpx
 import psycopg
 import pytest
 
-from app.domain.signing import SIGNING_SECRETS_MAX
+from app.domain.catalogue.signing_secrets import SIGNING_SECRETS_MAX
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 

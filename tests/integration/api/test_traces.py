@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import Partition
 from app.domain.streams import TRACES, TRACES_PARTITIONS
 from app.domain.trace import TraceSource
-from app.domain.undelivered import Undelivered
 from app.log.interface import LogTopic
 from app.services.publishing.tracing import DUPLICATE
 from app.storage.catalogue.subscriptions import SubscriptionRepository

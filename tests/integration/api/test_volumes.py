@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.config import Settings
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import StorageUnavailableError
-from app.domain.topic import Topic
 from app.main import create_app
 from app.metrics.publishing import PublishCounts
 from app.services.metrics.volumes import Volumes

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.catalogue.topic import Ack
 from app.domain.message import HEADER_RECEIPT, NewRecord
-from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of
-from app.domain.topic import Ack
+from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, address_of
 from app.log.interface import Position
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

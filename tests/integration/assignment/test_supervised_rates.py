@@ -5,9 +5,9 @@ from collections.abc import Collection
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Partition
-from app.domain.sharing import Loan, RateNote
-from app.domain.subscription import Subscription
+from app.domain.runtime.rate_sharing import Loan, RateNote
 from tests.fakes.supervised import Supervised, supervised, until
 from tests.fakes.worker import World
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.seek import Seek
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
-from app.domain.seek import Seek
-from app.domain.subscription import DeliveryPolicy, Subscription
 from app.log.interface import Committed
 from app.storage.slices import AT_ONCE
 from tests.fakes.supervised import Supervised, supervised, until

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from app.domain.audit import AuditFilter
-from app.domain.subscription import State, Subscription
+from app.domain.access.audit import AuditFilter
+from app.domain.catalogue.subscription import State, Subscription
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.domain.catalogue.subscription import State
 from app.domain.errors import LogUnavailableError
 from app.domain.streams import ALERTS
-from app.domain.subscription import State
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.health.alerts import AlertRepository
 from tests.integration.health.watched import Watched

@@ -9,11 +9,11 @@ import pytest
 from pydantic import SecretStr
 
 from app.config import Settings
+from app.domain.catalogue.monitoring import Monitoring, Severity
+from app.domain.catalogue.subscription import State
 from app.domain.commit import Progress
-from app.domain.monitoring import Monitoring, Severity
 from app.domain.owner import Owner
 from app.domain.status import AttemptCounts
-from app.domain.subscription import State
 from app.log.interface import Committed
 from app.main import create_app
 from tests.fakes.keys import KEY

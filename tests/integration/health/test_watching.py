@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
+from app.domain.catalogue.subscription import State
 from app.domain.circuit import CircuitReading, CircuitState
 from app.domain.errors import LogUnavailableError
-from app.domain.forecast import LossCause
-from app.domain.health import Health, Indicator
+from app.domain.health.forecast import LossCause
+from app.domain.health.indicators import Health, Indicator
 from app.domain.status import AttemptCounts, Output
-from app.domain.subscription import State
 from app.services.health.subscription_health import HealthService, Look
 from app.storage.database import Database
 from app.storage.health.subscription_health import HealthQuery

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import text
 
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.message import NewRecord, Partition
 from app.domain.status import AttemptCounts, CursorStatus, SubscriptionLoad
 from app.domain.streams import ALERTS
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Topic
 from app.log.interface import Bounds
 from app.services.catalogue.topics import TopicService, log_topic
 from app.services.health.announcements import Announcer

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import update
 
-from app.domain.archive import OfflineStorage
+from app.domain.catalogue.offline_storage import OfflineStorage
 from app.domain.job import Job, JobKind, JobResult, JobScope
 from app.services.insight.archives import ArchiveSchedule
 from app.storage.catalogue.topics import TopicRepository

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim, Job
 from app.domain.message import HEADER_ID, NewRecord, Partition, Record
-from app.domain.topic import Ack, Topic
 from app.log.interface import Position
 from app.schemata.fitting import Fitting
 from app.services.replay.republishing import OfflineService

@@ -9,9 +9,9 @@ import pytest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords
 
+from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord
-from app.domain.topic import Ack
 from app.log.interface import LogStats, Position
 from app.log.kafka.compression import Compression
 from app.log.kafka.lines import Located

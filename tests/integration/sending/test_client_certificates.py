@@ -9,10 +9,10 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from app.domain.client_certificate import ClientCertificate
+from app.domain.catalogue.client_certificate import ClientCertificate
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Delivered
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.handshakes import outspoken

@@ -11,7 +11,7 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.exceptions import StreamClosedError
 
-from app.domain.egress_proxy import EgressProxy
+from app.domain.network.egress_proxy import EgressProxy
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import OK, Act, Hostile, hangs, keeps_alive, says

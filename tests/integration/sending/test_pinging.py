@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from app.domain.batching import BatchFormat, DeliveryType
-from app.domain.egress import EgressPolicy
-from app.domain.headers import Header
-from app.domain.ping import Pong
-from app.domain.subscription import DeliveryPolicy, Subscription
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.headers import Header
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
+from app.domain.network.egress import EgressPolicy
+from app.domain.runtime.ping import Pong
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import Hostile, hangs, resets, says

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.egress import EgressPolicy
-from app.domain.egress_proxy import EgressProxy
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy, Subscription
+from app.domain.network.egress import EgressPolicy
+from app.domain.network.egress_proxy import EgressProxy
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import Hostile, keeps_alive, never_accepting

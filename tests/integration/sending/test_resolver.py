@@ -9,8 +9,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from app.domain.egress import Address, EgressPolicy
-from app.domain.egress_proxy import EgressProxy
+from app.domain.network.egress import Address, EgressPolicy
+from app.domain.network.egress_proxy import EgressProxy
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.transport.connection import Connection

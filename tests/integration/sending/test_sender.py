@@ -6,12 +6,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.domain.addressed import Addressed
+from app.domain.catalogue.headers import Header
+from app.domain.catalogue.subscription import ContentMode, DeliveryPolicy, Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.headers import Header
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import ContentMode, DeliveryPolicy, Subscription
+from app.domain.targeted import Addressed
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (
     MEGABYTE,

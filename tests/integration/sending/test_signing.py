@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from app.domain.headers import Header
+from app.domain.catalogue.headers import Header
+from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret
+from app.domain.catalogue.subscription import ContentMode, DeliveryPolicy, Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.signing import SigningKind, SigningSecret
-from app.domain.subscription import ContentMode, DeliveryPolicy, Subscription
 from app.signing import new_signing_key
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Subscriber

@@ -7,6 +7,9 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
+from app.domain.discards.undelivered import Undelivered
 from app.domain.status import (
     AttemptCounts,
     CursorStatus,
@@ -15,9 +18,6 @@ from app.domain.status import (
     SubscriptionLoad,
     WorkerStatus,
 )
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
-from app.domain.undelivered import Undelivered
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository

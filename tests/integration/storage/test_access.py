@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from app.domain.access import EVERYBODY, Scope, ScopeKind
-from app.domain.audit import Action, AuditFilter, Change
+from app.domain.access.audit import Action, AuditFilter, Change
+from app.domain.access.keys import EVERYBODY, Scope, ScopeKind
 from app.domain.errors import RequestUnderWayError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.services.access.keys import KeyDraft, KeyService

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import text
 
-from app.domain.alerts import Alert, AlertKind
+from app.domain.health.alerts import Alert, AlertKind
 from app.storage.database import Database
 from app.storage.health.alerts import AlertRepository
 

@@ -2,7 +2,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from app.domain.feed import Changes
+from app.domain.catalogue.changes import Changes
 from app.storage.catalogue.changes import ChangeFeed, changes_since
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.errors import (
     GroupExistsError,
     GroupNotEmptyError,
@@ -13,7 +14,6 @@ from app.domain.errors import (
     TopicNotFoundError,
 )
 from app.domain.owner import Owner
-from app.domain.topic import Ack, Topic
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository

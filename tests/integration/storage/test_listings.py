@@ -11,14 +11,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.api.schemas.base import JsonObject
 from app.api.schemas.subscription import subscription_read
 from app.api.schemas.topic import topic_read
-from app.domain.batching import BatchFormat, DeliveryType
-from app.domain.dead_letter import DeadLetter
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.monitoring import Monitoring, Severity
+from app.domain.catalogue.query import parsed_query
+from app.domain.catalogue.subscription import (
+    ContentMode,
+    DeliveryPolicy,
+    EndpointMode,
+    Ordering,
+    State,
+)
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.errors import InvalidQueryError
-from app.domain.monitoring import Monitoring, Severity
 from app.domain.owner import Owner
-from app.domain.query import parsed_query
-from app.domain.subscription import ContentMode, DeliveryPolicy, EndpointMode, Ordering, State
-from app.domain.topic import Ack, Topic
 from app.domain.trace import TrackingMode
 from app.filtering.queries import compiled, reader
 from app.storage.catalogue.conditions import narrowed

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.log_claims import Intent, LogClaim
+from app.domain.catalogue.log_claims import Intent, LogClaim
 from app.storage.database import Database
 from app.storage.runtime.log_claims import LogClaimRepository
 from tests.integration.storage.test_superseded import until_one_waits

@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import (
     OAuthProviderExistsError,
     OAuthProviderNotFoundError,
     SecretKeyMissingError,
     SecretUnreadableError,
 )
-from app.domain.feed import Changes
-from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
 from app.domain.secrets import MASK
-from app.domain.subscription import Subscription
 from app.services.catalogue.secret_rotation import rotate_secrets
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository

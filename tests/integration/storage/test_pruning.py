@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from app.domain.circuit import SharedCircuit
+from app.domain.discards.undelivered import UndeliveredFilter
 from app.domain.message import Partition
 from app.domain.names import group_of
-from app.domain.undelivered import UndeliveredFilter
 from app.services.catalogue.groups import GroupService
 from app.services.pruning import Pruner
 from app.storage.catalogue.changes import ChangeFeed

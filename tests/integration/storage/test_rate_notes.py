@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from app.domain.sharing import Loan, RateNote
+from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.database import Database
 from app.storage.runtime.rate_notes import ROWS_MAX, RateNoteRepository
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
+from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.domain.message import Partition
-from app.domain.undelivered import Undelivered, UndeliveredFilter
-from app.domain.voids import Entry, Void
 from app.services.pruning import Pruner
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository

@@ -8,10 +8,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from app.domain.catalogue.headers import Header
+from app.domain.catalogue.subscription import State, Subscription
 from app.domain.errors import SecretKeyMissingError, SecretUnreadableError
-from app.domain.headers import Header
 from app.domain.secrets import MASK
-from app.domain.subscription import State, Subscription
 from app.services.catalogue.secret_rotation import rotate_secrets
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.subscriptions import SubscriptionRepository

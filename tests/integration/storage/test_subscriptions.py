@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
+from app.domain.catalogue.subscription import DeliveryPolicy, State
 from app.domain.errors import (
     SubscriptionExistsError,
     SubscriptionNotFoundError,
@@ -12,7 +13,6 @@ from app.domain.errors import (
 )
 from app.domain.message import Partition
 from app.domain.owner import Owner
-from app.domain.subscription import DeliveryPolicy, State
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository

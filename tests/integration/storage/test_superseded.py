@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app.domain.discards.redrive import RedriveFilter
+from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.domain.message import Partition
-from app.domain.redrive import RedriveFilter
-from app.domain.undelivered import Undelivered, UndeliveredFilter
-from app.domain.voids import Entry, Void
 from app.services.inspection.traces import TraceService
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app.domain.discards.redrive import RedriveFilter
+from app.domain.discards.undelivered import UndeliveredFilter
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Partition
-from app.domain.redrive import RedriveFilter
-from app.domain.undelivered import UndeliveredFilter
 from app.storage.database import Database
 from app.storage.discards.pages import MESSAGE_ID_MAX
 from app.storage.discards.redrives import RedriveRepository

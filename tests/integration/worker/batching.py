@@ -6,16 +6,16 @@ from typing import Any
 
 import orjson
 
-from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import (
     Delivered,
     Outcome,
     Retry,
 )
-from app.domain.filters import Filter, FilterType
 from app.domain.message import Partition
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World, delivered
 
 URL = "http://s.test/"

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.commit import parse_progress
+from app.domain.discards.retractions import entry_of
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import NewRecord, Partition, Record
 from app.domain.streams import UNDELIVERED
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Ack, Topic
-from app.domain.undelivered import Undelivered
-from app.domain.voids import entry_of
 from app.log.interface import Committed, Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import World

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.addressed import Addressed
+from app.domain.catalogue.fetch import FetchMode, FetchPolicy
+from app.domain.catalogue.subscription import Ordering, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
-from app.domain.subscription import Ordering, Subscription
-from app.domain.topic import Topic
+from app.domain.targeted import Addressed
 from tests.fakes.worker import Attempt, World, delivered
 from tests.integration.worker.batching import batches, committed, filtered, subscribed
 

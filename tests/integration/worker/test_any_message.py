@@ -11,20 +11,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from app.domain.batching import BatchFormat, DeliveryType
-from app.domain.dead_letter import DeadLetter
-from app.domain.filters import Filter, FilterType, MatchingStrategy
-from app.domain.message import NewRecord
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.signing import SigningKind, SigningSecret
-from app.domain.subscription import (
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.filters import Filter, FilterType, MatchingStrategy
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret
+from app.domain.catalogue.subscription import (
     ContentMode,
     DeliveryPolicy,
     EndpointMode,
     Ordering,
     Subscription,
 )
-from app.domain.topic import MESSAGE_SIZE_MAX, Topic
+from app.domain.catalogue.topic import MESSAGE_SIZE_MAX, Topic
+from app.domain.message import NewRecord
 from app.domain.trace import TrackingMode
 from app.log.interface import LogTopic
 from app.signing import new_signing_key

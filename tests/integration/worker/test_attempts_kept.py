@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from app.domain.catalogue.subscription import Ordering, Subscription
 from app.domain.commit import parse_progress
-from app.domain.subscription import Ordering, Subscription
 from tests.fakes.worker import World, until
 from tests.integration.worker.batching import LATE, SOON, changed, failing, numbers, subscribed
 

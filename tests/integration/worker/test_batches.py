@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.domain.catalogue.subscription import OnExhausted, State
+from app.domain.catalogue.topic import Ack
 from app.domain.delivery import (
     BATCH_VOLUME_EXCEEDED,
     BUFFER_FULL,
@@ -20,8 +22,6 @@ from app.domain.delivery import (
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
 from app.domain.streams import UNDELIVERED
-from app.domain.subscription import OnExhausted, State
-from app.domain.topic import Ack
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import World, delivered

@@ -8,9 +8,14 @@ from datetime import timedelta
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from app.domain.egress import Address
-from app.domain.subscription import DeliveryPolicy, EndpointMode, OnExhausted, Subscription
-from app.domain.topic import Topic
+from app.domain.catalogue.subscription import (
+    DeliveryPolicy,
+    EndpointMode,
+    OnExhausted,
+    Subscription,
+)
+from app.domain.catalogue.topic import Topic
+from app.domain.network.egress import Address
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.fakes.worker import World, delivered

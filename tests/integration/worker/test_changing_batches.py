@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.subscription import Ordering
 from app.domain.delivery import (
     Retry,
 )
-from app.domain.subscription import Ordering
 from tests.fakes.worker import PATIENCE_S, World, delivered
 from tests.integration.worker.batching import (
     EVEN,

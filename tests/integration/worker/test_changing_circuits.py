@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import CircuitBreaker, TimeUnit
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.subscription import Subscription
 from tests.fakes.worker import Attempt, World, delivered
 
 SHARED = CircuitBreaker(

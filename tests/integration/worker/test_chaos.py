@@ -7,9 +7,9 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message
-from app.domain.subscription import Subscription
 from tests.fakes.in_flight import InFlightRequest
 from tests.integration.worker.random_lives import Lives, Witness
 from workers.delivery.in_flight import ResponseListener

@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.filters import Filter, FilterType
 from app.domain.message import Message, NewRecord, Partition
-from app.domain.subscription import Subscription
 from tests.fakes.in_flight import InFlightRequest
 from tests.integration.worker.random_lives import Lives, Witness
 from workers.delivery.batch import MessageBatch

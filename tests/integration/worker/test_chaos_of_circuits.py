@@ -9,8 +9,8 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.domain.catalogue.subscription import Ordering
 from app.domain.circuit import CircuitBreaker, TimeUnit
-from app.domain.subscription import Ordering
 from tests.integration.worker.random_lives import Lives, Mood, Witness
 from tests.integration.worker.test_chaos import Moody
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from app.domain.catalogue.subscription import Ordering, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.circuit import CircuitBreaker, CircuitReading, CircuitState, TimeUnit
 from app.domain.commit import Progress, parse_progress
 from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
 from app.domain.message import Partition
-from app.domain.subscription import Ordering, Subscription
-from app.domain.topic import Topic
 from tests.fakes.worker import PATIENCE_S, Attempt, World, delivered
 
 DOWN = Retry(reason="it is down", status=503)

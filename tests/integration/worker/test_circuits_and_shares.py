@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
+from app.domain.catalogue.topic import Topic
 from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress
 from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.message import Message, NewRecord, Partition, Record
-from app.domain.subscription import Subscription
 from tests.fakes.worker import until
 from tests.integration.worker.test_planted_defects import (
     BATCHED,

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+from app.domain.catalogue.topic import Ack
 from app.domain.message import NewRecord
 from app.domain.streams import TRACES
-from app.domain.topic import Ack
 from app.domain.trace import TrackingMode
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog

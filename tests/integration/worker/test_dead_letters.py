@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.domain.batching import BatchFormat, DeliveryType
-from app.domain.dead_letter import DeadLetter
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Message, NewRecord, Partition
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Ack, Topic
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import Attempt, World, delivered

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import orjson
 
-from app.domain.subscription import ContentMode
+from app.domain.catalogue.subscription import ContentMode
 from tests.fakes.worker import World, delivered
 from tests.integration.worker.batching import URL, numbers, subscribed
 

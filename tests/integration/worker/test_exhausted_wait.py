@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import OnExhausted, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.commit import Progress
 from app.domain.delivery import ROOM_NEEDED
-from app.domain.filters import Filter, FilterType
 from app.domain.message import Partition
-from app.domain.subscription import OnExhausted, Subscription
-from app.domain.topic import Topic
 from app.log.interface import Committed
 from tests.fakes.worker import World, bad_ones_fail, delivered
 

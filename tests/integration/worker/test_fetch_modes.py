@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.batching import DeliveryType
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.fetch import FetchMode, FetchPolicy
+from app.domain.catalogue.subscription import Ordering, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.fetch import FetchMode, FetchPolicy
-from app.domain.subscription import Ordering, Subscription
-from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World, delivered
 
 URL = "http://s.test/"

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.filters import Filter, FilterType
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.filtering.budget import WORK_MAX
 from tests.fakes.worker import Attempt, World, delivered
 from tests.integration.worker.tracing import entries_of, tracked, until_traced

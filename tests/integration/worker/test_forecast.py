@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.domain.alerts import Alert, AlertBook, AlertKind, Case, Limits, readings
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Outcome
-from app.domain.gauge import Seen
-from app.domain.health import Thresholds
+from app.domain.health.alerts import Alert, AlertBook, AlertKind, Case, Limits, readings
+from app.domain.health.evaluator import Seen
+from app.domain.health.indicators import Thresholds
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Message, NewRecord, Partition
-from app.domain.standing import SubscriptionHealth
 from app.domain.status import CursorStatus
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.services.catalogue.topics import log_topic
 from app.services.health.collector import KnownState, Looker
 from tests.fakes.in_flight import InFlightRequest

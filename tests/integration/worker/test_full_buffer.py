@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import OnExhausted, State, Subscription
 from app.domain.delivery import BUFFER_FULL, Delivered, Outcome
 from app.domain.message import NewRecord
-from app.domain.subscription import OnExhausted, State, Subscription
 from tests.fakes.worker import Attempt, World, bad_ones_fail, delivered
 
 ENDPOINT = "http://s.test/"

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import State, Subscription
 from app.domain.delivery import GONE, TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
-from app.domain.subscription import State, Subscription
 from app.log.interface import Committed
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import Attempt, World, delivered

@@ -11,8 +11,8 @@ import psutil
 import pytest
 from h2.errors import ErrorCodes
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import TTL_ELAPSED
-from app.domain.subscription import Subscription
 from tests.fakes.authority import Authority
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Retry
-from app.domain.topic import Topic
 from tests.fakes.worker import World, delivered
 from workers.consumer.loop_budget import STARTS_MAX
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 import orjson
 import pytest
 
+from app.domain.catalogue.subscription import Ordering
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.subscription import Ordering
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Reply, Subscriber
 from tests.fakes.worker import Attempt, World, delivered

@@ -12,12 +12,12 @@ from itertools import cycle
 import httpx
 import pytest
 
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import TopicNotFoundError
-from app.domain.filters import Filter, FilterType
 from app.domain.streams import UNDELIVERED
-from app.domain.subscription import Subscription
 from app.log.interface import LogTopic
 from app.metrics.capping import OTHER
 from tests.fakes.egress import LOOPBACK

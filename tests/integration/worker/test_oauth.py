@@ -12,12 +12,12 @@ from typing import Any
 import psutil
 import pytest
 
-from app.domain.batching import DeliveryType
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.oauth import OAuthProvider
+from app.domain.catalogue.subscription import Ordering, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import TTL_ELAPSED
-from app.domain.oauth import OAuthProvider
 from app.domain.status import RateMode
-from app.domain.subscription import Ordering, Subscription
-from app.domain.topic import Topic
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import MEGABYTE, Act, Hostile, floods, hangs, resets, says
 from tests.fakes.oauth import POLICY, Login, TokenRequest, a_provider

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.domain.catalogue.subscription import Ordering, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.subscription import Ordering, Subscription
-from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World, delivered
 
 URL = "http://s.test/"

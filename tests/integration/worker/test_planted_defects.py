@@ -13,18 +13,18 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import DeliveryPolicy, Ordering, Subscription
 from app.domain.circuit import CircuitBreaker
 from app.domain.commit import Progress
-from app.domain.dead_letter import DeadLetter
 from app.domain.delivery import RETRIES_EXHAUSTED, Delivered, Discarded, Outcome
-from app.domain.filters import Filter, FilterType
+from app.domain.discards.undelivered import Undelivered
 from app.domain.message import Message, NewRecord, Partition, Record
-from app.domain.receipt import Fate, Receipt
+from app.domain.runtime.receipt import Fate, Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.domain.subscription import DeliveryPolicy, Ordering, Subscription
 from app.domain.trace import TrackingMode
-from app.domain.undelivered import Undelivered
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import Budget
 from app.log.interface import Chunk, LogTopic

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.filters import Filter, FilterType
 from app.domain.message import NewRecord, Partition
-from app.domain.receipt import Fate, Receipt, ReceiptAddress
-from app.domain.topic import Topic
+from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress
 from tests.fakes.worker import Attempt, World, delivered
 
 WAITER = "a" * 32

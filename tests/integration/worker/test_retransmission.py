@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
+from app.domain.catalogue.subscription import Ordering, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import HEADER_ID, HEADER_TIMESTAMP, Message, Partition, Record
-from app.domain.retransmission import MessageRun, RetransmissionState, ahead_max
-from app.domain.retransmission_sending import Sending
-from app.domain.subscription import Ordering, Subscription
-from app.domain.topic import Topic
+from app.domain.replay.retransmission import MessageRun, RetransmissionState, ahead_max
+from app.domain.replay.sending_rate import Sending
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.sending import Kept
 from tests.fakes.worker import Attempt, World, until

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from app.domain.batching import DeliveryType
-from app.domain.dead_letter import DeadLetter
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.message import NewRecord
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.registry import open_registry
 from app.schemata.avro import AvroCodec
 from tests.fakes.egress import LOOPBACK

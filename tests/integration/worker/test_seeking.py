@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from app.domain.catalogue.seek import Seek
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Outcome, Retry
 from app.domain.message import Partition
-from app.domain.seek import Seek
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Topic
 from app.log.interface import Committed
 from tests.fakes.worker import Attempt, World, delivered
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from app.domain.signing import SigningKind, SigningSecret, rotated
+from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret, rotated
 from app.signing import new_signing_key
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Received, Reply, Subscriber

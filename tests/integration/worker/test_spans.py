@@ -9,8 +9,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from pydantic import SecretStr
 
 from app.config import Settings
+from app.domain.catalogue.topic import Topic
 from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, NewRecord
-from app.domain.topic import Topic
 from app.otlp.context import SpanContext, parsed
 from app.otlp.exporter import Otlp, open_otlp
 from app.otlp.spans import Span, SpanBuffer, SpanKind

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.domain.addressed import Addressed
-from app.domain.batching import DeliveryType
+from app.domain.catalogue.batching import DeliveryType
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.filters import Filter, FilterType
 from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
 from app.domain.streams import TRACES
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
+from app.domain.targeted import Addressed
 from app.domain.trace import TrackingMode
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber

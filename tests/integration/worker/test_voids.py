@@ -7,17 +7,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from app.domain.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.batching import BatchFormat, DeliveryType
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.seek import Seek
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.commit import Progress, parse_progress
 from app.domain.delivery import Delivered, Discarded, Outcome
-from app.domain.filters import Filter, FilterType
+from app.domain.discards.retractions import Entry, Void, entry_of
 from app.domain.message import NewRecord, Partition
-from app.domain.seek import Seek
 from app.domain.status import CursorStatus
 from app.domain.streams import UNDELIVERED
-from app.domain.subscription import Subscription
-from app.domain.topic import Ack, Topic
-from app.domain.voids import Entry, Void, entry_of
 from app.log.interface import Committed, Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import Attempt, World, delivered, until

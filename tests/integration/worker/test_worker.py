@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.topic import Topic
 from app.domain.delivery import TTL_ELAPSED, Delivered, Discarded, Outcome, Retry
 from app.domain.message import Partition
-from app.domain.topic import Topic
 from tests.fakes.worker import Attempt, World, delivered
 
 

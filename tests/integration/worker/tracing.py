@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from app.domain.subscription import Subscription
+from app.domain.catalogue.subscription import Subscription
 from app.domain.trace import TraceEntry, TraceStatus, TrackingMode, timeline
 from app.tracing.packing import Pack, TraceRow
 from tests.fakes.worker import World

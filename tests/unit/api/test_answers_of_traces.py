@@ -9,8 +9,8 @@ import pytest
 from app.api.schemas.base import JsonObject, Schema
 from app.api.schemas.trace import TraceRead, trace_answered
 from app.api.schemas.undelivered import UndeliveredRead, undelivered_answered
+from app.domain.discards.undelivered import Undelivered
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
-from app.domain.undelivered import Undelivered
 
 AT = datetime(2026, 1, 1, 12, 30, 15, 123_456, tzinfo=UTC)
 BARE = TraceEntry(

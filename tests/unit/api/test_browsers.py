@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.api.browsers import BrowserGuard
-from app.domain.own_hosts import OwnHosts
+from app.domain.network.own_hosts import OwnHosts
 
 OURS = "127.0.0.1:8090"
 FRIEND = "https://console.example.com"

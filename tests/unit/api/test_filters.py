@@ -10,9 +10,9 @@ from app.api.schemas.subscription import (
     new_subscription,
     subscription_read,
 )
+from app.domain.catalogue.filters import FILTERS_MAX
+from app.domain.catalogue.subscription import State
 from app.domain.errors import ValidationFailedError
-from app.domain.filters import FILTERS_MAX
-from app.domain.subscription import State
 
 BODY = {"name": "s", "endpoint": "http://h.test/"}
 BY_PATH = {"type": "jsonpath", "path": "$.a", "matcher": "x.*", "matchingStrategy": "any"}

@@ -26,8 +26,8 @@ from app.api.schemas.subscription import (
 )
 from app.api.schemas.topic import OTHER_FIELDS as TOPICS
 from app.api.schemas.topic import TopicBody, ignored_in_topic
+from app.domain.catalogue.subscription import State
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import State
 from tests.unit.test_field_errors import bodies
 
 NEW: Final = {"name": "s", "endpoint": "http://h.test/"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain.own_hosts import OwnHosts
+from app.domain.network.own_hosts import OwnHosts
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - nobody listens
 

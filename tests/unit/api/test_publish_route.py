@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from app.api.publish import PublishRoute, published_topic
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
-from app.domain.topic import Ack, Topic
 from app.log.interface import Position
 from app.services.catalogue.topics import log_topic
 from app.services.directory.topics import TopicDirectory

@@ -3,9 +3,9 @@ from datetime import timedelta
 import pytest
 
 from app.api.schemas.subscription import changed_subscription, new_subscription, subscription_read
+from app.domain.catalogue.fetch import FetchMode, FetchPolicy
+from app.domain.catalogue.subscription import State
 from app.domain.errors import ValidationFailedError
-from app.domain.fetch import FetchMode, FetchPolicy
-from app.domain.subscription import State
 
 BODY = {"name": "s", "endpoint": "http://h.test/"}
 GIVEN = {

@@ -1,8 +1,8 @@
 import pytest
 
 from app.api.schemas.subscription import changed_subscription, new_subscription, subscription_read
+from app.domain.catalogue.subscription import PARKED_KEYS_MAX, Ordering, State
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import PARKED_KEYS_MAX, Ordering, State
 
 BODY = {"name": "s", "endpoint": "http://h.test/"}
 

@@ -10,7 +10,7 @@ from app.api.schemas.subscription import (
     subscription_read,
 )
 from app.api.schemas.topic import changed_topic, new_topic, topic_read
-from app.domain.subscription import State
+from app.domain.catalogue.subscription import State
 from app.domain.trace import TrackingMode
 
 SAID: list[tuple[dict[str, Any], TrackingMode]] = [

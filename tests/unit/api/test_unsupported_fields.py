@@ -10,8 +10,8 @@ from app.api.schemas.subscription import (
     new_subscription,
 )
 from app.api.schemas.topic import ignored_in_topic, new_topic
+from app.domain.catalogue.subscription import EndpointMode
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import EndpointMode
 
 SUBSCRIPTION = {"name": "s", "endpoint": "http://h.test/"}
 TOPIC = {"name": "a.b"}

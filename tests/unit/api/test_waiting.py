@@ -8,7 +8,7 @@ import pytest
 
 from app.api.publish_wait import wait_of
 from app.domain.errors import TooManyWaitersError, ValidationFailedError
-from app.domain.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
+from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
 from app.services.directory.subscribers import TopicSubscriber
 from app.services.publishing.waiters import PendingReason, SubscriberOutcome, Waiters, Waiting
 

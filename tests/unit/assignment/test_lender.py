@@ -1,6 +1,6 @@
 """Tickets that are lent while their partition moves: nobody uses one within a second of another."""
 
-from app.domain.sharing import RateNote
+from app.domain.runtime.rate_sharing import RateNote
 from workers.assignment.negotiation import OVER_S, Negotiation
 from workers.assignment.sharing_round import SharingRound
 from workers.delivery.rate import WINDOW_S

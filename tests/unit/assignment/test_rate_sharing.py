@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition
-from app.domain.sharing import Loan, RateNote
-from app.domain.subscription import DeliveryPolicy, Subscription
-from app.domain.topic import Topic
+from app.domain.runtime.rate_sharing import Loan, RateNote
 from workers.assignment.negotiation import OVER_S
 from workers.assignment.rate_sharing import SILENCE_S, OwnedSubscription, RateSharing
 from workers.delivery.share import Demand, Share

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.commit import Progress
-from app.domain.feed import Changes
 from app.domain.message import Partition
 from app.domain.status import CursorStatus
-from app.domain.subscription import State, Subscription
-from app.domain.topic import Topic
 from app.log.interface import Committed
 from workers.assignment.registry import Registry
 from workers.assignment.start_positions import GROUPS_PER_CALL, StartFinder

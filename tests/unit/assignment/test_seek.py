@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from app.domain.catalogue.seek import Seek, sought
 from app.domain.commit import Progress, parse_progress
-from app.domain.seek import Seek, sought
 
 FIRST = Seek(number=1, offsets=(10, 20))
 SECOND = Seek(number=2, offsets=(30, 40), replaced=(7, None))

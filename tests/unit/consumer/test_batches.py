@@ -7,11 +7,11 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from app.domain.batching import BatchFormat, Batching
+from app.domain.catalogue.batching import BatchFormat, Batching
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.commit import Progress
 from app.domain.delivery import BATCH_VOLUME_EXCEEDED, PUBLISH_TTL_ELAPSED
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.batches import Batches, Clocks
 from workers.consumer.source.collected_batch import without

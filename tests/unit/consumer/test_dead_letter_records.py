@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.dead_letter import ROUTE_MAX, DeadLetter, dead_letter_record
+from app.domain.catalogue.dead_letter import ROUTE_MAX, DeadLetter, dead_letter_record
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import ValidationFailedError
 from app.domain.message import Message, NewRecord, Partition, Record
-from app.domain.undelivered import Undelivered
 
 NOW_MS = 1_767_268_800_123
 DISCARDED = Undelivered(

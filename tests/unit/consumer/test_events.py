@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 from structlog.testing import capture_logs
 
+from app.domain.catalogue.topic import Ack
 from app.domain.commit import Progress
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Message, NewRecord, Partition, Record
-from app.domain.topic import Ack
-from app.domain.undelivered import Undelivered
 from app.log.interface import Position
 from tests.fakes.memory_log import MemoryLog
 from workers.consumer.commit.cursor import Cursor

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from app.domain.fetch import FetchPolicy
+from app.domain.catalogue.fetch import FetchPolicy
 from app.domain.message import Partition
 from tests.fakes.reading import StandingReader, a_batch
 from workers.consumer.source.fetches import Fetches

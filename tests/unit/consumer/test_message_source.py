@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain.fetch import FetchPolicy
-from app.domain.filters import Filter, FilterType
-from app.domain.subscription import Ordering, Subscription
+from app.domain.catalogue.fetch import FetchPolicy
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
 from tests.unit.consumer.test_fetches import Asked
 from tests.unit.consumer.test_request_slot import SUBSCRIPTION

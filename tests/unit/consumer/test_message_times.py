@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.message import Message, Record
-from app.domain.subscription import DeliveryPolicy
 from tests.fakes.reading import ORDERS
 from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_starts_ms
 

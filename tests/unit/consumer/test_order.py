@@ -1,7 +1,7 @@
+from app.domain.catalogue.fetch import FetchMode, FetchPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.commit import Progress
-from app.domain.fetch import FetchMode, FetchPolicy
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.order import KeyOrder, Opened, PartitionOrder
 

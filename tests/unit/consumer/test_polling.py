@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from app.domain.fetch import FetchMode, FetchPolicy
+from app.domain.catalogue.fetch import FetchMode, FetchPolicy
 from workers.consumer.source.polling import Polling
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.domain.delivery import Discarded
 from app.domain.errors import StorageUnavailableError
-from app.domain.receipt import (
+from app.domain.runtime.receipt import (
     PAYLOAD_BYTES_MAX,
     Fate,
     Receipt,

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.domain.addressed import Addressed, addressed_to
+from app.domain.discards.redrive import redrive_record
+from app.domain.discards.undelivered import Undelivered, from_record, to_record
 from app.domain.message import Message, Partition, Record
-from app.domain.redrive import redrive_record
-from app.domain.undelivered import Undelivered, from_record, to_record
+from app.domain.targeted import Addressed, addressed_to
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 TO = Addressed("a" * 32, "b" * 32)

@@ -6,10 +6,10 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.commit import Progress
 from app.domain.delivery import Delivered, Outcome
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import DeliveryPolicy, Subscription
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.endpoint import Endpoint  # noqa: TC001 - hidden types help nobody
 from workers.consumer.outcome.discard_handler import Discard

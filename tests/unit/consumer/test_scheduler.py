@@ -9,10 +9,10 @@ from math import inf
 
 import pytest
 
+from app.domain.catalogue.fetch import FetchPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.commit import Progress
-from app.domain.fetch import FetchPolicy
 from app.domain.message import Message
-from app.domain.subscription import DeliveryPolicy
 from app.filtering.bodies import ParsedBodies
 from tests.fakes.reading import ORDERS, a_record
 from tests.unit.consumer.test_fetches import Asked

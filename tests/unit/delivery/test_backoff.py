@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.backoff import backoff_delay, retry_delay
-from app.domain.subscription import DeliveryPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 
 NONE = 0.0
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.batching import BatchFormat, Batching
+from app.domain.catalogue.batching import BatchFormat, Batching
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
 from workers.delivery.batch import FRAMINGS, MessageBatch, UnfitError, framing_of
 from workers.delivery.events import event_of
 from workers.delivery.request import RequestHeaders

@@ -7,12 +7,12 @@ from ipaddress import ip_address
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.circuit import CircuitBreaker, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.egress import Address
 from app.domain.message import Message, Partition, Record
+from app.domain.network.egress import Address
 from app.domain.status import RateMode
-from app.domain.subscription import DeliveryPolicy
 from workers.delivery.broadcast import (
     ADDRESSES_MAX,
     BroadcastDestination,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import (
     Answered,
@@ -14,7 +15,6 @@ from app.domain.delivery import (
     Unanswered,
     status_reason,
 )
-from app.domain.subscription import DeliveryPolicy, Subscription
 from workers.delivery.classification import classify
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from app.domain.egress import EgressPolicy, spelled_address
+from app.domain.network.egress import EgressPolicy, spelled_address
 
 PUBLIC = EgressPolicy()
 OFFICE = EgressPolicy(allowed=(ip_network("10.1.0.0/16"), ip_network("fd00:1::/32")))

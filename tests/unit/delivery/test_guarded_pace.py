@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.circuit import CircuitBreaker, CircuitState
 from app.domain.delivery import Delivered, Outcome, Retry
 from app.domain.status import RateMode
-from app.domain.subscription import DeliveryPolicy
 from workers.delivery.circuits import Circuits, LiveCircuit
 from workers.delivery.guarded_pace import GuardedPace
 from workers.delivery.pace import EndedRequest, Pace

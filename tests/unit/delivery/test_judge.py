@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Answered, Delivered, Discarded, Outcome, Retry, Unanswered
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import Subscription
 from app.expressions import AnswerCondition
 from workers.delivery.judge import Judge
 

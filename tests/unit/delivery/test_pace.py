@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.subscription import DeliveryPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 from workers.delivery.pace import Pace
 from workers.delivery.share import Lease, Share
 from workers.delivery.tickets import tickets_of, union

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import StorageUnavailableError
-from app.domain.ping import PAYLOAD_BYTES_MAX, Ping, Pong, Security, ping_in, pong_in
-from app.domain.subscription import Subscription
+from app.domain.runtime.ping import PAYLOAD_BYTES_MAX, Ping, Pong, Security, ping_in, pong_in
 from workers.assignment.pings import UNDER_WAY_MAX, WAITING_MAX, PingDesk
 
 PING = Ping("w1", "a" * 32, 7, "s-1")

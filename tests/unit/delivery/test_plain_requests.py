@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
 from workers.delivery.plain_requests import PlainRequests
 from workers.delivery.request import RequestHeaders
 from workers.transport.wire import request_start, whole_request

@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.errors import ValidationFailedError
-from app.domain.subscription import DeliveryPolicy
 
 
 @pytest.mark.parametrize("seconds", [0.5, 3_601])

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.addressed import Addressed
-from app.domain.headers import Header
+from app.domain.catalogue.headers import Header
+from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.signing import SigningKind, SigningSecret
-from app.domain.subscription import Subscription
+from app.domain.targeted import Addressed
 from app.signing import new_signing_key
 from workers.delivery.request import RequestHeaders
 

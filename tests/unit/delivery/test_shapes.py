@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.topic import Topic
 from app.domain.message import Message, Partition, Record
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.subscription import Subscription
-from app.domain.topic import Topic
 from app.schemata.messages import AvroMessage, AvroTopic, UnreadableError
 from workers.delivery.shapes import shape_of
 

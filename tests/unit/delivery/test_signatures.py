@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from app.domain.signing import SigningKind, SigningSecret
-from app.domain.subscription import Subscription
+from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret
+from app.domain.catalogue.subscription import Subscription
 from app.signing import new_signing_key
 from workers.delivery.signatures import Signer, webhook_id_of
 

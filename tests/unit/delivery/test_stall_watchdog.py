@@ -1,6 +1,6 @@
 import pytest
 
-from app.domain.subscription import DeliveryPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 from workers.delivery.pace import Pace
 from workers.delivery.share import Share
 from workers.delivery.stall_watchdog import QUIET_S, STALL_S, StallWatchdog

@@ -2,10 +2,10 @@ import time
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.templates import TARGET_LENGTH_MAX, EndpointTemplate, TemplateError
 from app.domain.delivery import Delivered, Discarded
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
-from app.domain.templates import TARGET_LENGTH_MAX, EndpointTemplate, TemplateError
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from workers.delivery.sender import Sender

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import ValidationFailedError
-from app.domain.filters import Filter, FilterType
 from app.domain.message import UNPARSED, Message, Partition, Record
 from app.expressions import EvaluationError, Expression
 from app.filtering.bodies import ParsedBodies

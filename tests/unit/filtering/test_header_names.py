@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.filters import Filter, FilterType
 from app.filtering.header_names import headers_named
 
 

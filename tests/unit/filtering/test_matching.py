@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from app.domain.catalogue.filters import Filter, FilterType, MatchingStrategy
 from app.domain.errors import ValidationFailedError
-from app.domain.filters import Filter, FilterType, MatchingStrategy
 from app.domain.message import UNPARSED, Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import Budget

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
-from app.domain.filters import FILTERS_MAX, Filter, FilterType, MatchingStrategy
+from app.domain.catalogue.filters import FILTERS_MAX, Filter, FilterType, MatchingStrategy
 from app.domain.message import Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, Budget, ExhaustedError

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from app.domain.gauge import Ends, Gauge, Seen, Sighting
-from app.domain.health import Thresholds
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
+from app.domain.catalogue.topic import Topic
+from app.domain.health.evaluator import Ends, Gauge, Seen, Sighting
+from app.domain.health.indicators import Thresholds
+from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
-from app.domain.standing import SubscriptionHealth
 from app.domain.status import CursorStatus, SubscriptionLoad
-from app.domain.subscription import DeliveryPolicy, Subscription
-from app.domain.topic import Topic
 
 START = 1_000_000.0
 TOPIC = "shop.orders"

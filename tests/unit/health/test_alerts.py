@@ -5,16 +5,25 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.domain.alert_events import alert_event
-from app.domain.alerts import Alert, AlertBook, AlertKind, Case, Limits, Reading, Told, readings
+from app.domain.catalogue.client_certificate import ClientCertificate
+from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret
+from app.domain.catalogue.subscription import DeliveryPolicy, OnExhausted, State, Subscription
 from app.domain.circuit import CircuitReading, CircuitState
-from app.domain.client_certificate import ClientCertificate
-from app.domain.forecast import Loss, LossCause
-from app.domain.ledger_missing import Shortfall
-from app.domain.signing import SigningKind, SigningSecret
-from app.domain.standing import SubscriptionHealth
+from app.domain.health.alert_events import alert_event
+from app.domain.health.alerts import (
+    Alert,
+    AlertBook,
+    AlertKind,
+    Case,
+    Limits,
+    Reading,
+    Told,
+    readings,
+)
+from app.domain.health.forecast import Loss, LossCause
+from app.domain.health.subscription_health import SubscriptionHealth
+from app.domain.insight.ledger_missing import Shortfall
 from app.domain.status import AttemptCounts, Output, RateMode, SubscriptionLoad
-from app.domain.subscription import DeliveryPolicy, OnExhausted, State, Subscription
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 LIMITS = Limits()

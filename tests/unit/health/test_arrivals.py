@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.arrivals import POINTS_MAX, Arrivals, Point
+from app.domain.health.arrivals import POINTS_MAX, Arrivals, Point
 
 
 def seen(*points: tuple[float, int]) -> Arrivals:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.arrivals import Point
-from app.domain.forecast import Expiry, Queue, drain_seconds, expiry
+from app.domain.health.arrivals import Point
+from app.domain.health.forecast import Expiry, Queue, drain_seconds, expiry
 
 NOW = 1_000_000.0
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.domain.health import Indicator, Signs, Thresholds, problems, signs_of
+from app.domain.health.indicators import Indicator, Signs, Thresholds, problems, signs_of
 from app.domain.status import AttemptCounts, Output, RateMode, SubscriptionLoad
 
 DEFAULTS = Thresholds()

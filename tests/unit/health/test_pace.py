@@ -1,4 +1,4 @@
-from app.domain.pace import RecentGain, Sample
+from app.domain.health.pace import RecentGain, Sample
 
 
 def counted(*steps: tuple[int, int]) -> RecentGain:

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaRegistryError
-from app.domain.feed import Changes
 from app.domain.message import Partition, Record
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.log.interface import Chunk
 from app.schemata.formats import TopicFormats
 from app.schemata.messages import AvroTopic

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+from app.domain.discards.undelivered import Undelivered, from_record, to_record
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Partition, Record
-from app.domain.undelivered import Undelivered, from_record, to_record
 from app.log.interface import Chunk
 from tests.fakes.reading import ScriptedTail
 from tests.fakes.supervised import until

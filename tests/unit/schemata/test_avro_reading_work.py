@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import strategies as st
 
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.message import HEADER_SCHEMA_VERSION, Partition, Record
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.schemata.avro import AvroCodec, AvroError
 from app.schemata.messages import reading
 from app.schemata.problems import MismatchError

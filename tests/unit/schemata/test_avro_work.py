@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import strategies as st
 
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.schemata.avro import AvroCodec
 from app.schemata.problems import MismatchError
 from app.schemata.publications import Given, typed

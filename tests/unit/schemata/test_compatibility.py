@@ -8,7 +8,7 @@ import fastavro
 import pytest
 from fastavro.utils import generate_many
 
-from app.domain.schema import ContentType
+from app.domain.catalogue.schema import ContentType
 from app.schemata.compatibility import backward_problem
 
 FieldList = list[dict[str, Any]]

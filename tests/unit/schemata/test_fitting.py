@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain.addressed import Addressed
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.message import HEADER_ADDRESSED, NewRecord, Record
-from app.domain.republishing import HEADER_REPUBLISHED
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
+from app.domain.replay.republishing import HEADER_REPUBLISHED
+from app.domain.targeted import Addressed
 from app.schemata.avro import AvroCodec
 from app.schemata.fitting import Fitting, RefusedValue
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
+from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX
 from app.domain.errors import ValidationFailedError
-from app.domain.schema import SCHEMA_LENGTH_MAX
 from app.schemata.json_schema import JsonSchema
 from app.schemata.pattern_making import written_size
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from app.domain.filters import Filter, FilterType
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.message import Message, Partition, Record
-from app.domain.schema import ContentType, TopicSchema
-from app.domain.topic import Topic
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from app.schemata.avro import AvroCodec

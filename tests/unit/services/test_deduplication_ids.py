@@ -1,8 +1,8 @@
 import pytest
 
+from app.domain.catalogue.topic import Deduplication, Topic
 from app.domain.errors import ValidationFailedError
 from app.domain.message import NewRecord
-from app.domain.topic import Deduplication, Topic
 from app.services.publishing.deduplication_ids import published_id, published_ids
 
 PLAIN = Topic(name="shop.orders", deduplication=Deduplication())

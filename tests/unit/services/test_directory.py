@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import StorageUnavailableError, TopicNotFoundError
-from app.domain.feed import Changes
-from app.domain.topic import Topic
 from app.services.directory.topics import ABSENT_FOR, LOOK_UPS_MAX, TopicDirectory
 
 

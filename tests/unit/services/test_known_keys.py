@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from app.domain.access import ApiKey, Mode, Scope
+from app.domain.access.keys import ApiKey, Mode, Scope
 from app.domain.errors import KeyRefusedError, StorageUnavailableError
 from app.services.access.known_keys import HELD_BACK_MAX, REFUSED_AFTER, KnownKeys
 from app.storage.access.keys import AccessState

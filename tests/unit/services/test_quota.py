@@ -1,7 +1,7 @@
 import pytest
 
+from app.domain.catalogue.topic import THROUGHPUT_QUOTA_MAX, THROUGHPUT_QUOTA_MIN, Topic
 from app.domain.errors import ThroughputQuotaError, ValidationFailedError
-from app.domain.topic import THROUGHPUT_QUOTA_MAX, THROUGHPUT_QUOTA_MIN, Topic
 from app.services.publishing.quota import ThroughputQuotas
 
 TOPIC = Topic(name="a.b", throughput_quota=2_000)

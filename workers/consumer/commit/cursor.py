@@ -11,7 +11,7 @@ import structlog
 from app.domain.commit import Progress
 from app.domain.delivery import Discarded
 from app.domain.message import Message, Partition
-from app.domain.receipt import Fate
+from app.domain.runtime.receipt import Fate
 from workers.consumer.commit.offsets import OffsetTracker
 from workers.consumer.commit.producer_epoch import ProducerEpoch
 from workers.consumer.commit.receipts import Receipts

@@ -10,7 +10,7 @@ _NAME_BYTES: Final = 6
 class ProducerEpoch:
     """Begins before the first discard: the next owner must know which discards go with a commit.
 
-    See `app.domain.voids`.
+    See `app.domain.discards.retractions`.
     """
 
     __slots__ = ("_over", "is_committed", "name")

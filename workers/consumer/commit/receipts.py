@@ -11,7 +11,7 @@ import structlog
 
 from app.domain.delivery import Discarded
 from app.domain.errors import UnavailableError
-from app.domain.receipt import Fate, Receipt, address_of
+from app.domain.runtime.receipt import Fate, Receipt, address_of
 
 # Of more that wait to be posted, the oldest are dropped: their publishers wait longest already.
 WAITING_MAX: Final = 10_000

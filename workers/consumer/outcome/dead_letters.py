@@ -7,10 +7,10 @@ from typing import Final, Protocol
 
 import structlog
 
-from app.domain.dead_letter import dead_letter_record
+from app.domain.catalogue.dead_letter import dead_letter_record
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import AngeliaError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import Message
-from app.domain.undelivered import Undelivered
 from app.log.interface import MessageLog
 from workers.consumer.outcome.undelivered import of_message
 

@@ -4,13 +4,13 @@ import asyncio
 import time
 from typing import NamedTuple, Protocol
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import (
     DEAD_LETTER_TOPIC_GONE,
     Discarded,
 )
+from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import TopicNotFoundError
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.outcome.dead_letters import RETRY_PAUSE, DeadLetters

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from app.domain.backoff import retry_delay
+from app.domain.catalogue.subscription import OnExhausted, Subscription
 from app.domain.delivery import (
     BUFFER_FULL,
     RETRIES_EXHAUSTED,
@@ -16,7 +17,6 @@ from app.domain.delivery import (
     Outcome,
     Retry,
 )
-from app.domain.subscription import OnExhausted, Subscription
 from workers.consumer.defects import Defects
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard

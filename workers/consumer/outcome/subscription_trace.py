@@ -3,9 +3,9 @@
 import time
 from typing import Final
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Delivered, Discarded, Outcome
 from app.domain.message import Message
-from app.domain.subscription import Subscription
 from app.domain.trace import (
     TEXT_LENGTH_MAX,
     TraceSource,

@@ -8,12 +8,12 @@ from typing import Final, Protocol
 
 import structlog
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Discarded
+from app.domain.discards.undelivered import Undelivered, to_record
 from app.domain.errors import AngeliaError
 from app.domain.message import Message
 from app.domain.streams import UNDELIVERED
-from app.domain.subscription import Subscription
-from app.domain.undelivered import Undelivered, to_record
 from app.log.interface import MessageLog
 from workers.consumer.schedule.delivery_job import DeliveryJob
 

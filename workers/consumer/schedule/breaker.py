@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import CircuitBreaker, CircuitState
-from app.domain.subscription import Subscription
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.schedule.delivery_job import DeliveryJob, Failing
 from workers.consumer.schedule.ttl_clock import TtlClock

@@ -6,8 +6,8 @@ How long that is runs with the times to live: over restarts, and not while a cir
 import time
 from typing import Final
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.delivery import ROOM_NEEDED, Discarded
-from app.domain.subscription import DeliveryPolicy
 from workers.consumer.schedule.breaker import Breaker
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue

@@ -4,8 +4,8 @@ import math
 import time
 from typing import Final
 
+from app.domain.catalogue.subscription import DeliveryPolicy, OnExhausted
 from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
-from app.domain.subscription import DeliveryPolicy, OnExhausted
 from workers.consumer.defects import Defects
 from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden types help nobody
 from workers.consumer.schedule.delivery_job import DeliveryJob, job_of

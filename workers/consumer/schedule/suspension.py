@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from app.domain.subscription import Subscription
+from app.domain.catalogue.subscription import Subscription
 
 
 class Suspensions(Protocol):

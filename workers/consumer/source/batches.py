@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from app.domain.batching import Batching
+from app.domain.catalogue.batching import Batching
+from app.domain.catalogue.fetch import FetchPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.delivery import BATCH_VOLUME_EXCEEDED, PUBLISH_TTL_ELAPSED, Discarded
-from app.domain.fetch import FetchPolicy
 from app.domain.message import Message
-from app.domain.subscription import DeliveryPolicy
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.source.collected_batch import CollectedBatch, singles, without

@@ -5,7 +5,7 @@ import time
 from datetime import timedelta
 from typing import Protocol
 
-from app.domain.fetch import FETCHES_MAX, FetchPolicy
+from app.domain.catalogue.fetch import FETCHES_MAX, FetchPolicy
 from app.domain.message import Partition
 from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader

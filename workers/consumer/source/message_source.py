@@ -8,12 +8,12 @@ from typing import Protocol
 
 import structlog
 
-from app.domain.batching import Batching
+from app.domain.catalogue.batching import Batching
+from app.domain.catalogue.fetch import FetchMode, FetchPolicy
+from app.domain.catalogue.filters import Filter
+from app.domain.catalogue.subscription import Ordering, Subscription
 from app.domain.delivery import Discarded
-from app.domain.fetch import FetchMode, FetchPolicy
-from app.domain.filters import Filter
 from app.domain.message import Message
-from app.domain.subscription import Ordering, Subscription
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain, Verdict
 from workers.consumer.commit.cursor import Cursor

@@ -1,7 +1,7 @@
 """When a message may be sent, since when its time to live runs, and when it is too old (pure)."""
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.message import Message
-from app.domain.subscription import DeliveryPolicy
 
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
+from app.domain.catalogue.fetch import FetchPolicy
+from app.domain.catalogue.subscription import DeliveryPolicy, Ordering, Subscription
 from app.domain.delivery import Discarded
-from app.domain.fetch import FetchPolicy
 from app.domain.message import Message
-from app.domain.subscription import DeliveryPolicy, Ordering, Subscription
 from workers.consumer.commit.cursor import Cursor
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable
 
-from app.domain.fetch import FetchPolicy
+from app.domain.catalogue.fetch import FetchPolicy
 
 
 class Polling:

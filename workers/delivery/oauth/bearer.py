@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from typing import Final
 
+from app.domain.catalogue.subscription import IN_FLIGHT_MAX
 from app.domain.message import Message, Partition
-from app.domain.subscription import IN_FLIGHT_MAX
 from workers.delivery.oauth.source import NEVER, TokenSource
 from workers.delivery.oauth.token import AccessToken, pause_s
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import structlog
 
+from app.domain.catalogue.oauth import OAuthPolicy, OAuthProvider
+from app.domain.catalogue.subscription import Subscription
+from app.domain.catalogue.token_grants import UNRESTRICTED, require_use
 from app.domain.errors import ValidationFailedError
-from app.domain.oauth import OAuthPolicy, OAuthProvider
-from app.domain.subscription import Subscription
-from app.domain.token_use import UNRESTRICTED, require_use
 
 _log = structlog.get_logger(__name__)
 

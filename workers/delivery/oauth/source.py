@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from app.domain.oauth import OAuthPolicy, OAuthProvider
+from app.domain.catalogue.oauth import OAuthPolicy, OAuthProvider
 from app.domain.secrets import MASK
 from workers.delivery.oauth.client import Exchanging, ProviderClient
 from workers.delivery.oauth.token import AccessToken, TokenRequestError, access_token, pause_s

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from app.domain.oauth import OAuthProvider
+from app.domain.catalogue.oauth import OAuthProvider
 
 # A header line that any server takes.
 TOKEN_MAX: Final = 8_000

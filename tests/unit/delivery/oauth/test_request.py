@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.subscription import Subscription
 from tests.fakes.oauth import POLICY
 from workers.delivery.request import RequestHeaders
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from app.domain.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
+from app.domain.catalogue.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
 from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.oauth.client import REQUESTS_MAX
 from workers.delivery.oauth.source import Tokens, TokenSource

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.delivery import Delivered
-from app.domain.subscription import DeliveryPolicy
 from tests.fakes.oauth import POLICY, Answers, a_provider, issued
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.source import Tokens

@@ -1,0 +1,114 @@
+"""Dead letters: discarded messages that go to a topic of the user's, too."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID, uuid5
+
+from app.domain.discards.undelivered import Undelivered
+from app.domain.message import (
+    HEADER_CONTENT_TYPE,
+    HEADER_ID,
+    HEADER_PROPAGATED_PREFIX,
+    HEADER_TIMESTAMP,
+    Message,
+    NewRecord,
+)
+from app.domain.names import topic_name
+
+# A message that is discarded, dead-lettered, discarded there, and so on, ends after so many times.
+ROUTE_MAX: Final = 8
+_TEXT_MAX: Final = 1_000
+HEADERS_PREFIX: Final = "Angelia-Dead-Letter-"
+_PREFIX: Final = HEADERS_PREFIX
+_ROUTE: Final = _PREFIX + "Route"
+_LOWER_PREFIX: Final = _PREFIX.lower().encode("ascii")
+_LETTERS: Final = UUID("6f2a6c1e-9d0b-4c0e-8a5d-3b7f1d9e4c52")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Where the discarded messages of a subscription are published: a topic, by its name."""
+
+    topic: str
+
+    def __post_init__(self) -> None:
+        topic_name(self.topic, path="deadLetter.topic")
+
+
+def dead_letter_record(
+    message: Message, discarded: Undelivered, *, now_ms: int
+) -> NewRecord | None:
+    """The record for the dead-letter topic: the message as it was, with why it was discarded.
+
+    It is laid out as a published message's, with headers `Angelia-Dead-Letter-…` among the
+    propagated ones. They tell of this discard; `…-Route` lists each `topic/subscription` that has
+    discarded the message so far, the first one first. None: the subscription is on that route
+    already, or the route is as long as it may be, so the message goes round in a circle.
+
+    The same discard always has the same id, so that who gets it twice (after a crash) can tell.
+    """
+    route = [*_route(message), f"{discarded.topic}/{discarded.subscription}"]
+    if len(route) > ROUTE_MAX or route[-1] in route[:-1]:
+        return None
+    said = _described(message, discarded) | {_ROUTE: ", ".join(route)}
+    described = [(name.encode("ascii"), _sendable(value)) for name, value in said.items()]
+    kept = [pair for pair in message.propagated if not pair[0].lower().startswith(_LOWER_PREFIX)]
+    return NewRecord(
+        value=message.stored,
+        key=message.key,
+        headers=(
+            (HEADER_ID, str(uuid5(_LETTERS, _discard_key(discarded))).encode("ascii")),
+            (HEADER_TIMESTAMP, b"%d" % now_ms),
+            (HEADER_CONTENT_TYPE, message.content_type),
+            *((HEADER_PROPAGATED_PREFIX + name, value) for name, value in (*kept, *described)),
+        ),
+        timestamp_ms=now_ms,
+    )
+
+
+def _discard_key(discarded: Undelivered) -> str:
+    place = f"{discarded.subscription_id}/{discarded.partition}/{discarded.offset}"
+    return f"{place}/{discarded.message_id}"
+
+
+def _described(message: Message, discarded: Undelivered) -> dict[str, str]:
+    status = {} if discarded.status is None else {_PREFIX + "Status": str(discarded.status)}
+    return {
+        _PREFIX + "Reason": discarded.reason,
+        **status,
+        _PREFIX + "Attempts": str(discarded.attempts),
+        _PREFIX + "Topic": discarded.topic,
+        _PREFIX + "Subscription": discarded.subscription,
+        _PREFIX + "Message-Id": discarded.message_id,
+        _PREFIX + "Partition": str(discarded.partition),
+        _PREFIX + "Offset": str(discarded.offset),
+        _PREFIX + "Published": _published(message),
+        _PREFIX + "Time": _rfc3339(discarded.discarded_at),
+    }
+
+
+def _route(message: Message) -> list[str]:
+    name = _ROUTE.lower().encode("ascii")
+    for given, value in message.propagated:
+        if given.lower() == name:
+            return value.decode("ascii", "replace").split(", ")
+    return []
+
+
+def _published(message: Message) -> str:
+    try:
+        return _rfc3339(_EPOCH + timedelta(milliseconds=message.published_ms))
+    except OverflowError:
+        return ""  # a foreign producer's time may be any number
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _sendable(text: str) -> bytes:
+    """`text` as a header's value: reasons quote subscribers, and foreign ids may be anything."""
+    printable = "".join(char if char.isprintable() else " " for char in text[:_TEXT_MAX])
+    return printable.encode("ascii", "replace").strip()

@@ -1,0 +1,206 @@
+"""OAuth 2.0 (RFC 6749): who issues access tokens, and how a subscription asks for its own."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+from urllib.parse import SplitResult
+
+from app.domain.errors import ValidationFailedError
+from app.domain.names import NAME_LENGTH_MAX, is_plain_name
+from app.domain.network.hosts import host_problem
+from app.domain.network.urls import UrlError, http_url
+from app.domain.owner import Owner
+from app.domain.secrets import SECRET
+
+TEXT_MAX: Final = 1_000
+SECRET_MAX: Final = 4_096
+URL_MAX: Final = 2_000
+DELAY_MAX: Final = timedelta(hours=1)
+# Owners, hosts and scopes that a provider names.
+USES_MAX: Final = 100
+TIMEOUT_MIN: Final = timedelta(milliseconds=100)
+TIMEOUT_MAX: Final = timedelta(seconds=60)
+
+POLICY_FIELD: Final = "oAuthPolicy"
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+# RFC 6749, appendix A: what the parameters of a token request consist of.
+_CLIENT_ID: Final = re.compile(r"[ -~]+")
+_SCOPE: Final = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
+
+
+class GrantType(StrEnum):
+    """What a token is asked for with: the client's own credentials, or those of a user as well."""
+
+    CLIENT_CREDENTIALS = "clientCredentials"
+    PASSWORD = "password"  # noqa: S105 - the name of a grant
+
+
+class ClientAuthentication(StrEnum):
+    """Where client id and secret go in a token request (RFC 7591's names).
+
+    POST: into its body, as Hermes sends them. BASIC: into its Authorization header.
+    """
+
+    POST = "client_secret_post"
+    BASIC = "client_secret_basic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthProvider:
+    """Who issues tokens, and how it is asked for them.
+
+    A request for a token has `request_timeout` in all, or `socket_timeout` where that is shorter
+    and not 0. After one that failed, the next is made `initial_delay` later, after each further one
+    twice as late, up to `delay_max`.
+
+    Besides admins, `owners` may have subscriptions use it; its tokens go to `endpoint_hosts` alone,
+    and are asked for with `scopes` alone (see `app.domain.catalogue.token_grants`). `unrestricted`:
+    it is from before there were such fields, none of which has been set yet, and everybody may use
+    it.
+
+    `locked` says why this process cannot read its secret, which is a mask then: no token can be
+    asked for.
+    """
+
+    name: str
+    token_endpoint: str
+    client_id: str
+    client_secret: str = field(repr=False, metadata=SECRET)
+    client_authentication: ClientAuthentication = ClientAuthentication.POST
+    initial_delay: timedelta = timedelta(seconds=1)
+    delay_max: timedelta = timedelta(seconds=30)
+    request_timeout: timedelta = timedelta(seconds=1)
+    socket_timeout: timedelta = timedelta()
+    owners: tuple[Owner, ...] = ()
+    endpoint_hosts: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    unrestricted: bool = False
+    locked: str = ""
+
+    def __post_init__(self) -> None:
+        provider_name(self.name)
+        token_endpoint(self.token_endpoint)
+        if len(self.client_id) > TEXT_MAX or not _CLIENT_ID.fullmatch(self.client_id):
+            raise ValidationFailedError.of(
+                "clientId", f"must be 1 to {TEXT_MAX} printable ASCII characters"
+            )
+        _require_text(self.client_secret, path="clientSecret", length_max=SECRET_MAX)
+        for name, (low, high) in _LIMITS.items():
+            if not low <= getattr(self, name) <= high:
+                span = f"{low // _MILLISECOND} to {high // _MILLISECOND}"
+                raise ValidationFailedError.of(FIELD_NAMES[name], f"must be {span}")
+        if self.delay_max < self.initial_delay:
+            raise ValidationFailedError.of(
+                FIELD_NAMES["delay_max"], f"must be at least {FIELD_NAMES['initial_delay']}"
+            )
+        self._check_uses()
+
+    def _check_uses(self) -> None:
+        for path, given in (
+            ("owners", self.owners),
+            ("endpointHosts", self.endpoint_hosts),
+            ("scopes", self.scopes),
+        ):
+            if len(given) > USES_MAX:
+                raise ValidationFailedError.of(path, f"must be at most {USES_MAX}")
+        for index, host in enumerate(self.endpoint_hosts):
+            if problem := host_problem(host):
+                raise ValidationFailedError.of(f"endpointHosts.{index}", problem)
+        for index, scope in enumerate(self.scopes):
+            if " " in scope or len(scope) > TEXT_MAX or not _SCOPE.fullmatch(scope):
+                raise ValidationFailedError.of(
+                    f"scopes.{index}",
+                    f'must be one name of 1 to {TEXT_MAX} printable ASCII characters without " and'
+                    " \\",
+                )
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long a request for a token may take in all."""
+        return min(self.request_timeout, self.socket_timeout or self.request_timeout)
+
+
+# The public (Hermes) name of each setting that is a time.
+FIELD_NAMES: Final = {
+    "initial_delay": "tokenRequestInitialDelay",
+    "delay_max": "tokenRequestMaxDelay",
+    "request_timeout": "requestTimeout",
+    "socket_timeout": "socketTimeout",
+}
+_LIMITS: Final = {
+    "initial_delay": (timedelta(), DELAY_MAX),
+    "delay_max": (timedelta(), DELAY_MAX),
+    "request_timeout": (TIMEOUT_MIN, TIMEOUT_MAX),
+    "socket_timeout": (timedelta(), TIMEOUT_MAX),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthPolicy:
+    """How a subscription comes by the access token that its requests carry.
+
+    `provider_name` names the provider that issues it. `username` and `password` are those of the
+    PASSWORD grant, and absent with any other; `scope` is empty when none is asked for.
+    """
+
+    provider_name: str
+    grant_type: GrantType = GrantType.CLIENT_CREDENTIALS
+    scope: str = ""
+    username: str = ""
+    password: str | None = field(default=None, repr=False, metadata=SECRET)
+
+    def __post_init__(self) -> None:
+        provider_name(self.provider_name, path=f"{POLICY_FIELD}.providerName")
+        if self.scope and (len(self.scope) > TEXT_MAX or not _SCOPE.fullmatch(self.scope)):
+            raise ValidationFailedError.of(
+                f"{POLICY_FIELD}.scope",
+                f"must be names with single spaces between them, at most {TEXT_MAX} characters"
+                ' of printable ASCII without " and \\',
+            )
+        for name, length_max in (("username", TEXT_MAX), ("password", SECRET_MAX)):
+            given, path = getattr(self, name), f"{POLICY_FIELD}.{name}"
+            if self.grant_type is GrantType.PASSWORD:
+                _require_text(given or "", path=path, length_max=length_max)
+            elif given:
+                raise ValidationFailedError.of(path, "must be absent unless grantType is password")
+
+
+def provider_name(text: str, *, path: str = "name") -> str:
+    """`text`, if it may name a provider; else ValidationFailedError for the field `path`."""
+    if not is_plain_name(text) or text in {".", ".."}:
+        raise ValidationFailedError.of(
+            path, f"must be 1 to {NAME_LENGTH_MAX} letters, digits, '_', '.' or '-'"
+        )
+    return text
+
+
+def token_endpoint(text: str) -> str:
+    """`text`, if tokens can be asked for there.
+
+    Raises:
+        ValidationFailedError: they cannot; the field is `tokenEndpoint`.
+    """
+    try:
+        problem = _token_problem(text, http_url(text))
+    except UrlError as error:
+        raise ValidationFailedError.of("tokenEndpoint", str(error)) from None
+    if problem:
+        raise ValidationFailedError.of("tokenEndpoint", problem)
+    return text
+
+
+def _token_problem(text: str, parts: SplitResult) -> str | None:
+    if len(text) > URL_MAX:
+        return f"must be at most {URL_MAX} characters"
+    if "@" in parts.netloc or "#" in text:
+        # RFC 6749, section 3.2; what is before an @ would be shown, and never sent.
+        return "must be without user, password and fragment: clientId and clientSecret say who asks"
+    return None
+
+
+def _require_text(text: str, *, path: str, length_max: int) -> None:
+    if not 1 <= len(text) <= length_max or not text.isprintable():
+        raise ValidationFailedError.of(path, f"must be 1 to {length_max} printable characters")

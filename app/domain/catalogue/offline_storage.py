@@ -1,0 +1,31 @@
+"""Whether a topic is archived (Hermes' offline storage)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+
+RETENTION_DAYS_MAX: Final = 36_500
+# What Hermes' console offers for a topic whose owner names no duration.
+RETENTION_DAYS_DEFAULT: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineStorage:
+    """Whether a topic is archived, and how many days that is kept; None: for ever.
+
+    Switched off again, it keeps what it has for as long.
+    """
+
+    enabled: bool = False
+    days: int | None = 0
+
+    def __post_init__(self) -> None:
+        if self.days is None:
+            return
+        least = 1 if self.enabled else 0
+        if not least <= self.days <= RETENTION_DAYS_MAX:
+            raise ValidationFailedError.of(
+                "offlineStorage.retentionTime.duration",
+                f"must be {least} to {RETENTION_DAYS_MAX} days, or infinite",
+            )

@@ -1,0 +1,444 @@
+"""A subscription: an endpoint that gets every message of a topic, and how it wants them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from app.domain.catalogue.batching import (
+    BATCH_SIZE_MAX,
+    BATCH_TIME_MAX,
+    BATCH_VOLUME_MAX,
+    BatchFormat,
+    Batching,
+    DeliveryType,
+)
+from app.domain.catalogue.client_certificate import ClientCertificate
+from app.domain.catalogue.dead_letter import DeadLetter
+from app.domain.catalogue.fetch import FetchPolicy
+from app.domain.catalogue.filters import FILTERS_MAX, Filter
+from app.domain.catalogue.headers import Header, require_headers
+from app.domain.catalogue.monitoring import Monitoring, require_metadata
+from app.domain.catalogue.oauth import POLICY_FIELD, OAuthPolicy, OAuthProvider
+from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.seek import Seek
+from app.domain.catalogue.signing_secrets import SigningSecret, require_signing_secrets
+from app.domain.catalogue.templates import is_template, template_problem
+from app.domain.circuit import CircuitBreaker
+from app.domain.errors import ValidationFailedError
+from app.domain.names import subscription_name, topic_name
+from app.domain.network.urls import UrlError, http_url
+from app.domain.owner import Owner
+from app.domain.trace import TrackingMode
+
+RATE_MAX: Final = 1_000_000
+IN_FLIGHT_MAX: Final = 10_000
+PARKED_KEYS_MAX: Final = 100_000
+RETRIES_MAX: Final = 1_000
+PUBLISH_TTL_MAX: Final = timedelta(days=30)
+# The status codes that may be listed as worth a retry.
+ERROR_CODES: Final = range(400, 600)
+
+
+class OnExhausted(StrEnum):
+    """What happens to a message that is to be retried when the retry buffer is full.
+
+    WAIT: nothing new is sent until a retry makes room. RUN: nor then, and retries do not wait for
+    their backoff. DISCARD: it is discarded. DISCARD_OLDEST: the oldest in the buffer is. ABORT: the
+    subscription is suspended.
+    """
+
+    WAIT = "WAIT"
+    DISCARD = "DISCARD"
+    DISCARD_OLDEST = "DISCARD_OLDEST"
+    ABORT = "ABORT"
+    RUN = "RUN"
+
+
+class State(StrEnum):
+    """What a subscription does now. PENDING: created, not yet taken up by a worker."""
+
+    PENDING = "PENDING"
+    ACTIVE = "ACTIVE"
+    SUSPENDED = "SUSPENDED"
+
+
+class Ordering(StrEnum):
+    """Which messages wait until those before them are delivered or discarded.
+
+    KEY: those with the same Partition-Key. PARTITION: all of one partition.
+    """
+
+    NONE = "NONE"
+    KEY = "KEY"
+    PARTITION = "PARTITION"
+
+
+class EndpointMode(StrEnum):
+    """Who gets each message, where the endpoint's host stands for several addresses.
+
+    ANYCAST: one of them. BROADCAST: each of them.
+    """
+
+    ANYCAST = "ANYCAST"
+    BROADCAST = "BROADCAST"
+
+
+class ContentMode(StrEnum):
+    """How a message is written into a request.
+
+    PLAIN: as it was published. CE_BINARY: as a CloudEvent whose attributes are headers.
+    CE_STRUCTURED: as a CloudEvent in JSON.
+    """
+
+    PLAIN = "PLAIN"
+    CE_BINARY = "CE_BINARY"
+    CE_STRUCTURED = "CE_STRUCTURED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryPolicy:
+    """How fast, how often and how long delivery is tried.
+
+    This is Hermes' subscriptionPolicy, with its limits, and more. `max_retries` bounds the attempts
+    after the first; `first_retry_immediate` puts a retry without delay before those that back off.
+    A message older than `publish_ttl`, counted from its publication, before its first attempt is
+    discarded. A message is sent `sending_delay` after its publication at the earliest; until then
+    it waits in the retry buffer. While that is full and others wait, what was tried there for
+    `exhausted_wait_max` is discarded. A batch is as large as `batch_size` (messages) or
+    `batch_volume` (bytes) at most, and waits `batch_time` for more messages; requests are batches
+    then.
+    """
+
+    rate: int = 400
+    message_ttl: timedelta = timedelta(seconds=3600)
+    request_timeout: timedelta = timedelta(milliseconds=1000)
+    message_backoff: timedelta = timedelta(milliseconds=100)
+    backoff_multiplier: float = 1.0
+    backoff_interval_max: timedelta = timedelta(seconds=600)
+    retry_client_errors: bool = False
+    in_flight_max: int = 100
+    retry_buffer_max: int = 10_000
+    parked_keys_max: int = 1_000
+    # Send less than `rate` while the subscriber does not take it well.
+    adaptive_rate: bool = True
+    # The longest gap between two probes of a subscriber that is down.
+    heartbeat_max: timedelta = timedelta(seconds=60)
+    max_retries: int | None = None
+    first_retry_immediate: bool = False
+    publish_ttl: timedelta | None = None
+    on_exhausted: OnExhausted = OnExhausted.WAIT
+    exhausted_wait_max: timedelta | None = None
+    sending_delay: timedelta = timedelta()
+    batch_size: int = 100
+    batch_volume: int = 64_000
+    batch_time: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        for name, low, high, unit in _LIMITS:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            measured = value / unit if isinstance(unit, timedelta) else value
+            if not low <= measured <= high:
+                raise ValidationFailedError.of(
+                    f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
+                )
+        if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
+            # What waits for the delay may not be sent, and what fails could not be told from it.
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
+            )
+        if self.publish_ttl is not None and self.publish_ttl <= self.sending_delay:
+            # Every message would be too old when it may be sent.
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
+            )
+        if self.exhausted_wait_max is not None and not self.waits_for_room:
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.exhaustedWaitMax",
+                "must be null unless onExhausted is WAIT or RUN",
+            )
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether what is new waits while the retry buffer is full."""
+        return self.on_exhausted in {OnExhausted.WAIT, OnExhausted.RUN}
+
+
+# The public (Hermes) name of each setting, for messages and for the API.
+FIELD_NAMES: Final[Mapping[str, str]] = {
+    "rate": "rate",
+    "message_ttl": "messageTtl",
+    "request_timeout": "requestTimeout",
+    "message_backoff": "messageBackoff",
+    "backoff_multiplier": "backoffMultiplier",
+    "backoff_interval_max": "backoffMaxIntervalInSec",
+    "retry_client_errors": "retryClientErrors",
+    "in_flight_max": "inflightSize",
+    "retry_buffer_max": "retryBufferSize",
+    "parked_keys_max": "parkedKeysMax",
+    "adaptive_rate": "adaptiveRate",
+    "heartbeat_max": "heartbeatMax",
+    "max_retries": "maxRetries",
+    "first_retry_immediate": "firstRetryImmediate",
+    "publish_ttl": "publishTtl",
+    "on_exhausted": "onExhausted",
+    "exhausted_wait_max": "exhaustedWaitMax",
+    "sending_delay": "sendingDelay",
+    "batch_size": "batchSize",
+    "batch_volume": "batchVolume",
+    "batch_time": "batchTime",
+}
+
+_SECOND = timedelta(seconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+_LIMITS: Final = (
+    ("rate", 1, RATE_MAX, 1),
+    ("message_ttl", 0, 7200, _SECOND),
+    ("request_timeout", 100, 300_000, _MILLISECOND),
+    ("message_backoff", 0, 600_000, _MILLISECOND),
+    ("backoff_multiplier", 1, 10, 1),
+    ("backoff_interval_max", 1, 600, _SECOND),
+    ("in_flight_max", 1, IN_FLIGHT_MAX, 1),
+    ("retry_buffer_max", 1, 1_000_000, 1),
+    ("parked_keys_max", 1, PARKED_KEYS_MAX, 1),
+    ("heartbeat_max", 1, 3600, _SECOND),
+    ("max_retries", 0, RETRIES_MAX, 1),
+    ("sending_delay", 0, 5_000, _MILLISECOND),
+    ("exhausted_wait_max", 1, 7200, _SECOND),
+    ("publish_ttl", 1, PUBLISH_TTL_MAX // _SECOND, _SECOND),
+    ("batch_size", 1, BATCH_SIZE_MAX, 1),
+    ("batch_volume", 1, BATCH_VOLUME_MAX, 1),
+    ("batch_time", 1, BATCH_TIME_MAX // _MILLISECOND, _MILLISECOND),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A subscription as workers and API see it.
+
+    `id` names this incarnation: a subscription deleted and created again under its old name has
+    another one, so that nothing of the old one (commits, counters, undelivered messages) is taken
+    for the new one's. `change` is the number of the change that last touched it. `start` is the
+    first offset of each partition that belongs to it, as it was when it was created. A
+    partition that is not in it was added later and belongs to it from its beginning. It gets the
+    messages that pass all its `filters`, in the order that `ordering` asks for; `fetch` says when
+    they are taken out of the log.
+
+    With the `mode` BROADCAST each message goes to every address of the endpoint's host, and is
+    delivered once each of them took it; batches go to one.
+
+    A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
+    endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
+    (CEL) is true is retried whatever its status. `state_reason` says why it is in its state
+    when Angelia put it there; its owner needs none.
+
+    With `delivery_type` BATCH it gets them in batches, one of a partition at a time, whatever
+    `ordering` says; `batch_format` is what their bodies are.
+
+    With a `circuit_breaker` it gets nothing for a while after too many failures in a row.
+
+    `seek` is where it was moved to last, if it ever was. `dropped` are the retransmissions that
+    were cancelled last: what is left of them in the log is passed over.
+
+    With the `content_type` AVRO it gets Avro of an AVRO topic as it was written, else JSON.
+
+    Each message that it discards is also appended to the topic that `dead_letter` names.
+    `tracking` says what is traced of its deliveries.
+
+    With `oauth` its requests carry an access token. `oauth_provider` is who issues it, as far as
+    that is known here: it is for those who send.
+
+    To endpoints that ask by TLS who it is it shows its `client_certificate`. With `http2` they are
+    asked for HTTP/2, if they are https.
+
+    `headers` are sent with every message; with `identity_headers` so are the names of topic and
+    subscription, and with `idempotency_key` the message id under the name that others know.
+
+    Each request is signed with every one of its `signing_secrets` that has not expired.
+
+    `monitoring` and `resolver_metadata` are kept for those who ask, and change nothing. With
+    `auto_delete` it does not keep its topic from being deleted, and goes with it.
+
+    `locked` says why this process cannot read its secrets, each of which is a MASK then: nothing of
+    it may be sent or stored.
+    """
+
+    id: str
+    topic: str
+    name: str
+    # It may have a password in it.
+    endpoint: str = field(repr=False)
+    mode: EndpointMode = EndpointMode.ANYCAST
+    state: State = State.ACTIVE
+    owner: Owner = field(default_factory=Owner)
+    description: str = ""
+    contact: str = ""
+    policy: DeliveryPolicy = field(default_factory=DeliveryPolicy)
+    retryable_codes: frozenset[int] = frozenset()
+    suspend_on_gone: bool = True
+    failure_expression: str | None = None
+    state_reason: str = ""
+    headers: tuple[Header, ...] = ()
+    signing_secrets: tuple[SigningSecret, ...] = ()
+    identity_headers: bool = False
+    idempotency_key: bool = True
+    filters: tuple[Filter, ...] = ()
+    ordering: Ordering = Ordering.NONE
+    fetch: FetchPolicy = field(default_factory=FetchPolicy)
+    delivery_type: DeliveryType = DeliveryType.SERIAL
+    batch_format: BatchFormat = BatchFormat.WRAPPED
+    content_mode: ContentMode = ContentMode.PLAIN
+    content_type: ContentType = ContentType.JSON
+    circuit_breaker: CircuitBreaker | None = None
+    dead_letter: DeadLetter | None = None
+    client_certificate: ClientCertificate | None = None
+    http2: bool = False
+    oauth: OAuthPolicy | None = None
+    oauth_provider: OAuthProvider | None = None
+    tracking: TrackingMode = TrackingMode.OFF
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    resolver_metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    auto_delete: bool = False
+    seek: Seek | None = None
+    dropped: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    modified_at: datetime | None = None
+    change: int = 0
+    start: Mapping[int, int] = field(default_factory=dict, hash=False)
+    locked: str = ""
+
+    def __post_init__(self) -> None:
+        topic_name(self.topic, path="topicName")
+        subscription_name(self.name)
+        endpoint_url(self.endpoint)
+        require_headers(self.headers, path="headers")
+        require_signing_secrets(self.signing_secrets)
+        require_metadata(self.resolver_metadata, path="endpointAddressResolverMetadata")
+        self._check_codes()
+        self._check_content()
+        if self.oauth is not None:
+            self._check_authorization()
+        if self.delivery_type is DeliveryType.BATCH:
+            self._check_batches()
+        if self.client_certificate is not None and not is_https(self.endpoint):
+            raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
+        if self.dead_letter is not None and self.dead_letter.topic == self.topic:
+            # All its subscriptions would get again what one of them could not take.
+            raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
+        if len(self.filters) > FILTERS_MAX:
+            raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
+
+    def _check_codes(self) -> None:
+        if not all(code in ERROR_CODES for code in self.retryable_codes):
+            raise ValidationFailedError.of("retryableStatusCodes", "must be 400 to 599 each")
+        if self.suspend_on_gone and HTTPStatus.GONE in self.retryable_codes:
+            raise ValidationFailedError.of(
+                "retryableStatusCodes", "must be without 410 unless suspendOnGone is false"
+            )
+
+    def _check_batches(self) -> None:
+        if self.mode is EndpointMode.BROADCAST:
+            raise ValidationFailedError.of("mode", "must be ANYCAST when deliveryType is BATCH")
+        if is_template(self.endpoint):
+            # The messages of a batch may each name another place.
+            raise ValidationFailedError.of(
+                "endpoint", "must be without {placeholders} when deliveryType is BATCH"
+            )
+        publish_ttl = self.policy.publish_ttl
+        if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
+            # The first of a batch that does not get full would always be too old for it.
+            raise ValidationFailedError.of(
+                "subscriptionPolicy.publishTtl",
+                "must be longer than batchTime when deliveryType is BATCH",
+            )
+
+    def _check_content(self) -> None:
+        if self.content_type is ContentType.AVRO:
+            self._check_avro()
+        if self.content_mode is ContentMode.PLAIN:
+            return
+        if any(header.name.lower() == "content-type" for header in self.headers):
+            # It says what the data of an event is, or that there is one.
+            raise ValidationFailedError.of(
+                "headers", "must be without Content-Type unless contentMode is PLAIN"
+            )
+        binary = self.content_mode is ContentMode.CE_BINARY
+        if binary and self.delivery_type is DeliveryType.BATCH:
+            raise ValidationFailedError.of(
+                "contentMode", "must be PLAIN or CE_STRUCTURED when deliveryType is BATCH"
+            )
+
+    def _check_avro(self) -> None:
+        if self.delivery_type is DeliveryType.BATCH:
+            raise ValidationFailedError.of(
+                "contentType", "must be JSON: AVRO is not supported in BATCH delivery mode"
+            )
+        if self.content_mode is not ContentMode.PLAIN:
+            raise ValidationFailedError.of(
+                "contentType", "must be JSON unless contentMode is PLAIN"
+            )
+
+    def _check_authorization(self) -> None:
+        # There can be one Authorization header in a request.
+        if urlsplit(self.endpoint).username is not None:
+            raise ValidationFailedError.of(
+                POLICY_FIELD, "must be absent while there are a user and a password in endpoint"
+            )
+        if any(header.name.lower() == "authorization" for header in self.headers):
+            raise ValidationFailedError.of(
+                POLICY_FIELD, "must be absent while Authorization is one of the headers"
+            )
+
+    def in_state(self, state: State, *, reason: str = "") -> "Subscription":
+        """This subscription in `state`, with the reason if Angelia puts it there."""
+        if state is self.state:
+            return self
+        return replace(self, state=state, state_reason=reason)
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing of it may be sent: it is suspended, or its secrets cannot be read."""
+        return self.state is State.SUSPENDED or bool(self.locked)
+
+    @property
+    def batching(self) -> Batching | None:
+        """When its batches are sent and as what; None if it gets each message by itself."""
+        if self.delivery_type is DeliveryType.SERIAL:
+            return None
+        return Batching(
+            size=self.policy.batch_size,
+            volume=self.policy.batch_volume,
+            time=self.policy.batch_time,
+            format=self.batch_format,
+            events=self.content_mode is ContentMode.CE_STRUCTURED,
+        )
+
+    @property
+    def group(self) -> str:
+        """The consumer group its offsets are committed under: `{topic}_{subscription}`."""
+        return f"{self.topic}_{self.name}"
+
+
+def is_https(endpoint: str) -> bool:
+    """Whether it is reached by TLS."""
+    return endpoint[:6].lower() == "https:"
+
+
+def endpoint_url(text: str) -> str:
+    """`text`, if a message can be POSTed to it, with the values of its place holders.
+
+    Raises:
+        ValidationFailedError: it cannot; the field is `endpoint`.
+    """
+    try:
+        problem = template_problem(http_url(text))
+    except UrlError as error:
+        raise ValidationFailedError.of("endpoint", str(error)) from None
+    if problem:
+        raise ValidationFailedError.of("endpoint", problem)
+    return text

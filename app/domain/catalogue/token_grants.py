@@ -1,0 +1,58 @@
+"""What the tokens of an OAuth provider may be used for: by whom, at which hosts, for which scopes.
+
+Hosts and scopes bind everybody, and are checked again before a token is asked for. Owners say who
+besides admins may put the provider into a subscription: an owner that a caller may act for.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from app.domain.access.keys import Grants
+from app.domain.catalogue.oauth import POLICY_FIELD, OAuthPolicy, OAuthProvider
+from app.domain.errors import PermissionDeniedError, ValidationFailedError
+from app.domain.network.hosts import is_host_of
+
+UNRESTRICTED: Final = (
+    "every owner of a subscription may use it: set owners and endpointHosts, and scopes if needed"
+)
+
+
+def require_user(provider: OAuthProvider, grants: Grants) -> None:
+    """Return if a caller with these grants may let a subscription use it; PermissionDeniedError.
+
+    One that names no owners or no hosts is the admins'. An `unrestricted` one is everybody's.
+    """
+    if grants.admin or provider.unrestricted:
+        return
+    if not provider.owners or not provider.endpoint_hosts:
+        raise PermissionDeniedError(
+            f"OAuth provider {provider.name} is for admins alone:"
+            " an admin may set its owners and endpointHosts"
+        )
+    if grants.owners.isdisjoint(provider.owners):
+        raise PermissionDeniedError(
+            f"OAuth provider {provider.name} takes a key with the scope owner: of one of its owners"
+        )
+
+
+def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> None:
+    """Return if tokens by `policy` may be sent to `endpoint`; ValidationFailedError says the field.
+
+    The endpoint is a valid one.
+    """
+    if provider.endpoint_hosts and not is_host_of(provider.endpoint_hosts, endpoint):
+        hosts = ", ".join(provider.endpoint_hosts)
+        raise ValidationFailedError.of(
+            "endpoint",
+            f"must be at a host that tokens of OAuth provider {provider.name} may go to: {hosts}",
+        )
+    if provider.scopes and not _has_scopes(provider.scopes, policy.scope):
+        raise ValidationFailedError.of(
+            f"{POLICY_FIELD}.scope",
+            f"must be of those of OAuth provider {provider.name}: {', '.join(provider.scopes)}",
+        )
+
+
+def _has_scopes(allowed: Sequence[str], asked: str) -> bool:
+    """A request without any scope gets the provider's own choice, which may be more."""
+    return bool(asked) and frozenset(asked.split(" ")) <= frozenset(allowed)

@@ -1,0 +1,163 @@
+"""A topic: a named stream of messages in the log."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.domain.catalogue.headers import require_header_names
+from app.domain.catalogue.offline_storage import OfflineStorage
+from app.domain.catalogue.schema import ContentType, TopicSchema, require_schemas
+from app.domain.errors import ValidationFailedError
+from app.domain.names import group_of, topic_name
+from app.domain.owner import Owner
+from app.domain.trace import TrackingMode
+
+MESSAGE_SIZE_MIN: Final = 1024
+MESSAGE_SIZE_MAX: Final = 2 * 1024 * 1024
+PARTITIONS_MAX: Final = 1000
+DEDUPLICATION_TTL_MAX: Final = timedelta(days=7)
+DEDUPLICATION_ENTRIES_MAX: Final = 1_000_000
+THROUGHPUT_QUOTA_MIN: Final = 1024
+THROUGHPUT_QUOTA_MAX: Final = 1024 * 1024 * 1024
+PUBLISHERS_MAX: Final = 1000
+PUBLISHER_LENGTH_MAX: Final = 100
+
+
+class Ack(StrEnum):
+    """How many replicas must have a message before its publisher is answered."""
+
+    LEADER = "LEADER"
+    ALL = "ALL"
+
+
+class OnDuplicate(StrEnum):
+    """What the publisher of a message is told that is not stored again.
+
+    ACCEPT: that it is stored. REFUSE: that it was refused, and which message was stored instead.
+    """
+
+    ACCEPT = "ACCEPT"
+    REFUSE = "REFUSE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deduplication:
+    """The idempotent filter: a message whose id its publisher gave before is not stored again.
+
+    Its id is the value of `expression` (CEL) over the message, where there is one. Ids are
+    remembered for `ttl`, and the newest `entries_max` of them at least.
+    """
+
+    expression: str | None = None
+    ttl: timedelta = timedelta(hours=1)
+    entries_max: int = 100_000
+    on_duplicate: OnDuplicate = OnDuplicate.ACCEPT
+
+    def __post_init__(self) -> None:
+        longest = DEDUPLICATION_TTL_MAX // timedelta(seconds=1)
+        if not timedelta(seconds=1) <= self.ttl <= DEDUPLICATION_TTL_MAX:
+            raise ValidationFailedError.of("deduplication.ttl", f"must be 1 to {longest} seconds")
+        if not 1 <= self.entries_max <= DEDUPLICATION_ENTRIES_MAX:
+            raise ValidationFailedError.of(
+                "deduplication.maxEntries", f"must be 1 to {DEDUPLICATION_ENTRIES_MAX}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishAuth:
+    """Who publishes to a topic, as in Hermes: when `enabled`, only keys of these names.
+
+    `unauthenticated_access`: and whoever has no key.
+    """
+
+    enabled: bool = False
+    publishers: tuple[str, ...] = ()
+    unauthenticated_access: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.publishers) > PUBLISHERS_MAX:
+            raise ValidationFailedError.of("auth.publishers", f"must be at most {PUBLISHERS_MAX}")
+        for index, name in enumerate(self.publishers):
+            if not 1 <= len(name) <= PUBLISHER_LENGTH_MAX or "\0" in name:
+                raise ValidationFailedError.of(
+                    f"auth.publishers.{index}", f"must be 1 to {PUBLISHER_LENGTH_MAX} characters"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic and its settings; `change` is the number of the change that last touched it.
+
+    `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
+    `throughput_quota` is in bytes a second.
+    Request headers named in `propagated_headers` go with a published message to its subscribers.
+    Only the topic's owners subscribe to it when it is `subscribing_restricted`.
+    `tracking` says what is traced of its publications.
+    `schemas` are the versions of its schema, the oldest first; an AVRO topic has one at least.
+    One that was `migrated_from_json` has JSON messages from before it became AVRO.
+    """
+
+    name: str
+    owner: Owner = field(default_factory=Owner)
+    description: str = ""
+    partitions: int = 8
+    retention: timedelta = timedelta(days=1)
+    ack: Ack = Ack.ALL
+    message_size_max: int = 51_200
+    alternate_topic: str | None = None
+    throughput_quota: int | None = None
+    deduplication: Deduplication | None = None
+    propagated_headers: tuple[str, ...] = ()
+    tracking: TrackingMode = TrackingMode.OFF
+    auth: PublishAuth = field(default_factory=PublishAuth)
+    subscribing_restricted: bool = False
+    content_type: ContentType = ContentType.JSON
+    migrated_from_json: bool = False
+    schemas: tuple[TopicSchema, ...] = ()
+    offline_storage: OfflineStorage = field(default_factory=OfflineStorage)
+    created_at: datetime | None = None
+    modified_at: datetime | None = None
+    change: int = 0
+
+    def __post_init__(self) -> None:
+        topic_name(self.name)
+        if not 1 <= self.partitions <= PARTITIONS_MAX:
+            raise ValidationFailedError.of("partitions", f"must be 1 to {PARTITIONS_MAX}")
+        if self.retention < timedelta(seconds=1):
+            raise ValidationFailedError.of("retentionTime.duration", "must be at least one second")
+        if not MESSAGE_SIZE_MIN <= self.message_size_max <= MESSAGE_SIZE_MAX:
+            raise ValidationFailedError.of(
+                "maxMessageSize", f"must be {MESSAGE_SIZE_MIN} to {MESSAGE_SIZE_MAX} bytes"
+            )
+        require_header_names(self.propagated_headers, path="propagatedHeaders")
+        quota = self.throughput_quota
+        if quota is not None and not THROUGHPUT_QUOTA_MIN <= quota <= THROUGHPUT_QUOTA_MAX:
+            raise ValidationFailedError.of(
+                "throughputQuota",
+                f"must be {THROUGHPUT_QUOTA_MIN} to {THROUGHPUT_QUOTA_MAX} bytes a second",
+            )
+        if self.alternate_topic is not None:
+            topic_name(self.alternate_topic, path="alternateTopic")
+        require_schemas(self.schemas)
+        if self.content_type is ContentType.AVRO and self.schema is None:
+            raise ValidationFailedError.of("schema", "must be there when contentType is AVRO")
+        if self.migrated_from_json and self.content_type is ContentType.JSON:
+            message = "must be false while contentType is JSON: set contentType to AVRO with it"
+            raise ValidationFailedError.of("migratedFromJsonType", message)
+
+    @property
+    def schema(self) -> TopicSchema | None:
+        """The version that messages are held against unless they name another."""
+        return next((each for each in reversed(self.schemas) if not each.retired), None)
+
+    @property
+    def kept_schema(self) -> TopicSchema | None:
+        """The Avro schema that a JSON topic has for the time when it becomes AVRO."""
+        kept = (each for each in reversed(self.schemas) if each.kind is ContentType.AVRO)
+        return next(kept, None)
+
+    @property
+    def group(self) -> str:
+        """The group the topic belongs to."""
+        return group_of(self.name)

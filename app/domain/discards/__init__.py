@@ -1,0 +1,1 @@
+"""Discarded messages: recorded, retracted, redriven."""

@@ -1,0 +1,122 @@
+"""A message that was discarded, with all that is needed to understand it and to send it again."""
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from app.domain.message import NewRecord, Record
+
+HEADER_UNDELIVERED: Final = b"u"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """One discard of one message by one subscription.
+
+    `key` is the message's Partition-Key. `redriven_at`: when it was sent again, as far as it is
+    known by whoever looks it up. `life`: whose discard it is (app.domain.discards.retractions), ""
+    if unknown. `retransmission`: the one that it had been sent again by, "" if none.
+    """
+
+    subscription_id: str
+    topic: str
+    subscription: str
+    message_id: str
+    discarded_at: datetime
+    reason: str
+    status: int | None
+    attempts: int
+    partition: int
+    offset: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    key: bytes | None = None
+    redriven_at: datetime | None = None
+    life: str = ""
+    retransmission: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOrSubscription:
+    """A topic, or one of its subscriptions, by the names that they have now."""
+
+    topic: str
+    subscription: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeliveredFilter:
+    """Which discards: those that pass all that is given.
+
+    `whose`: of what there is none by that name, there are none. `since` is inclusive, `until` not;
+    `reason` is part of the reason, in either case; `key` is the whole Partition-Key.
+    """
+
+    whose: TopicOrSubscription | None = None
+    subscription_id: str | None = None
+    topic: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    status: int | None = None
+    reason: str | None = None
+    key: bytes | None = None
+    message_id: str | None = None
+
+
+def to_record(undelivered: Undelivered) -> NewRecord:
+    """The record of the undelivered stream: the body as it was, the rest as JSON in the header `u`.
+
+    Records of one subscription share a key, so that they stay in order.
+    """
+    described = {
+        "subscriptionId": undelivered.subscription_id,
+        "topic": undelivered.topic,
+        "subscription": undelivered.subscription,
+        "messageId": undelivered.message_id,
+        "discardedAt": undelivered.discarded_at.isoformat(),
+        "reason": undelivered.reason,
+        "status": undelivered.status,
+        "attempts": undelivered.attempts,
+        "partition": undelivered.partition,
+        "offset": undelivered.offset,
+        "headers": undelivered.headers,
+        "key": None if undelivered.key is None else b64encode(undelivered.key).decode("ascii"),
+        "life": undelivered.life,
+        "retransmission": undelivered.retransmission,
+    }
+    return NewRecord(
+        key=undelivered.subscription_id.encode("ascii"),
+        value=undelivered.body,
+        headers=((HEADER_UNDELIVERED, json.dumps(described).encode("ascii")),),
+    )
+
+
+def from_record(record: Record) -> Undelivered | None:
+    """What `to_record` wrote, or None for a record that is not of ours."""
+    described = record.header(HEADER_UNDELIVERED)
+    if described is None:
+        return None
+    try:
+        parts = json.loads(described)
+        return Undelivered(
+            subscription_id=parts["subscriptionId"],
+            topic=parts["topic"],
+            subscription=parts["subscription"],
+            message_id=parts["messageId"],
+            discarded_at=datetime.fromisoformat(parts["discardedAt"]),
+            reason=parts["reason"],
+            status=parts["status"],
+            attempts=parts["attempts"],
+            partition=parts["partition"],
+            offset=parts["offset"],
+            body=record.value or b"",
+            headers=tuple((name, value) for name, value in parts["headers"]),
+            # Not in records of versions that did not keep it.
+            key=None if parts.get("key") is None else b64decode(parts["key"]),
+            life=parts.get("life", ""),
+            retransmission=parts.get("retransmission", ""),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,1 @@
+"""Health of subscriptions: evaluated, forecast, and told as alerts."""

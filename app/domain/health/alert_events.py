@@ -1,0 +1,45 @@
+"""Alerts as messages: CloudEvents 1.0 in JSON, structured."""
+
+from typing import Any
+
+from app.domain.health.alerts import Alert
+
+CONTENT_TYPE = "application/cloudevents+json"
+
+
+def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
+    """The event that says that `alert` was raised, or that it is over.
+
+    Its id is the same however often it is made.
+    """
+    state = "raised" if raised else "cleared"
+    at = alert.raised_at if raised else alert.cleared_at
+    if at is None:
+        raise ValueError("the alert is not over")
+    data = {
+        "alertId": alert.id,
+        "kind": alert.kind.value,
+        "state": state.upper(),
+        "topicName": alert.topic,
+        "subscriptionName": alert.subscription,
+        "description": alert.description,
+        "details": dict(alert.details),
+        "raisedAt": alert.raised_at.isoformat(),
+    }
+    if not raised:
+        data["clearedAt"] = at.isoformat()
+    return {
+        "specversion": "1.0",
+        "id": event_id(alert, raised=raised),
+        "source": "/angelia",
+        "type": f"angelia.alert.{state}",
+        "subject": f"{alert.topic}/{alert.subscription}",
+        "time": at.isoformat(),
+        "datacontenttype": "application/json",
+        "data": data,
+    }
+
+
+def event_id(alert: Alert, *, raised: bool) -> str:
+    """The id of that event, and of the message that carries it."""
+    return f"{alert.id}-{'raised' if raised else 'cleared'}"

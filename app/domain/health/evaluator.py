@@ -1,0 +1,359 @@
+"""From what is seen of all subscriptions, again and again, to how each of them does (pure).
+
+It remembers when messages arrived, and how fast they were finished while some waited: while none
+wait, a subscriber is as fast as its publisher, which says nothing of how fast it can be.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
+from app.domain.catalogue.topic import Topic
+from app.domain.health.arrivals import Arrivals, Point
+from app.domain.health.forecast import Loss, LossCause, Queue, drain_seconds, expiry
+from app.domain.health.full_retry_buffers import given_up_after
+from app.domain.health.indicators import Thresholds, problems, signs_of
+from app.domain.health.pace import WINDOW, RecentGain, Sample
+from app.domain.health.subscription_health import SubscriptionHealth
+from app.domain.message import Partition
+from app.domain.status import CursorStatus, SubscriptionLoad
+
+# What is younger has just arrived, rather than waits.
+WAITING_S: Final = 2.0
+# A cursor that moves is reported each second: an older report says that it does not.
+REPORTED_S: Final = 3.0
+# With fewer finished in a partition, those of all the others say more of how fast it goes.
+COUNTED_MIN: Final = 10
+# Nothing waits, nothing moves.
+IDLE: Final = SubscriptionHealth()
+# So near the end of its life a publication is discarded rather than sent, which is no work.
+_NEARLY: Final = 0.9
+
+
+class Ends(NamedTuple):
+    """Where a partition begins and ends now."""
+
+    start: int
+    end: int
+
+
+class Seen(NamedTuple):
+    """What a worker last reported of a cursor, and when (seconds since the epoch)."""
+
+    status: CursorStatus
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """All that is seen at `now` (seconds since the epoch).
+
+    `cursors` (by partition) and `loads` are by subscription id, and `workers` are those that run;
+    `moved` are those of which any was reported within
+    the last WINDOW. `opened` is when the oldest message that is being
+    tried was taken, of subscriptions for which that was asked.
+    """
+
+    now: float
+    topics: Mapping[str, Topic]
+    subscriptions: Mapping[str, Subscription]
+    cursors: Mapping[str, Mapping[int, Seen]]
+    workers: AbstractSet[str]
+    loads: Mapping[str, Sequence[SubscriptionLoad]]
+    ends: Mapping[Partition, Ends]
+    moved: AbstractSet[str]
+    opened: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a subscription stands in a partition that has `ends`."""
+
+    partition: Partition
+    front: int
+    lag: int
+    ends: Ends
+    seen: Seen | None
+
+    @property
+    def waiting(self) -> int:
+        return self.ends.end - self.front
+
+
+class Gauge:
+    """One process's memory of what it saw."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._arrivals: dict[Partition, Arrivals] = {}
+        self._paces: dict[tuple[str, int], RecentGain] = {}
+        self._totals: dict[str, RecentGain] = {}
+        # When something last arrived in a topic.
+        self._arrived: dict[str, float] = {}
+        # Subscriptions of which nothing was to be said, as they were then.
+        self._idle: dict[str, Subscription] = {}
+
+    def observe(self, sighting: Sighting) -> None:
+        """Remember it, and forget what is not there any more."""
+        known = self._arrivals
+        self._arrivals = {each: known.get(each) or Arrivals() for each in sighting.ends}
+        for partition, ends in sighting.ends.items():
+            arrivals = self._arrivals[partition]
+            if arrivals.last is None or arrivals.last.offset != ends.end:
+                self._arrived[partition.topic] = sighting.now
+            arrivals.observe(sighting.now, ends.end)
+        there = sighting.subscriptions
+        self._paces = {key: pace for key, pace in self._paces.items() if key[0] in there}
+        self._totals = {key: pace for key, pace in self._totals.items() if key in there}
+        self._idle = {key: each for key, each in self._idle.items() if key in there}
+        self._arrived = {key: at for key, at in self._arrived.items() if key in sighting.topics}
+
+    def unknown(self, sighting: Sighting) -> dict[Partition, int]:
+        """Partitions with messages that wait since before it knows of, and the first of these."""
+        found: dict[Partition, int] = {}
+        for subscription in sighting.subscriptions.values():
+            if subscription.id in self._idle:
+                continue
+            for place in _places(subscription, sighting):
+                first = self._arrivals[place.partition].first
+                if place.waiting > 0 and first and first.offset > place.front:
+                    oldest = found.get(place.partition, place.front)
+                    found[place.partition] = min(oldest, place.front)
+        return found
+
+    def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
+        """Learn what the log says of the time before it knows of."""
+        for partition, points in earlier.items():
+            if arrivals := self._arrivals.get(partition):
+                arrivals.recall(points)
+
+    def standings(self, sighting: Sighting) -> dict[str, SubscriptionHealth]:
+        """How each subscription does, by its id."""
+        found: dict[str, SubscriptionHealth] = {}
+        for each in sighting.subscriptions.values():
+            if each.topic not in sighting.topics:
+                continue
+            if self._is_idle(each, sighting):
+                found[each.id] = IDLE
+                continue
+            standing = found[each.id] = self._standing(each, sighting)
+            if standing == IDLE:
+                self._idle[each.id] = each
+        return found
+
+    def _is_idle(self, subscription: Subscription, sighting: Sighting) -> bool:
+        """Whether there is still nothing to say: it costs nothing to find out."""
+        arrived = self._arrived.get(subscription.topic, 0.0)
+        if subscription.id in sighting.moved or sighting.now - arrived <= WINDOW.total_seconds():
+            self._idle.pop(subscription.id, None)
+            return False
+        return self._idle.get(subscription.id) is subscription
+
+    def _standing(self, subscription: Subscription, sighting: Sighting) -> SubscriptionHealth:
+        places = list(_places(subscription, sighting))
+        now = sighting.now
+        waits = [place for place in places if self._waits(place, now)]
+        self._time(subscription.id, places, waits, now=now)
+        queues = list(self._queues(subscription, waits, now=now))
+        total = self._total(subscription.id, places, now)
+        lag_time = max((now - queue.arrived[0].at for queue in queues), default=0.0)
+        lag = timedelta(seconds=round(max(0.0, lag_time), 1))
+        loads = sighting.loads.get(subscription.id, ())
+        signs = signs_of(loads, lag=lag, client_errors=subscription.policy.retry_client_errors)
+        topic = sighting.topics[subscription.topic]
+        known = subscription.rests or all(self._is_known(subscription, each) for each in waits)
+        losses = [*_queue_losses(queues, subscription, topic)] if known else []
+        losses += _open_loss(subscription, sighting)
+        return SubscriptionHealth(
+            lag=sum(place.lag for place in places),
+            lag_time=lag,
+            arrival_rate=sum(self._arrival_rate(place.partition, now) for place in places),
+            output_rate=_per_second(total.gained.finished, total.elapsed),
+            drain=_drain(queues) if known else None,
+            losses=tuple(sorted(losses, key=lambda loss: loss.at)),
+            discarded=total.gained.discarded,
+            discarded_share=_share(total.gained),
+            problems=() if subscription.rests else problems(signs, self._thresholds),
+        )
+
+    def _waits(self, place: _Place, now: float) -> bool:
+        """Whether messages wait there, rather than having just arrived: since the last look."""
+        if place.waiting <= 0:
+            return False
+        arrivals = self._arrivals[place.partition]
+        if arrivals.before_last is None or arrivals.before_last.offset <= place.front:
+            return False
+        return now - arrivals.time_of(place.front) >= WAITING_S
+
+    def _time(
+        self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
+    ) -> None:
+        """Measure on where messages wait, and from now on elsewhere."""
+        waiting = {place.partition for place in waits}
+        for place in places:
+            key = (subscription_id, place.partition.index)
+            sample = _sample([place.seen] if place.seen else [], now)
+            pace = self._paces.setdefault(key, RecentGain())
+            if place.partition in waiting:
+                pace.observe(sample)
+            else:
+                pace.restart(sample)
+
+    def _is_known(self, subscription: Subscription, place: _Place) -> bool:
+        return self._paces[subscription.id, place.partition.index].is_known
+
+    def _total(self, subscription_id: str, places: Sequence[_Place], now: float) -> RecentGain:
+        total = self._totals.setdefault(subscription_id, RecentGain())
+        total.observe(_sample([place.seen for place in places if place.seen], now))
+        return total
+
+    def _arrival_rate(self, partition: Partition, since: float) -> float:
+        return self._arrivals[partition].rate(since - WINDOW.total_seconds()) or 0.0
+
+    def _queues(
+        self, subscription: Subscription, waits: Sequence[_Place], *, now: float
+    ) -> Iterator[Queue]:
+        outputs = self._outputs(subscription, waits)
+        for place, output in zip(waits, outputs, strict=True):
+            arrivals = self._arrivals[place.partition]
+            pace = self._paces[subscription.id, place.partition.index]
+            since = now - WINDOW.total_seconds() if pace.since is None else pace.since
+            yield Queue(
+                arrived=arrivals.since(place.front),
+                arrival_rate=arrivals.rate(since) or 0.0,
+                output_rate=output,
+            )
+
+    def _outputs(self, subscription: Subscription, waits: Sequence[_Place]) -> list[float]:
+        """Messages a second that leave each place where some wait."""
+        if subscription.rests:
+            return [0.0] * len(waits)
+        rated = [(place, *self._rate(subscription, place)) for place in waits]
+        # They take turns.
+        even = sum(rate for _, _, rate in rated) / max(1, len(rated))
+        return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
+
+    def _rate(self, subscription: Subscription, place: _Place) -> tuple[int, float]:
+        """How many left that place, and how many that is a second."""
+        pace = self._paces[subscription.id, place.partition.index]
+        gained = pace.latest
+        # What is too old when its turn comes takes no time.
+        idly = gained.discarded if self._is_late(subscription, place) else 0
+        count = gained.finished - idly
+        return count, _per_second(count, gained.at)
+
+    def _is_late(self, subscription: Subscription, place: _Place) -> bool:
+        """Whether messages are so old that they are discarded instead of being sent."""
+        life, arrivals = subscription.policy.publish_ttl, self._arrivals[place.partition]
+        if life is None or arrivals.last is None:
+            return False
+        age = arrivals.last.at - arrivals.time_of(place.front)
+        return age >= _NEARLY * life.total_seconds()
+
+
+def _places(subscription: Subscription, sighting: Sighting) -> Iterator[_Place]:
+    topic = sighting.topics.get(subscription.topic)
+    if topic is None:
+        return
+    cursors = sighting.cursors.get(subscription.id, {})
+    for index in range(topic.partitions):
+        partition = Partition(topic.name, index)
+        if ends := sighting.ends.get(partition):
+            seen = cursors.get(index)
+            started = subscription.start.get(index, 0)
+            committed = seen.status.offset if seen else started
+            front = committed
+            if seen and seen.status.worker_id in sighting.workers and not subscription.rests:
+                front = max(front, seen.status.position or 0)
+            yield _place(partition, seen, ends=ends, front=front, committed=committed)
+
+
+def _place(
+    partition: Partition, seen: Seen | None, *, ends: Ends, front: int, committed: int
+) -> _Place:
+    front = min(max(front, ends.start), ends.end)
+    return _Place(
+        partition=partition,
+        front=front,
+        lag=max(0, ends.end - max(committed, ends.start)),
+        ends=ends,
+        seen=seen,
+    )
+
+
+def _sample(seen: Sequence[Seen], now: float) -> Sample:
+    """The counts of all these together, as of the last report if that was just now."""
+    reported = max((each.at for each in seen), default=now)
+    return Sample(
+        reported if now - REPORTED_S < reported < now else now,
+        sum(each.status.delivered for each in seen),
+        sum(each.status.discarded for each in seen),
+        sum(each.status.filtered for each in seen),
+    )
+
+
+def _per_second(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
+
+
+def _share(gained: Sample) -> float:
+    tried = gained.delivered + gained.discarded
+    return gained.discarded / tried if tried else 0.0
+
+
+def _drain(queues: Sequence[Queue]) -> timedelta | None:
+    spans = [drain_seconds(queue) for queue in queues]
+    if any(span is None for span in spans):
+        return None
+    longest = max((span for span in spans if span is not None), default=0.0)
+    return timedelta(seconds=round(longest, 1)) if longest < _YEAR_S else None
+
+
+_YEAR_S: Final = 365 * 86_400.0
+
+
+def _queue_losses(
+    queues: Sequence[Queue], subscription: Subscription, topic: Topic
+) -> Iterator[Loss]:
+    lives = {LossCause.RETENTION: topic.retention}
+    if subscription.policy.publish_ttl is not None:
+        lives[LossCause.PUBLISH_TTL] = subscription.policy.publish_ttl
+    for cause, life in lives.items():
+        found = [expiry(queue, life) for queue in queues]
+        firsts = [each.first_in for each in found if each.first_in is not None]
+        if firsts:
+            yield Loss(
+                cause=cause,
+                at=_instant(queues[0].now + min(firsts)),
+                messages=round(sum(each.messages for each in found)),
+                rate=sum(each.rate for each in found),
+            )
+
+
+def _open_loss(subscription: Subscription, sighting: Sighting) -> Iterator[Loss]:
+    """Of messages that are tried: in vain, or one of them for long."""
+    opened = sighting.opened.get(subscription.id)
+    if opened is None:
+        return
+    loads = sighting.loads.get(subscription.id, ())
+    cause, life = _end(subscription.policy, loads)
+    in_vain = not any(load.counts.codes_2xx for load in loads)
+    if in_vain or sighting.now - opened >= life / 2:
+        tried = sum(load.in_flight + load.parked for load in loads) if in_vain else 1
+        at = _instant(max(sighting.now, opened + life))
+        yield Loss(cause=cause, at=at, messages=max(1, tried))
+
+
+def _end(policy: DeliveryPolicy, loads: Sequence[SubscriptionLoad]) -> tuple[LossCause, float]:
+    """What ends first of messages that are tried, and after how many seconds."""
+    wait = given_up_after(policy, loads)
+    if wait is not None and wait < policy.message_ttl:
+        return LossCause.RETRY_BUFFER, wait.total_seconds()
+    return LossCause.MESSAGE_TTL, policy.message_ttl.total_seconds()
+
+
+def _instant(seconds: float) -> datetime:
+    return datetime.fromtimestamp(round(seconds, 1), UTC)

@@ -1,0 +1,1 @@
+"""What Spark's jobs find: analyses, archives, ledgers, simulations."""

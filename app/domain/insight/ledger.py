@@ -1,0 +1,422 @@
+"""The completeness ledger: what became of every message that a subscription was to get.
+
+An entry is about the time between two looks at the subscription, its opening and its closing, and
+follows the one before it: its opening is that one's closing. For each partition it says, as a
+bookkeeper would,
+
+    carried + published + resent
+        = delivered + discarded + filtered + cancelled + unfinished + missing
+
+The left side is counted in the log, the right side in the counts that ride in the subscription's
+commits, each of which is of the very instant of its offset; `missing` is what is left between them.
+None of it needs traces.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.domain.commit import Progress, Ranges
+from app.domain.replay.retransmission import OffsetSpan
+
+# Half of what the log keeps, so that it still has what an entry is about; no oftener than this.
+EVERY_MIN: Final = timedelta(minutes=10)
+# Reasons of discards in an entry, most frequent first.
+REASONS_MAX: Final = 50
+
+
+class RecordAudience(StrEnum):
+    """Whom a record is for: everybody, by a retransmission this subscription, or another one.
+
+    CANCELLED: this one, by a retransmission that was cancelled; some of it came all the same.
+    """
+
+    EVERYBODY = "EVERYBODY"
+    RESENT = "RESENT"
+    CANCELLED = "CANCELLED"
+    OTHERS = "OTHERS"
+
+
+class Doubt(StrEnum):
+    """Why an entry proves less than it says.
+
+    MOVED: the subscription was moved, by a seek or a tool, so what it passed is not known.
+    BEGUN_ANEW: its counts or the log began anew.
+    GONE: the log no longer had some records; they are taken for messages of everybody.
+    CANCELLED: some messages may be missing, or be of a retransmission that was cancelled.
+    UNRECORDED: more was discarded than there are records of.
+    COUNTED_TWICE: more was counted than there was.
+    NOT_COVERED, of a time that is asked for: no entry is about some of it.
+    """
+
+    MOVED = "MOVED"
+    BEGUN_ANEW = "BEGUN_ANEW"
+    GONE = "GONE"
+    CANCELLED = "CANCELLED"
+    UNRECORDED = "UNRECORDED"
+    COUNTED_TWICE = "COUNTED_TWICE"
+    NOT_COVERED = "NOT_COVERED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A subscription in a partition at one look: its commit, and where the log ended after it.
+
+    `seek` is the last move that the commit knows of; None: a tool wrote it.
+    """
+
+    partition: int
+    offset: int
+    end: int
+    finished: tuple[tuple[int, int], ...] = ()
+    delivered: int = 0
+    discarded: int = 0
+    filtered: int = 0
+    seek: int | None = 0
+
+    @property
+    def accounted(self) -> int:
+        """How many messages it had finished in its life."""
+        return self.delivered + self.discarded + self.filtered
+
+
+def mark_of(partition: int, progress: Progress, end: int) -> Mark:
+    """The look at a commit."""
+    return Mark(
+        partition=partition,
+        offset=progress.offset,
+        end=max(end, progress.offset),
+        finished=tuple((low, high) for low, high in progress.finished),
+        delivered=progress.delivered,
+        discarded=progress.discarded,
+        filtered=progress.filtered,
+        seek=progress.seek,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRequest:
+    """What an entry is to be about: both looks, at their times, partition by partition.
+
+    `dropped` are retransmissions that were cancelled by the closing. What the `streams` had to say
+    then is to be recorded first.
+    """
+
+    number: int
+    since: datetime
+    until: datetime
+    opening: tuple[Mark, ...]
+    closing: tuple[Mark, ...]
+    dropped: tuple[str, ...] = ()
+    streams: tuple[OffsetSpan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """One partition between two looks."""
+
+    opening: Mark
+    closing: Mark
+
+    @property
+    def start(self) -> int:
+        """The first offset that counts; all before `closing.end` follow."""
+        return min(self.opening.offset, self.closing.end)
+
+    def carried(self) -> Ranges:
+        """What was published before, and was unfinished at the opening."""
+        opening = self.opening
+        return left_of(opening.offset, min(opening.end, self.closing.end), opening.finished)
+
+    def published(self) -> Ranges:
+        """What was published between the looks; of it, what was finished at once, too."""
+        return left_of(self.opening.end, self.closing.end, self.opening.finished)
+
+    def unfinished(self) -> Ranges:
+        """What was unfinished at the closing."""
+        closing = self.closing
+        return left_of(closing.offset, closing.end, closing.finished)
+
+    def doubts(self) -> frozenset[Doubt]:
+        """What is doubtful, whatever the log says."""
+        opening, closing = self.opening, self.closing
+        found = set()
+        if closing.end < opening.end or closing.accounted < opening.accounted:
+            found.add(Doubt.BEGUN_ANEW)
+        if opening.seek is None or closing.seek != opening.seek or closing.offset < opening.offset:
+            found.add(Doubt.MOVED)
+        return frozenset(found)
+
+
+def books_of(request: LedgerRequest) -> Sequence[Book]:
+    """All partitions of the closing; one that is new was empty at the opening."""
+    opened = {mark.partition: mark for mark in request.opening}
+    return [
+        Book(
+            opening=opened.get(mark.partition) or Mark(partition=mark.partition, offset=0, end=0),
+            closing=mark,
+        )
+        for mark in request.closing
+    ]
+
+
+def left_of(start: int, end: int, without: Ranges) -> Ranges:
+    """The offsets of [start, end) that are in none of the ranges `without`, which are in order."""
+    left = []
+    for low, high in without:
+        if start < min(low, end):
+            left.append((start, min(low, end)))
+        start = max(start, high)
+    if start < end:
+        left.append((start, end))
+    return tuple(left)
+
+
+def common(one: Ranges, other: Ranges) -> Ranges:
+    """The offsets that are in both; each is in order."""
+    found, left, right = [], 0, 0
+    while left < len(one) and right < len(other):
+        low = max(one[left][0], other[right][0])
+        high = min(one[left][1], other[right][1])
+        if low < high:
+            found.append((low, high))
+        if one[left][1] <= other[right][1]:
+            left += 1
+        else:
+            right += 1
+    return tuple(found)
+
+
+def size_of(ranges: Ranges) -> int:
+    """How many offsets they are."""
+    return sum(high - low for low, high in ranges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Records of a partition that Spark has counted, all alike, and the lowest offset of them.
+
+    `carried`: those published before the opening; `passed`: those finished at the closing.
+    """
+
+    partition: int
+    carried: bool
+    passed: bool
+    whose: RecordAudience
+    messages: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDiscards:
+    """Messages of a partition that passed and of whose discard there is a record, by reason."""
+
+    partition: int
+    reason: str
+    status: int | None
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """How many messages: see the module. `gone` and `recorded` are part of others.
+
+    `gone`: of those counted, what the log had no longer. `recorded`: discards there is a record of.
+    """
+
+    carried: int = 0
+    published: int = 0
+    resent: int = 0
+    delivered: int = 0
+    discarded: int = 0
+    filtered: int = 0
+    cancelled: int = 0
+    unfinished: int = 0
+    missing: int = 0
+    gone: int = 0
+    recorded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSums:
+    """What became of the messages of one partition, and what is doubtful about that."""
+
+    partition: int
+    sums: Sums
+    doubts: frozenset[Doubt] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a job has found out about a request."""
+
+    counted: tuple[Counted, ...] = ()
+    discards: tuple[RecordedDiscards, ...] = ()
+
+
+def judged(request: LedgerRequest, finding: Finding) -> Sequence[PartitionSums]:
+    """What became of the messages of each partition."""
+    counted = _by_partition(finding.counted)
+    recorded: dict[int, int] = {}
+    for each in finding.discards:
+        recorded[each.partition] = recorded.get(each.partition, 0) + each.messages
+    return [
+        _judged(
+            book,
+            counted.get(book.closing.partition, ()),
+            recorded=recorded.get(book.closing.partition, 0),
+        )
+        for book in books_of(request)
+    ]
+
+
+def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> PartitionSums:
+    gone = _gone(book, min((each.first for each in counted), default=book.closing.end))
+    rows = [*counted, *gone]
+    ours = [each for each in rows if each.whose is not RecordAudience.OTHERS]
+    opening, closing = book.opening, book.closing
+    passed = _messages(each for each in ours if each.passed)
+    # Neither is below zero but where that is among the doubts.
+    between = passed - (closing.accounted - opening.accounted)
+    dropped = _messages(
+        each for each in ours if each.passed and each.whose is RecordAudience.CANCELLED
+    )
+    cancelled = min(max(between, 0), dropped)
+    sums = Sums(
+        carried=_messages(each for each in ours if each.carried),
+        published=_messages(
+            e for e in ours if not e.carried and e.whose is RecordAudience.EVERYBODY
+        ),
+        resent=_messages(
+            e for e in ours if not e.carried and e.whose is not RecordAudience.EVERYBODY
+        ),
+        delivered=closing.delivered - opening.delivered,
+        discarded=closing.discarded - opening.discarded,
+        filtered=closing.filtered - opening.filtered,
+        cancelled=cancelled,
+        unfinished=_messages(each for each in ours if not each.passed),
+        missing=between - cancelled,
+        gone=_messages(gone),
+        recorded=recorded,
+    )
+    return PartitionSums(partition=closing.partition, sums=sums, doubts=_doubts(book, sums))
+
+
+def _doubts(book: Book, sums: Sums) -> frozenset[Doubt]:
+    return book.doubts() | {
+        doubt
+        for doubt, holds in (
+            (Doubt.GONE, sums.gone > 0),
+            (Doubt.CANCELLED, sums.cancelled > 0),
+            (Doubt.UNRECORDED, sums.discarded > sums.recorded),
+            (Doubt.COUNTED_TWICE, sums.missing < 0),
+        )
+        if holds
+    }
+
+
+def _gone(book: Book, first: int) -> list[Counted]:
+    """What must have been before `first`, the first record that the log still had."""
+    unfinished = book.unfinished()
+    before = [(0, first)]
+    return [
+        Counted(
+            partition=book.closing.partition,
+            carried=carried,
+            passed=passed,
+            whose=RecordAudience.EVERYBODY,
+            messages=messages,
+            first=0,
+        )
+        for carried, ranges in ((True, book.carried()), (False, book.published()))
+        for all_gone in [common(ranges, before)]
+        for open_ones in [size_of(common(all_gone, unfinished))]
+        for passed, messages in ((False, open_ones), (True, size_of(all_gone) - open_ones))
+        if messages
+    ]
+
+
+def _messages(counted: Iterable[Counted]) -> int:
+    return sum(each.messages for each in counted)
+
+
+def _by_partition(counted: Iterable[Counted]) -> Mapping[int, list[Counted]]:
+    found: dict[int, list[Counted]] = {}
+    for each in counted:
+        found.setdefault(each.partition, []).append(each)
+    return found
+
+
+def added(sums: Iterable[Sums]) -> Sums:
+    """All of them together: partitions of one entry."""
+    names = [each.name for each in fields(Sums)]
+    totals = dict.fromkeys(names, 0)
+    for each in sums:
+        for name in names:
+            totals[name] += getattr(each, name)
+    return Sums(**totals)
+
+
+def following(sums: Sequence[Sums]) -> Sums:
+    """Entries that follow each other as one: it begins as the first, and ends as the last does."""
+    if not sums:
+        return Sums()
+    both = added(sums)
+    kept = {each.name: getattr(both, each.name) for each in fields(Sums)}
+    return Sums(**kept | {"carried": sums[0].carried, "unfinished": sums[-1].unfinished})
+
+
+def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int | None, int]]:
+    """Reason, status and number of messages over all partitions, most first: REASONS_MAX."""
+    found: dict[tuple[str, int | None], int] = {}
+    for each in discards:
+        key = (each.reason, each.status)
+        found[key] = found.get(key, 0) + each.messages
+    order = sorted(found.items(), key=lambda item: (-item[1], item[0][0], item[0][1] or 0))
+    return [(reason, status, messages) for (reason, status), messages in order[:REASONS_MAX]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """An entry as it is kept: `hash` is of its text and of the hash of the one before it.
+
+    `key_id`: of the key that it is signed with, if it is. `among`: where what it misses is, as
+    partition, first offset and end (`app.domain.insight.ledger_missing`).
+    """
+
+    number: int
+    since: datetime
+    until: datetime
+    partitions: tuple[PartitionSums, ...]
+    hash: str
+    previous: str
+    key_id: str | None = None
+    reasons: tuple[tuple[str, int | None, int], ...] = ()
+    among: tuple[tuple[int, int, int], ...] = ()
+    closing: tuple[Mark, ...] = field(default=(), repr=False)
+
+    @property
+    def sums(self) -> Sums:
+        """Of all partitions."""
+        return added(each.sums for each in self.partitions)
+
+    @property
+    def doubts(self) -> Sequence[Doubt]:
+        """Of all partitions, in their order."""
+        found = {doubt for each in self.partitions for doubt in each.doubts}
+        return [doubt for doubt in Doubt if doubt in found]
+
+
+def next_due(last: datetime, retention: timedelta) -> datetime:
+    """When the entry after that of `last` is due: with the day, and before its records are gone."""
+    tomorrow = last.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    return min(tomorrow, last + max(retention / 2, EVERY_MIN))
+
+
+def spans_of(topic: str, request: LedgerRequest) -> Iterator[OffsetSpan]:
+    """What of the log an entry is about."""
+    for book in books_of(request):
+        start, end = book.start, book.closing.end
+        yield OffsetSpan(topic=topic, partition=book.closing.partition, start=start, end=end)

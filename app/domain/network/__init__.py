@@ -1,0 +1,1 @@
+"""Where requests may go to and come from."""

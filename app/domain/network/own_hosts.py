@@ -1,0 +1,46 @@
+"""The hosts that requests to this service may name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.domain.network.egress import Address
+from app.domain.network.hosts import ANY, address_of, is_one_of
+
+_LOCALHOST: Final = "localhost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnHosts:
+    """This machine, as far as it is listened to, and what is configured beside it.
+
+    `bound` is the address that is listened on, `machine` the name of this machine. Names are what
+    matters: a page has its name resolved to any address, but is of an address only if that serves
+    it.
+    """
+
+    bound: str
+    machine: str
+    configured: Sequence[str] = ()
+
+    def include(self, host: str) -> bool:
+        """Whether a request may name `host`, which is without a port."""
+        if ANY in self.configured or is_one_of([_LOCALHOST, *self.configured], host):
+            return True
+        address = address_of(host)
+        if address is not None:
+            return address.is_loopback or self._listens_at(address)
+        names = [self.bound] if self._is_local else [self.bound, self.machine]
+        return is_one_of([name for name in names if name], host)
+
+    @property
+    def _is_local(self) -> bool:
+        bound = address_of(self.bound)
+        return self.bound == _LOCALHOST if bound is None else bound.is_loopback
+
+    def _listens_at(self, address: Address) -> bool:
+        bound = address_of(self.bound)
+        if bound is None:
+            # A name, or nothing: that is everywhere, as 0.0.0.0.
+            return not self.bound
+        return bound.is_unspecified or address == bound

@@ -1,0 +1,289 @@
+"""Retransmissions: messages that one subscription gets again, beside what is new.
+
+What is asked for becomes a job for Spark, which chooses the messages; a worker then appends them
+to their topic, addressed to the subscription (`app.domain.targeted`), at a share of its rate. A
+message is named by its place in the log, and is appended once for each retransmission.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from app.domain.catalogue.filters import Filter
+from app.domain.commit import Progress
+from app.domain.errors import ValidationFailedError
+from app.domain.job import JobState
+from app.domain.message import (
+    HEADER_ADDRESSED,
+    HEADER_ID,
+    HEADER_RECEIPT,
+    HEADER_TIMESTAMP,
+    Message,
+    NewRecord,
+    Partition,
+    Record,
+)
+from app.domain.replay.coverage import Times
+from app.domain.targeted import Addressed
+
+SHARE_DEFAULT: Final = 0.5
+SHARE_MIN: Final = 0.01
+CHOSEN_MAX: Final = 1_000
+SAMPLES_MAX: Final = 20
+# Offsets of one run, at most.
+RUN_MAX: Final = 1_000
+# What is appended and not finished yet: so much a cancelled retransmission may leave behind, and
+# so long new messages may wait for it.
+AHEAD_S: Final = 2.0
+AHEAD_MIN: Final = 20
+# Of bodies from the archive, so many bytes wait at a time to be sent again, of all retransmissions.
+ARCHIVED_BYTES_MAX: Final = 8 * 1024**3
+# The subscription remembers the last that were cancelled: their messages are passed over.
+CANCELLED_KEPT: Final = 16
+
+
+class Only(StrEnum):
+    """Which messages of the window.
+
+    UNDELIVERED: those that were discarded, and not sent again since. MISSING: those behind the
+    subscription's position of which there is no trace of an end.
+    """
+
+    ALL = "all"
+    UNDELIVERED = "undelivered"
+    MISSING = "missing"
+
+
+class RetransmissionState(StrEnum):
+    """Where it stands; the last three are for good.
+
+    REQUESTED: waits for a Spark runner. READING: one chooses the messages. SENDING: they are
+    appended and delivered.
+    """
+
+    REQUESTED = "REQUESTED"
+    READING = "READING"
+    SENDING = "SENDING"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+
+
+ENDED: Final = frozenset(
+    {RetransmissionState.DONE, RetransmissionState.CANCELLED, RetransmissionState.FAILED}
+)
+_WHILE_CHOOSING: Final = {
+    JobState.REQUESTED: RetransmissionState.REQUESTED,
+    JobState.RUNNING: RetransmissionState.READING,
+    # Its end and that of the job are written together.
+    JobState.DONE: RetransmissionState.READING,
+    JobState.CANCELLED: RetransmissionState.CANCELLED,
+    JobState.FAILED: RetransmissionState.FAILED,
+}
+
+
+def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
+    """Where it stands, by what is stored of it and of its job."""
+    return _WHILE_CHOOSING[job] if stored is RetransmissionState.REQUESTED else stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which messages: those that pass all that is given. An empty tuple stands for all.
+
+    `statuses` are those of discards: the subscriber's last answers. `reason` is a part of theirs,
+    in either case.
+    """
+
+    only: Only = Only.ALL
+    statuses: tuple[int, ...] = ()
+    message_ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        for path, of_discards in (("statusCodes", self.statuses), ("reason", self.reason)):
+            if of_discards and self.only is not Only.UNDELIVERED:
+                raise ValidationFailedError.of(path, "belongs to only: undelivered")
+        for path, given in (("messageIds", self.message_ids), ("keys", self.keys)):
+            if len(given) > CHOSEN_MAX:
+                raise ValidationFailedError.of(path, f"must be at most {CHOSEN_MAX}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSpan:
+    """Offsets of a partition of `topic`, from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for: the messages of `spans` that `selection` says, at `share` of the rate.
+
+    Discards are those of the time from `since` to before `until`; their records may be gone.
+    `dry_run`: they are only chosen. What the `streams` had to say then is to be recorded first.
+    """
+
+    since: datetime
+    until: datetime
+    spans: tuple[OffsetSpan, ...]
+    selection: Selection = Selection()
+    share: float = SHARE_DEFAULT
+    dry_run: bool = False
+    streams: tuple[OffsetSpan, ...] = ()
+    # Where the partitions of the topic ended when it was asked for.
+    ends: tuple[int, ...] = ()
+    # Before each of the spans: so many offsets that were asked for, and that neither the log nor
+    # the archive had.
+    gone: tuple[int, ...] = ()
+    # Of what the archive has in the spans only this: the log finds times by itself.
+    times: Times = field(default_factory=Times)
+
+    def __post_init__(self) -> None:
+        if not SHARE_MIN <= self.share <= 1:
+            raise ValidationFailedError.of("share", f"must be {SHARE_MIN} to 1")
+        if self.since >= self.until:
+            raise ValidationFailedError.of("from", "must be before to")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many messages: chosen, appended to the topic, finished by the subscription.
+
+    `size` is that of the bodies of the chosen, in bytes. `archived` are those of the chosen that
+    the archive has; `gone` counts offsets that neither it nor the log had, and that may have been
+    asked for. `untraced` are, of MISSING, the offsets that were asked for and not looked at, as no
+    trace goes back so far; None: of the others, and until it is known. `discarded` are those of the
+    finished that were discarded once more.
+    """
+
+    matched: int = 0
+    archived: int = 0
+    gone: int = 0
+    untraced: int | None = None
+    size: int = 0
+    written: int = 0
+    finished: int = 0
+    discarded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retransmission:
+    """A retransmission as it stands; its id is that of its job."""
+
+    id: str
+    subscription_id: str
+    topic: str
+    subscription: str
+    request: Request
+    state: RetransmissionState
+    requested_at: datetime
+    attempt: int = 0
+    ended_at: datetime | None = None
+    counts: Counts = Counts()
+    samples: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRun:
+    """Chosen messages that follow each other in a partition: all its offsets, `start` to `end`.
+
+    With `undelivered` it is one discard, to be taken from that row: its record may be gone. The
+    records of an `archived` one wait beside it.
+    """
+
+    partition: int
+    start: int
+    end: int
+    messages: int
+    size: int
+    undelivered: int | None = None
+    archived: bool = False
+
+
+class Sent(NamedTuple):
+    """One message of a retransmission: where it was, and where it is now."""
+
+    source_partition: int
+    source_offset: int
+    partition: int
+    offset: int
+
+
+def sent_again(
+    record: Record, source: Partition, addressed: Addressed, *, now_ms: int
+) -> NewRecord:
+    """The record as it was published, for one subscription alone.
+
+    Its time is now, so no age of before is held against it, and it keeps its id. Nobody waits to
+    hear of it.
+    """
+    ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_ADDRESSED)
+    headers = (
+        # A foreign producer's record is known by the place that it had.
+        (HEADER_ID, Message(record, source).id),
+        (HEADER_TIMESTAMP, b"%d" % now_ms),
+        *sent_from(source.index, record.offset, addressed),
+        *((name, value) for name, value in record.headers if name not in ours),
+    )
+    return NewRecord(
+        value=record.value or b"", key=record.key, headers=headers, timestamp_ms=now_ms
+    )
+
+
+# Where a message of a retransmission was, as `{partition}/{offset}`.
+HEADER_SOURCE: Final = b"rs"
+
+
+def sent_from(partition: int, offset: int, addressed: Addressed) -> Sequence[tuple[bytes, bytes]]:
+    """The headers that make it a message of a retransmission."""
+    return (
+        (HEADER_ADDRESSED, addressed.header()),
+        (HEADER_SOURCE, b"%d/%d" % (partition, offset)),
+    )
+
+
+def found_sent(record: Record, partition: int, addressed: Addressed) -> Sent | None:
+    """What of that retransmission the record is; None if it is something else."""
+    source = record.header(HEADER_SOURCE)
+    if source is None or record.header(HEADER_ADDRESSED) != addressed.header():
+        return None
+    source_partition, slash, source_offset = source.partition(b"/")
+    if not (slash and source_partition.isdigit() and source_offset.isdigit()):
+        return None
+    return Sent(int(source_partition), int(source_offset), partition, record.offset)
+
+
+def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
+    """Those that a subscription has dropped, that one included; the last CANCELLED_KEPT."""
+    others = tuple(each for each in dropped if each != retransmission_id)
+    return (*others, retransmission_id)[-CANCELLED_KEPT:]
+
+
+def ahead_max(rate: int, share: float) -> int:
+    """How many messages may be appended and not finished."""
+    return max(AHEAD_MIN, int(rate * share * AHEAD_S))
+
+
+def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
+    """Those of the offsets, in order, that the progress does not say to be finished."""
+    if progress is None:
+        return list(offsets)
+    ranges = progress.finished
+    left, at = [], 0
+    for offset in offsets:
+        if offset < progress.offset:
+            continue
+        while at < len(ranges) and ranges[at][1] <= offset:
+            at += 1
+        if at == len(ranges) or offset < ranges[at][0]:
+            left.append(offset)
+    return left
