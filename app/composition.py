@@ -22,16 +22,16 @@ from app.api.browsers import BrowserGuard
 from app.api.cors import with_origins
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
-from app.api.management import management_app
-from app.api.openapi import serve_document
-from app.api.publish import PublishRoute, published_topic
-from app.api.publish_batch import BatchRoute
-from app.api.publish_spans import Sampling, Spanned, topic_in_path
-from app.api.publish_typed import SchemaCheck
-from app.api.schemas.metrics import SubscriptionMetricsRead, TopicMetricsRead
-from app.api.schemas.oauth import provider_described
-from app.api.schemas.subscription import subscription_read
-from app.api.schemas.topic import topic_read
+from app.api.management.application import management_app
+from app.api.management.catalogue.subscription_bodies import subscription_read
+from app.api.management.catalogue.topic_bodies import topic_read
+from app.api.management.fields.oauth import provider_described
+from app.api.management.health.metrics_bodies import SubscriptionMetricsRead, TopicMetricsRead
+from app.api.openapi.document import serve_document
+from app.api.publish.batch import BatchRoute
+from app.api.publish.route import PublishRoute, published_topic
+from app.api.publish.schema_check import SchemaCheck
+from app.api.publish.spans import Sampling, Spanned, topic_in_path
 from app.config import Settings
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Ack, Topic

@@ -11,8 +11,8 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.connection import BoundedConnection
-from app.api.open_connections import OpenConnections, connections_allowed
+from app.api.server.connection import BoundedConnection
+from app.api.server.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log

@@ -1,1 +1,1 @@
-"""HTTP in: routes and schemas. Translates between requests and services, and decides nothing."""
+"""HTTP in: routes and bodies. Translates between requests and services, and decides nothing."""

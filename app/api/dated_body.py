@@ -5,10 +5,10 @@ from typing import Final
 
 from starlette.requests import Request
 
+from app.api.bodies.base import json_object
 from app.api.body import MANAGEMENT_BODY_MAX, json_of, media_type, read_body
 from app.api.errors import RequestRefusedError
 from app.api.media import JsonRequest, is_strict
-from app.api.schemas.base import json_object
 from app.domain.errors import ValidationFailedError
 
 FIELD: Final = "retransmissionDate"

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.errors import error_response
-from app.api.publish import published_topic
+from app.api.publish.route import published_topic
 from app.domain.errors import ValidationFailedError
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from app.api.bodies.base import Schema
+from app.api.bodies.error import ErrorRead
 from app.api.errors import status_of_kind
-from app.api.schemas.base import Schema
-from app.api.schemas.error import ErrorRead
 from app.domain.errors import AngeliaError
 
 Responses = dict[int | str, dict[str, Any]]
@@ -63,7 +63,7 @@ RETRY_HEADER: Final = {
 def errors(*said: int | type[AngeliaError]) -> Responses:
     """The error answers of a route: these kinds, and what is usual of these statuses.
 
-    Of 500 and 503 each route has what is usual. See `app.api.openapi_errors`.
+    Of 500 and 503 each route has what is usual. See `app.api.openapi.errors`.
     """
     statuses = {each for each in said if isinstance(each, int)} | {500, 503}
     found = {status: {USUAL: True, **_answer(status)} for status in statuses}

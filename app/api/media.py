@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app import accepted
+from app.api.bodies.base import NEAREST_MAX, Ignored, JsonObject, Schema, json_object
 from app.api.body import read_json
-from app.api.schemas.base import NEAREST_MAX, Ignored, JsonObject, Schema, json_object
 from app.domain.errors import FormatInvalidError, ValidationFailedError
 
 LIMIT_DEFAULT: Final = 100

@@ -4,8 +4,8 @@ import json
 
 import yaml
 
-from app.api.openapi import document
-from app.api.openapi_shared import shared
+from app.api.openapi.components import shared
+from app.api.openapi.document import document
 from tests.architecture.tree import ROOT
 
 FILE = ROOT / "openapi.yaml"

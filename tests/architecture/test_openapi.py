@@ -8,13 +8,13 @@ from fastapi.routing import APIRoute
 
 from app.api.codes import TIMEOUT, kinds
 from app.api.errors import status_of_kind
-from app.api.management import ROUTERS
-from app.api.openapi import document
-from app.api.openapi_shared import shared
-from app.api.routes import status
-from app.api.schemas.group import new_group
-from app.api.schemas.subscription import new_subscription, state_of
-from app.api.schemas.topic import new_topic
+from app.api.management.application import ROUTERS
+from app.api.management.catalogue.group_bodies import new_group
+from app.api.management.catalogue.subscription_bodies import new_subscription, state_of
+from app.api.management.catalogue.topic_bodies import new_topic
+from app.api.management.health import status
+from app.api.openapi.components import shared
+from app.api.openapi.document import document
 from tests.architecture import openapi_file
 
 DOCUMENT = cache(document)

@@ -8,8 +8,8 @@ import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from app.api.management import ROUTERS
-from app.api.routes import status
+from app.api.management.application import ROUTERS
+from app.api.management.health import status
 
 ROUTES = [
     route

@@ -17,7 +17,7 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
-from app.api.connection import BoundedConnection
+from app.api.server.connection import BoundedConnection
 
 _NANO: Final = 1e9
 

@@ -10,7 +10,7 @@ from typing import Final
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from app.api.connection import BoundedConnection
+from app.api.server.connection import BoundedConnection
 from app.main import KEEP_ALIVE_S
 
 _HEADERS: Final = [

@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.server import ServerState
 
-from app.api.connection import BoundedConnection
-from app.api.open_connections import OpenConnections
+from app.api.server.connection import BoundedConnection
+from app.api.server.open_connections import OpenConnections
 from tests.fakes.moved_time import MovedTime
 from tests.fakes.sockets import Unread
 

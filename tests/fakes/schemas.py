@@ -1,4 +1,4 @@
-from app.api.publish_typed import SchemaCheck
+from app.api.publish.schema_check import SchemaCheck
 from app.services.catalogue.fresh_schemas import FreshSchemas
 from app.services.directory.topics import TopicDirectory
 

@@ -11,7 +11,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from app.api.schemas.subscription import changed_subscription, new_subscription, subscription_read
+from app.api.management.catalogue.subscription_bodies import (
+    changed_subscription,
+    new_subscription,
+    subscription_read,
+)
 from app.certificates import certificate_chain, client_certificate, private_key
 from app.domain.catalogue.client_certificate import ClientCertificate
 from app.domain.catalogue.subscription import State, Subscription

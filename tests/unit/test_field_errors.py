@@ -13,9 +13,9 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 
-from app.api.management import ROUTERS
-from app.api.schemas.base import Schema
-from app.api.schemas.problems import problems_of
+from app.api.bodies.base import Schema
+from app.api.bodies.problems import problems_of
+from app.api.management.application import ROUTERS
 from app.cli.errors import CliError
 from app.cli.settings import settings_with
 from app.config import Settings

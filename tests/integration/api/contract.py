@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from app.api.openapi import document
+from app.api.openapi.document import document
 
 TOPIC = "/topics/shop.orders"
 MINE = f"{TOPIC}/subscriptions/billing"

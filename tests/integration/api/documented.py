@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from app.api.openapi import document
+from app.api.openapi.document import document
 
 ERROR = 400
 # A process that only publishes, or does not publish, has not all paths and methods.

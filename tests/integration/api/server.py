@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from angelia_client.requests import verification
-from app.api.connection import BoundedConnection
+from app.api.server.connection import BoundedConnection
 from app.composition import OpenLog
 from app.config import Settings
 from app.log.interface import MessageLog

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 from app.api.access import require_roles, role_of
-from app.api.management import ROUTERS
-from app.api.routes import status
+from app.api.management.application import ROUTERS
+from app.api.management.health import status
 from app.domain.access.keys import Role
 from tests.integration.api.guarded import Guarded, bearer, guarded
 

@@ -4,7 +4,7 @@ import httpx
 import orjson
 import pytest
 
-from app.api.publish_batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
+from app.api.publish.batch import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from app.api.openapi import document
+from app.api.openapi.document import document
 from app.config import Settings
 from app.main import create_app
 from tests.fakes.memory_log import MemoryLog

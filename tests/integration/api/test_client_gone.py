@@ -2,7 +2,7 @@ from collections.abc import MutableMapping
 from types import SimpleNamespace
 from typing import Any
 
-from app.api.management import management_app
+from app.api.management.application import management_app
 from app.services.access.authorization import AccessService
 from app.services.access.known_keys import KnownKeys
 from app.storage.database import open_database

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.connection import BARREN_BYTES_MAX, BoundedConnection
-from app.api.open_connections import OpenConnections
+from app.api.server.connection import BARREN_BYTES_MAX, BoundedConnection
+from app.api.server.open_connections import OpenConnections
 from app.config import Settings
 from app.main import create_app
 from tests.fakes.memory_log import MemoryLog

@@ -9,8 +9,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from app.api.management import management_app
-from app.api.openapi import serve_document
+from app.api.management.application import management_app
+from app.api.openapi.document import serve_document
 from tests.integration.api.guarded import guarded
 from tests.integration.api.server import serving
 

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from app.api.schemas.oauth import OAuthProviderBody
-from app.api.schemas.problems import schema_in
-from app.api.schemas.subscription import SubscriptionBody
-from app.api.schemas.topic import TopicBody
+from app.api.bodies.problems import schema_in
+from app.api.management.catalogue.subscription_bodies import SubscriptionBody
+from app.api.management.catalogue.topic_bodies import TopicBody
+from app.api.management.fields.oauth import OAuthProviderBody
 from tests.integration.api import oauth_settings
 from tests.integration.api.wrong_values import (
     NO_LISTS,

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from app.api.schemas.redrive import RedriveBody
+from app.api.management.replay.redrive_bodies import RedriveBody
 from app.domain.catalogue.subscription import Subscription
 from app.domain.discards.redrive import REDRIVE_MESSAGES_MAX
 from app.domain.discards.undelivered import Undelivered

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from sqlalchemy import func, select, update
 
-from app.api.schemas.retransmissions import RetransmitBody
+from app.api.management.replay.retransmissions_bodies import RetransmitBody
 from app.domain.discards.retractions import Void
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic import SecretStr
 from sqlalchemy import Engine, event, text
 
-from app.api.management import ROUTERS
+from app.api.management.application import ROUTERS
 from app.composition import Parts, running
 from app.config import Settings
 from app.storage.database import Database

@@ -8,7 +8,7 @@ from typing import ClassVar
 import httpx
 import pytest
 
-from app.api.connection import BoundedConnection
+from app.api.server.connection import BoundedConnection
 from app.config import Settings
 from app.main import create_app
 from tests.fakes.memory_log import MemoryLog

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.api.schemas.base import JsonObject
-from app.api.schemas.subscription import subscription_read
-from app.api.schemas.topic import topic_read
+from app.api.bodies.base import JsonObject
+from app.api.management.catalogue.subscription_bodies import subscription_read
+from app.api.management.catalogue.topic_bodies import topic_read
 from app.domain.catalogue.batching import BatchFormat, DeliveryType
 from app.domain.catalogue.dead_letter import DeadLetter
 from app.domain.catalogue.monitoring import Monitoring, Severity

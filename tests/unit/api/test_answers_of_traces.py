@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from app.api.schemas.base import JsonObject, Schema
-from app.api.schemas.trace import TraceRead, trace_answered
-from app.api.schemas.undelivered import UndeliveredRead, undelivered_answered
+from app.api.bodies.base import JsonObject, Schema
+from app.api.management.discards.undelivered_bodies import UndeliveredRead, undelivered_answered
+from app.api.management.inspection.trace_bodies import TraceRead, trace_answered
 from app.domain.discards.undelivered import Undelivered
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.request_parts import CHUNKS_MAX, RequestParts
+from app.api.server.request_parts import CHUNKS_MAX, RequestParts
 from tests.fakes.api_connection import ApiConnection, Request
 
 SIZE = 60_000

@@ -1,6 +1,6 @@
 import pytest
 
-from app.api.schemas.endpoint import plain_endpoint
+from app.api.management.fields.endpoint import plain_endpoint
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import masked_url
 

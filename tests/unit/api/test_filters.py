@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from app.api.schemas.filters import tried
-from app.api.schemas.subscription import (
+from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     new_subscription,
     subscription_read,
 )
+from app.api.management.fields.filters import tried
 from app.domain.catalogue.filters import FILTERS_MAX
 from app.domain.catalogue.subscription import State
 from app.domain.errors import ValidationFailedError

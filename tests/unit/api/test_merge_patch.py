@@ -1,6 +1,6 @@
 import pytest
 
-from app.api.schemas.base import JsonObject, merged
+from app.api.bodies.base import JsonObject, merged
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 from uuid import RFC_4122, UUID
 
-from app.api.message_ids import MessageIds
+from app.api.publish.message_ids import MessageIds
 
 
 def test_ids_are_random_uuids_in_their_usual_form() -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from app.api.schemas.base import (
+from app.api.bodies.base import (
     NEAREST_MAX,
     Ignored,
     OwnSchema,
@@ -14,9 +14,7 @@ from app.api.schemas.base import (
     ignored_fields,
     parse_own,
 )
-from app.api.schemas.circuit import CircuitBreakerBody
-from app.api.schemas.policy import PolicyBody
-from app.api.schemas.subscription import (
+from app.api.management.catalogue.subscription_bodies import (
     OTHER_FIELDS,
     NewSubscriptionBody,
     changed_subscription,
@@ -24,8 +22,10 @@ from app.api.schemas.subscription import (
     new_subscription,
     subscription_read,
 )
-from app.api.schemas.topic import OTHER_FIELDS as TOPICS
-from app.api.schemas.topic import TopicBody, ignored_in_topic
+from app.api.management.catalogue.topic_bodies import OTHER_FIELDS as TOPICS
+from app.api.management.catalogue.topic_bodies import TopicBody, ignored_in_topic
+from app.api.management.fields.circuit import CircuitBreakerBody
+from app.api.management.fields.policy import PolicyBody
 from app.domain.catalogue.subscription import State
 from app.domain.errors import ValidationFailedError
 from tests.unit.test_field_errors import bodies

@@ -2,7 +2,7 @@
 
 import resource
 
-from app.api.open_connections import OpenConnections, connections_allowed
+from app.api.server.open_connections import OpenConnections, connections_allowed
 from tests.fakes.api_connection import ApiConnection
 
 REQUEST = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n1"

@@ -2,7 +2,7 @@ import orjson
 import pytest
 
 from app.api.errors import RequestRefusedError
-from app.api.publish_items import BatchItem, Form, form_of, items
+from app.api.publish.batch_items import BatchItem, Form, form_of, items
 from app.domain.errors import AngeliaError, FormatInvalidError
 
 EVENT = b'{"specversion":"1.0","id":"e1","source":"/s","type":"t"%s}'

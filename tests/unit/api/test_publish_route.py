@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.api.publish import PublishRoute, published_topic
+from app.api.publish.route import PublishRoute, published_topic
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.api.publish_turns import TURN_S, BatchTurns
+from app.api.publish.batch_slices import TURN_S, BatchTurns
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from app.api.connection import BoundedConnection
-from app.api.open_connections import OpenConnections
-from app.api.unread_answers import READ_MIN
+from app.api.server.connection import BoundedConnection
+from app.api.server.open_connections import OpenConnections
+from app.api.server.unread_answers import READ_MIN
 from tests.fakes.api_connection import ApiConnection
 from tests.fakes.moved_time import MovedTime
 

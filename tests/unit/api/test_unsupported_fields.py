@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from app.api.schemas.base import Ignored
-from app.api.schemas.subscription import (
+from app.api.bodies.base import Ignored
+from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     ignored_in_subscription,
     new_subscription,
 )
-from app.api.schemas.topic import ignored_in_topic, new_topic
+from app.api.management.catalogue.topic_bodies import ignored_in_topic, new_topic
 from app.domain.catalogue.subscription import EndpointMode
 from app.domain.errors import ValidationFailedError
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.api.publish_wait import wait_of
+from app.api.publish.wait import wait_of
 from app.domain.errors import TooManyWaitersError, ValidationFailedError
 from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
 from app.services.directory.subscribers import TopicSubscriber

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.api.schemas.job import job_body
-from app.api.schemas.topic import changed_topic, new_topic, topic_read
+from app.api.management.catalogue.topic_bodies import changed_topic, new_topic, topic_read
+from app.api.management.insight.job_bodies import job_body
 from app.domain.catalogue.offline_storage import OfflineStorage
 from app.domain.errors import ValidationFailedError
 from app.domain.insight.archive import is_due

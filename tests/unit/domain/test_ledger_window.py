@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from angelia_client import Ledger as Answer
-from app.api.schemas.ledger import ledger_read
+from app.api.management.insight.ledger_bodies import ledger_read
 from app.cli.ledgers import conclusions
 from app.domain.insight.ledger import Doubt, LedgerEntry, PartitionSums, Sums
 from app.domain.insight.ledger_missing import RANGES_MAX

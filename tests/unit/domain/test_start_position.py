@@ -5,9 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.api.schemas.base import Ignored
-from app.api.schemas.beginning import beginning_of
-from app.api.schemas.subscription import ignored_in_subscription, new_subscription
+from app.api.bodies.base import Ignored
+from app.api.management.catalogue.subscription_bodies import (
+    ignored_in_subscription,
+    new_subscription,
+)
+from app.api.management.fields.start_position import beginning_of
 from app.domain.catalogue.start_position import AHEAD_MAX, Beginning, Edge
 from app.domain.errors import ValidationFailedError
 from app.domain.message import NewRecord, Partition

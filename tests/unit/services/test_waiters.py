@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.api.publish import PublishRoute
+from app.api.publish.route import PublishRoute
 from app.domain.catalogue.changes import Changes
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic

@@ -1,0 +1,52 @@
+"""Which field somebody may have meant by a name that no field has."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Final
+
+from pydantic import BaseModel
+
+from app.api.bodies.problems import schema_in
+
+# More alike than this are names that differ by a prefix, a plural or a slip of the keys.
+_ALIKE: Final = 0.72
+# Comparing takes time that grows with the length, and no field has so long a name.
+_LENGTH_MAX: Final = 64
+
+
+def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> str | None:
+    """The name of the nearest field of `model`, which is the object at `path`.
+
+    Where none is near, the path of a field of that very name elsewhere in `root`.
+    """
+    name = path.rpartition(".")[2].lower()
+    if len(name) > _LENGTH_MAX:
+        return None
+    own = _fields(model)
+    near = get_close_matches(name, own, n=1, cutoff=_ALIKE)
+    return own[near[0]] if near else _paths(root).get(name)
+
+
+@cache
+def _fields(model: type[BaseModel]) -> Mapping[str, str]:
+    """Its fields' names by their lower-case forms."""
+    names = (info.alias or name for name, info in model.model_fields.items())
+    return {name.lower(): name for name in names}
+
+
+@cache
+def _paths(root: type[BaseModel]) -> Mapping[str, str]:
+    """The paths of all fields below `root` by their lower-case names, of one name the first."""
+    found: dict[str, str] = {}
+    for path in _walked(root):
+        found.setdefault(path.rpartition(".")[2].lower(), path)
+    return found
+
+
+def _walked(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    named = [(info.alias or name, info) for name, info in model.model_fields.items()]
+    yield from (f"{prefix}{name}" for name, _ in named)
+    for name, info in named:
+        if below := schema_in(info.annotation):
+            yield from _walked(below, f"{prefix}{name}.")

@@ -1,0 +1,1 @@
+"""What Hermes' console and tools ask, and Angelia answers for them alone."""

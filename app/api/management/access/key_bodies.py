@@ -1,0 +1,97 @@
+"""API keys as bodies and answers."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text, merged, parse_own
+from app.domain.access.keys import KEY_NAME_LENGTH_MAX, SCOPES_MAX, ApiKey, Scope
+from app.domain.errors import ValidationFailedError
+from app.services.access.keys import MadeKey
+
+EXAMPLE: Final[Mapping[str, object]] = {
+    "name": "shop",
+    "scopes": ["publish:shop.*", "group:shop"],
+    "expiresIn": 31_536_000,
+}
+
+
+class KeyBody(OwnSchema):
+    """A key to make: for whom, and what it may do."""
+
+    name: Text = Field(
+        description=f"who it is for, 1 to {KEY_NAME_LENGTH_MAX} characters; in audit events, and in"
+        " `auth.publishers` of topics",
+        examples=["shop"],
+    )
+    scopes: list[str] = Field(
+        min_length=1,
+        max_length=SCOPES_MAX,
+        description="admin; read (everything); owner:id or owner:source/id (what that owner has);"
+        " group:name; topic:group.name; subscription:group.topic/name; publish:group.name, also"
+        " publish:group.* and publish:*",
+        examples=[["publish:shop.*"]],
+    )
+    expires_at: Text | None = Field(default=None, description="RFC 3339; never by default")
+    expires_in: int | None = Field(
+        default=None, ge=1, le=315_360_000, description="seconds from now, instead of expiresAt"
+    )
+
+
+class KeyRead(Schema):
+    """A key without its token; times as in RFC 3339."""
+
+    id: str = Field(description="also the beginning of the token, after `ang_`")
+    name: str
+    scopes: tuple[str, ...]
+    created_by: str
+    created_at: str | None = None
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    last_used_at: str | None = Field(default=None, description="to the minute, about")
+
+
+class MadeKeyRead(KeyRead):
+    """A key that was just made."""
+
+    key: str = Field(description="the token: it is shown this once")
+
+
+def key_body(body: JsonObject) -> KeyBody:
+    """What a body asks for; ValidationFailedError with every problem."""
+    wanted = parse_own(KeyBody, merged({}, body))
+    if wanted.expires_in is not None and wanted.expires_at is not None:
+        raise ValidationFailedError.of("expiresIn", "must be absent when expiresAt is given")
+    return wanted
+
+
+def scopes_of(wanted: KeyBody) -> tuple[Scope, ...]:
+    """Its scopes, each once; ValidationFailedError."""
+    named = enumerate(wanted.scopes)
+    scopes = (Scope.parse(text, path=f"scopes.{index}") for index, text in named)
+    return tuple(dict.fromkeys(scopes))
+
+
+def key_read(key: ApiKey) -> KeyRead:
+    """The answer for `key`."""
+    return KeyRead(
+        id=key.id,
+        name=key.name,
+        scopes=tuple(str(scope) for scope in key.scopes),
+        created_by=key.created_by,
+        created_at=_said(key.created_at),
+        expires_at=_said(key.expires_at),
+        revoked_at=_said(key.revoked_at),
+        last_used_at=_said(key.last_used_at),
+    )
+
+
+def made_key_read(made: MadeKey) -> MadeKeyRead:
+    """The one answer that has the token."""
+    return MadeKeyRead(**key_read(made.key).model_dump(by_alias=False), key=made.token)
+
+
+def _said(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,133 @@
+"""The management routes as one FastAPI application."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from app.api.access import require_roles
+from app.api.body import ClientGoneError
+from app.api.dependencies import Services
+from app.api.docs_page import docs_routes
+from app.api.errors import install_error_handlers
+from app.api.hermes import compatibility, console
+from app.api.management.access import audit, keys, roles
+from app.api.management.catalogue import (
+    filters,
+    groups,
+    oauth,
+    operations,
+    owners,
+    queries,
+    schemas,
+    signing,
+    subscriptions,
+    topics,
+)
+from app.api.management.discards import undelivered
+from app.api.management.health import health, status
+from app.api.management.insight import analytics, archives, jobs, ledgers, simulations
+from app.api.management.inspection import messages, pings, previews, traces
+from app.api.management.replay import republishing, retransmission, retransmissions
+from app.api.slashes import redirect_slashes
+
+TITLE: Final = "Angelia"
+VERSION: Final = "1"
+DESCRIPTION: Final = (
+    "HTTP push delivery: publish to topics, and every subscriber gets every message by POST, "
+    "at the speed it can take."
+)
+
+PUBLISH_PATH: Final = "/topics/{topic}"
+BATCH_PATH: Final = "/topics/{topic}/batch"
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    groups.router,
+    # Before what has a topic's name where these have a word.
+    queries.router,
+    topics.router,
+    schemas.router,
+    subscriptions.router,
+    signing.router,
+    pings.router,
+    oauth.router,
+    retransmission.router,
+    retransmissions.router,
+    ledgers.router,
+    simulations.router,
+    filters.router,
+    undelivered.router,
+    traces.router,
+    messages.router,
+    previews.router,
+    archives.router,
+    health.router,
+    jobs.router,
+    analytics.router,
+    operations.router,
+    compatibility.router,
+    republishing.router,
+    roles.router,
+    owners.router,
+    console.router,
+    keys.router,
+    audit.router,
+)
+
+# What is asked for while much is delivered: a request is held against one route after the other.
+_OFTEN: Final = (undelivered.router, traces.router)
+
+
+def management_app(
+    services: Services | None = None,
+    *,
+    publish: ASGIApp | None = None,
+    batch: ASGIApp | None = None,
+    status_only: bool = False,
+) -> FastAPI:
+    """The application over `services`; without any it can only describe itself.
+
+    `publish` is what publishing goes to, so that `Allow` names it too, and `batch` where whole
+    batches are published. `status_only` leaves all but them and `/status` out, for a process that
+    only publishes.
+    """
+    app = FastAPI(
+        title=TITLE,
+        version=VERSION,
+        description=DESCRIPTION,
+        # The usual pages load their scripts from a public CDN: see `app.api.docs_page`.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None if status_only else "/openapi.json",
+        redirect_slashes=False,
+    )
+    redirect_slashes(app)
+    app.state.services = services
+    install_error_handlers(app)
+    app.add_exception_handler(ClientGoneError, _on_gone)
+    for router in (status.router,) if status_only else (status.router, *_routers(services)):
+        require_roles(router.routes)
+        # As they are: `include_router` has FastAPI make each of them again, and look twice.
+        app.routes.extend(router.routes)
+    if not status_only:
+        app.routes.extend(docs_routes())
+    if publish:
+        app.routes.append(Route(PUBLISH_PATH, publish, methods=["POST"], include_in_schema=False))
+    if batch:
+        app.routes.append(Route(BATCH_PATH, batch, methods=["POST"], include_in_schema=False))
+    return app
+
+
+def _routers(services: Services | None) -> Sequence[APIRouter]:
+    """In the order of the documents, or the other way that they are looked through sooner."""
+    if services is None:
+        return ROUTERS
+    return (*_OFTEN, *(each for each in ROUTERS if each not in _OFTEN))
+
+
+async def _on_gone(_request: Request, _error: Exception) -> Response:
+    # Nobody reads it, and nothing is wrong with us: no line of the log either.
+    return Response(status_code=400)

@@ -1,0 +1,1 @@
+"""Topics, subscriptions, and what belongs to them."""

@@ -1,0 +1,31 @@
+"""`/filters/{topic}`: the filter debugger."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, TopicName
+from app.api.documented import answers, errors, takes
+from app.api.management.fields.filters import FilterTrialBody, FilterTrialRead, tried
+from app.api.media import answer, json_request
+from app.domain.access.keys import Role
+
+router = APIRouter(prefix="/filters", tags=["subscriptions"])
+
+_EXAMPLE = {
+    "filters": [{"type": "jsonpath", "path": "$.country", "matcher": "PL|DE"}],
+    "message": "eyJjb3VudHJ5IjoiUEwifQ==",
+}
+
+
+@router.post(
+    "/{topic}",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(FilterTrialRead) | errors(400, 404, 413, 415),
+    openapi_extra=takes(FilterTrialBody, _EXAMPLE),
+)
+async def try_filters(request: Request, topic: TopicName, services: ServicesOf) -> Response:
+    """Try filters on a message, by the code that delivers; nothing is published."""
+    asked = await json_request(request)
+    await services.topics.get(topic)
+    return answer(tried(topic, asked.body, strict=asked.strict))

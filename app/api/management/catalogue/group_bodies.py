@@ -1,0 +1,36 @@
+"""Group bodies."""
+
+from typing import Final
+
+from pydantic import Field
+
+from app.api.bodies.base import (
+    Ignored,
+    JsonObject,
+    OtherFields,
+    Rules,
+    Schema,
+    ignored_fields,
+    merged,
+    parse,
+)
+
+OTHER_FIELDS: Final = OtherFields()
+
+
+class GroupBody(Schema):
+    """A group, by its name: letters, digits and dots."""
+
+    group_name: str = Field(examples=["shop"])
+
+
+def new_group(body: JsonObject, *, strict: bool, fixed: str | None = None) -> str:
+    """The name in a body, which must be `fixed` if that is given; ValidationFailedError."""
+    must = {"groupName": fixed} if fixed else {}
+    rules = Rules(others=OTHER_FIELDS, fixed=must, strict=strict)
+    return parse(GroupBody, merged({}, body), rules).group_name
+
+
+def ignored_in_group(body: JsonObject) -> tuple[Ignored, ...]:
+    """The fields of a group body that have no effect."""
+    return ignored_fields(GroupBody, body, OTHER_FIELDS)

@@ -1,0 +1,61 @@
+"""What a new subscription gets of the time before its topic's log."""
+
+from pydantic import Field
+
+from app.api.bodies.base import Schema
+from app.api.management.catalogue.subscription_bodies import SubscriptionRead, subscription_read
+from app.api.management.insight.job_bodies import NO_RUNNER
+from app.api.management.replay.retransmissions_bodies import SpanRead, spans_of
+from app.domain.replay.retransmission import Retransmission
+from app.services.catalogue.history import History
+from app.services.catalogue.subscriptions import Acknowledged
+
+
+class HistoryRead(Schema):
+    """What was asked for with `startFrom`, and the log has no more."""
+
+    retransmission: str | None = Field(
+        default=None,
+        description="its id: it sends what the archive has, beside what the log has",
+    )
+    waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
+    offsets: list[SpanRead] | None = Field(
+        default=None,
+        description="where it looks in the archive; from toOffset on they come from the log",
+    )
+    gone: int = Field(
+        description="offsets that may be of that time, and are neither in the log nor in the"
+        " archive: they do not come"
+    )
+
+
+class CreatedSubscriptionRead(SubscriptionRead):
+    """A subscription that was just created."""
+
+    history: HistoryRead | None = Field(
+        default=None, description="with startFrom, where the log does not reach back so far"
+    )
+
+
+def created_subscription_read(made: Acknowledged) -> CreatedSubscriptionRead:
+    """The answer to its creation."""
+    shown = subscription_read(made.subscription, made.state)
+    history = None if made.history is None else _history_read(made.history)
+    return CreatedSubscriptionRead(**dict(shown), history=history)
+
+
+def _history_read(history: History) -> HistoryRead:
+    asked = history.retransmission
+    if asked is None:
+        return HistoryRead(gone=history.gone)
+    return HistoryRead(
+        retransmission=asked.id,
+        waiting_for=None if history.runner_live else NO_RUNNER,
+        offsets=_looked_at(asked),
+        gone=history.gone,
+    )
+
+
+def _looked_at(asked: Retransmission) -> list[SpanRead]:
+    """Of partitions whose log reaches back so far there is nothing to look for."""
+    return [each for each in spans_of(asked) if each.offset < each.to_offset]

@@ -1,0 +1,167 @@
+"""`/workload-constraints`, `/readiness` and `/inactive-topics`: for operators."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.bodies.base import Ignored, SchemaT
+from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.documented import IGNORED_HEADER, answers, errors, takes
+from app.api.management.catalogue.operations_bodies import (
+    DatacenterRead,
+    InactiveTopicRead,
+    ReadinessBody,
+    SubscriptionConstraintsBody,
+    TopicConstraintsBody,
+    WorkloadConstraintsRead,
+    body_of,
+    ignored_in,
+)
+from app.api.media import AnswerNotes, JsonRequest, answer, json_request
+from app.domain.access.keys import Role
+from app.domain.errors import (
+    ClusterNotFoundError,
+    SubscriptionNotFoundError,
+    SubscriptionUnconstrainedError,
+    TopicNotFoundError,
+    TopicUnconstrainedError,
+    ValidationFailedError,
+)
+
+router = APIRouter(tags=["operations"])
+
+_CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
+# It is answered to who asks, and has no effect.
+_KEPT_ONLY = Ignored("constraints.consumersNumber")
+_SET = (
+    answers(None, description="Changed", headers=IGNORED_HEADER)
+    | answers(None, status=201, description="Set for the first time", headers=IGNORED_HEADER)
+    | errors(400, 413, 415, TopicNotFoundError, SubscriptionNotFoundError)
+)
+
+
+@router.get(
+    "/workload-constraints",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(WorkloadConstraintsRead) | errors(),
+)
+async def list_constraints(services: ServicesOf) -> Response:
+    """All workload constraints. They are kept, and change nothing: workers share all topics."""
+    return answer(WorkloadConstraintsRead.of(await services.operations.constraints()))
+
+
+@router.put(
+    "/workload-constraints/topic",
+    dependencies=[requires(Role.ADMIN)],
+    responses=_SET,
+    openapi_extra=takes(
+        TopicConstraintsBody, {"topicName": "shop.orders", "constraints": _CONSTRAINTS}
+    ),
+)
+async def constrain_topic(request: Request, services: ServicesOf) -> Response:
+    """Keep a topic's constraints, which change nothing; 201 when it had none."""
+    asked = await json_request(request)
+    body = _constraints(TopicConstraintsBody, asked)
+    wanted = body.constraints.to_domain()
+    made = await services.operations.constrain(wanted, topic=body.topic_name)
+    return _kept(TopicConstraintsBody, asked, made=made)
+
+
+@router.put(
+    "/workload-constraints/subscription",
+    dependencies=[requires(Role.ADMIN)],
+    responses=_SET,
+    openapi_extra=takes(
+        SubscriptionConstraintsBody,
+        {"subscriptionName": "shop.orders$billing", "constraints": _CONSTRAINTS},
+    ),
+)
+async def constrain_subscription(request: Request, services: ServicesOf) -> Response:
+    """Keep a subscription's constraints, which change nothing; 201 when it had none."""
+    asked = await json_request(request)
+    body = _constraints(SubscriptionConstraintsBody, asked)
+    topic, name = body.named()
+    wanted = body.constraints.to_domain()
+    made = await services.operations.constrain(wanted, topic=topic, subscription=name)
+    return _kept(SubscriptionConstraintsBody, asked, made=made)
+
+
+@router.delete(
+    "/workload-constraints/topic/{topic}",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(None) | errors(TopicUnconstrainedError),
+)
+async def unconstrain_topic(topic: TopicName, services: ServicesOf) -> Response:
+    """Forget a topic's constraints."""
+    await services.operations.unconstrain(topic=topic)
+    return answer()
+
+
+@router.delete(
+    "/workload-constraints/subscription/{topic}/{name}",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(None) | errors(SubscriptionUnconstrainedError),
+)
+async def unconstrain_subscription(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """Forget a subscription's constraints."""
+    await services.operations.unconstrain(topic=topic, subscription=name)
+    return answer()
+
+
+@router.get(
+    "/readiness/datacenters",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(DatacenterRead, many=True) | errors(),
+)
+async def list_datacenters(services: ServicesOf) -> Response:
+    """The data centres, of which there is one, and whether operators have it in service."""
+    ready = await services.operations.is_ready()
+    return answer([DatacenterRead(status="READY" if ready else "NOT_READY").answered()])
+
+
+@router.post(
+    "/readiness/datacenters/{datacenter}",
+    dependencies=[requires(Role.ADMIN)],
+    status_code=202,
+    responses=answers(None, status=202, headers=IGNORED_HEADER)
+    | errors(400, 413, 415, ClusterNotFoundError),
+    openapi_extra=takes(ReadinessBody, {"isReady": False}),
+)
+async def set_readiness(
+    request: Request,
+    datacenter: Annotated[str, Path(description="its name", examples=["primary"])],
+    services: ServicesOf,
+) -> Response:
+    """Take the data centre into service, or out: `/status/ready` answers 503 then."""
+    asked = await json_request(request)
+    body = body_of(ReadinessBody, asked.body, strict=asked.strict)
+    await services.operations.set_ready(datacenter, ready=body.is_ready)
+    return answer(None, 202, AnswerNotes(ignored=ignored_in(ReadinessBody, asked.body)))
+
+
+@router.get(
+    "/inactive-topics",
+    dependencies=[requires(Role.ADMIN)],
+    responses=answers(InactiveTopicRead, many=True) | errors(),
+)
+async def list_inactive_topics(services: ServicesOf) -> Response:
+    """Topics to which nothing was published for 60 days, the longest inactive first."""
+    found = await services.activity.inactive()
+    return answer([InactiveTopicRead.of(each).answered() for each in found])
+
+
+def _constraints(model: type[SchemaT], asked: JsonRequest) -> SchemaT:
+    body = body_of(model, asked.body, strict=asked.strict)
+    if asked.strict:
+        message = "has no effect: all live workers share each topic"
+        raise ValidationFailedError.of(_KEPT_ONLY.path, message)
+    return body
+
+
+def _kept(model: type[SchemaT], asked: JsonRequest, *, made: bool) -> Response:
+    notes = AnswerNotes(ignored=(_KEPT_ONLY, *ignored_in(model, asked.body)))
+    return answer(None, 201 if made else 200, notes)

@@ -1,0 +1,132 @@
+"""Workload constraints, readiness and inactive topics: Hermes' shapes."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import (
+    Ignored,
+    JsonObject,
+    OtherFields,
+    Rules,
+    Schema,
+    SchemaT,
+    Text,
+    ignored_fields,
+    merged,
+    parse,
+)
+from app.api.management.discards.undelivered_bodies import epoch_ms
+from app.domain.catalogue.operations import (
+    CONSUMERS_MAX,
+    DATACENTER,
+    REASON_LENGTH_MAX,
+    Constraints,
+    InactiveTopic,
+    WorkloadConstraints,
+)
+from app.domain.errors import ValidationFailedError
+
+_OTHER_FIELDS = OtherFields()
+# Between a topic and a subscription, in Hermes' name of the latter.
+_DOLLAR = "$"
+
+
+class ConstraintsBody(Schema):
+    """How many consumers there should be, and why.
+
+    It is kept for those who ask, and changes nothing: all live workers share each topic.
+    """
+
+    consumers_number: int = Field(ge=1, le=CONSUMERS_MAX)
+    reason: Text | None = Field(default=None, max_length=REASON_LENGTH_MAX)
+
+    def to_domain(self) -> Constraints:
+        """What it describes."""
+        return Constraints(consumers=self.consumers_number, reason=self.reason)
+
+    @classmethod
+    def of(cls, constraints: Constraints) -> "ConstraintsBody":
+        """The answer for `constraints`."""
+        return cls(consumers_number=constraints.consumers, reason=constraints.reason)
+
+
+class TopicConstraintsBody(Schema):
+    """Constraints of all subscriptions of a topic."""
+
+    topic_name: str = Field(examples=["shop.orders"])
+    constraints: ConstraintsBody
+
+
+class SubscriptionConstraintsBody(Schema):
+    """Constraints of one subscription, which is named `topic$subscription`."""
+
+    subscription_name: str = Field(examples=["shop.orders$billing"])
+    constraints: ConstraintsBody
+
+    def named(self) -> tuple[str, str]:
+        """Topic and name of the subscription; ValidationFailedError."""
+        topic, dollar, name = self.subscription_name.partition(_DOLLAR)
+        if not (topic and dollar and name):
+            raise ValidationFailedError.of("subscriptionName", "must be topic$subscription")
+        return topic, name
+
+
+class WorkloadConstraintsRead(Schema):
+    """All constraints there are."""
+
+    topic_constraints: dict[str, ConstraintsBody]
+    subscription_constraints: dict[str, ConstraintsBody]
+
+    @classmethod
+    def of(cls, found: WorkloadConstraints) -> "WorkloadConstraintsRead":
+        """The answer for what was found."""
+        return cls(
+            topic_constraints={
+                name: ConstraintsBody.of(each) for name, each in found.topics.items()
+            },
+            subscription_constraints={
+                f"{topic}{_DOLLAR}{name}": ConstraintsBody.of(each)
+                for (topic, name), each in found.subscriptions.items()
+            },
+        )
+
+
+class ReadinessBody(Schema):
+    """Whether publishers and load balancers are to use the data centre."""
+
+    is_ready: bool
+
+
+class DatacenterRead(Schema):
+    """A data centre, as operators say: there is one."""
+
+    datacenter: str = DATACENTER
+    status: Literal["READY", "NOT_READY"]
+
+
+class InactiveTopicRead(Schema):
+    """A topic to which nothing was published for a long time."""
+
+    topic: str
+    last_published_ts_ms: int = Field(
+        description="when it was last seen to have got anything, within half an hour; when it was"
+        " first looked at, if it never was"
+    )
+    notification_ts_ms: list[int] = Field(default=[], description="nobody is notified")
+    whitelisted: bool = False
+
+    @classmethod
+    def of(cls, topic: InactiveTopic) -> "InactiveTopicRead":
+        """The answer for `topic`."""
+        return cls(topic=topic.name, last_published_ts_ms=epoch_ms(topic.since))
+
+
+def body_of(model: type[SchemaT], body: JsonObject, *, strict: bool) -> SchemaT:
+    """What a body says; ValidationFailedError."""
+    return parse(model, merged({}, body), Rules(others=_OTHER_FIELDS, strict=strict))
+
+
+def ignored_in(model: type[Schema], body: dict[str, Any]) -> tuple[Ignored, ...]:
+    """The fields of a body that have no effect."""
+    return ignored_fields(model, body, _OTHER_FIELDS)

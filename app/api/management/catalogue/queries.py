@@ -1,0 +1,275 @@
+"""`/query`, `/search`, `/stats`, and lists by owner: looking through topics and subscriptions."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, TextsWanted, TopicName
+from app.api.documented import LINK_HEADER, answers, errors, names_listed, takes
+from app.api.management.catalogue.group_bodies import GroupBody
+from app.api.management.catalogue.query_bodies import QueryBody, SearchRead, StatsRead
+from app.api.management.catalogue.subscription_bodies import SubscriptionRead, subscription_read
+from app.api.management.catalogue.topic_bodies import TopicRead, topic_read
+from app.api.management.health import hermes_metrics
+from app.api.management.health.hermes_metrics import HermesForm
+from app.api.management.health.metrics_bodies import (
+    NamedSubscriptionMetricsRead,
+    NamedTopicMetricsRead,
+)
+from app.api.media import LIMIT_MAX, AnswerNotes, answer, json_request, limit_of
+from app.api.pages import KeyPageOf, keyed, next_link
+from app.domain.access.keys import Role
+from app.domain.catalogue.query import Query as Asked
+from app.domain.catalogue.query import parsed_query
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import FormatInvalidError, InvalidQueryError, ValidationFailedError
+from app.domain.owner import Owner
+from app.services.catalogue.listings import FoundPage, Page, Stated
+from app.services.metrics.queries import Described
+from app.storage.catalogue.listings import Key
+from app.storage.slices import made_of
+
+router = APIRouter(tags=["search"])
+
+_EXAMPLE: Final = {"query": {"name": {"like": ".*orders"}}}
+_TAKES: Final = takes(QueryBody, _EXAMPLE)
+_ERRORS: Final = errors(InvalidQueryError, FormatInvalidError, ValidationFailedError)
+
+SourceName = Annotated[str, Path(description="register of owners", examples=["Plaintext"])]
+OwnerId = Annotated[str, Path(description="id of the owner")]
+
+
+async def _page(
+    limit: Annotated[
+        str | None, Query(description=f"1 to {LIMIT_MAX} of them, {LIMIT_MAX} by default")
+    ] = None,
+    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
+) -> Page:
+    key = None if after is None else tuple(after.replace("\0", "").split("/"))
+    return Page(limit=LIMIT_MAX if limit is None else limit_of(limit), after=key)
+
+
+PageOf = Annotated[Page, Depends(_page)]
+
+
+@router.post(
+    "/query/groups",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(GroupBody, many=True) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"groupName": {"like": "shop.*"}}}),
+)
+async def query_groups(request: Request, services: ServicesOf) -> Response:
+    """The groups for which a query holds, by name."""
+    names = await services.catalogue.groups(await _asked(request))
+    return answer([GroupBody(group_name=name).answered() for name in names])
+
+
+@router.post(
+    "/query/topics",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(TopicRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=_TAKES,
+)
+async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> Response:
+    """The topics for which a query holds, by name; `Link: rel="next"` leads to the next page."""
+    found = await services.catalogue.topics(await _asked(request), _keyed(page, 1))
+    link = next_link(request, "/".join(found.after)) if found.after else {}
+    return answer(await _topics(found.items), notes=AnswerNotes(extra=link))
+
+
+@router.post(
+    "/query/subscriptions",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(SubscriptionRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"endpoint": {"like": ".*shop.*"}}}),
+)
+async def query_subscriptions(request: Request, services: ServicesOf, page: PageOf) -> Response:
+    """The subscriptions for which a query holds, by topic and name, page by page as topics."""
+    found = await services.catalogue.subscriptions(await _asked(request), _keyed(page, 2))
+    link = next_link(request, "/".join(found.after)) if found.after else {}
+    return answer(await _stated(found.items), notes=AnswerNotes(extra=link))
+
+
+@router.post(
+    "/query/topics/metrics",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(NamedTopicMetricsRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"deliveryRate": {"gt": 100}}}),
+)
+async def query_topic_metrics(
+    request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
+) -> Response:
+    """Figures of the topics for which a query over figures holds, by name, page by page.
+
+    With `Prefer: figures=texts` in Hermes' form.
+    """
+    asked = await _asked(request)
+    found = await services.catalogue_figures.topics(asked, _keyed(page, 1))
+    return _described(request, found, hermes_metrics.NAMED_TOPIC if texts else None)
+
+
+@router.post(
+    "/query/subscriptions/metrics",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=answers(NamedSubscriptionMetricsRead, many=True, headers=LINK_HEADER) | _ERRORS,
+    openapi_extra=takes(QueryBody, {"query": {"lag": {"gt": 1000}}}),
+)
+async def query_subscription_metrics(
+    request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
+) -> Response:
+    """Figures of the subscriptions for which a query over figures holds, page by page.
+
+    With `Prefer: figures=texts` in Hermes' form.
+    """
+    asked = await _asked(request)
+    found = await services.catalogue_figures.subscriptions(asked, _keyed(page, 2))
+    return _described(request, found, hermes_metrics.NAMED_SUBSCRIPTION if texts else None)
+
+
+@router.post(
+    "/topics/query",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=names_listed() | _ERRORS,
+    openapi_extra=_TAKES,
+)
+async def query_topic_names(
+    request: Request,
+    services: ServicesOf,
+    *,
+    groupName: str | None = None,  # noqa: N803 - Hermes' name
+) -> Response:
+    """The names of the topics for which a query holds: of all, or of one group.
+
+    An empty `groupName` means all.
+    """
+    group = groupName.replace("\0", "") if groupName else None
+    names = await services.catalogue.topic_names(await _asked(request), group=group)
+    return answer(list(names))
+
+
+@router.post(
+    "/topics/{topic}/subscriptions/query",
+    dependencies=[requires(Role.ANY, writes=False)],
+    responses=names_listed() | _ERRORS | errors(404),
+    openapi_extra=_TAKES,
+)
+async def query_subscription_names(
+    request: Request, topic: TopicName, services: ServicesOf
+) -> Response:
+    """The names of the topic's subscriptions for which a query holds."""
+    names = await services.catalogue.subscription_names(topic, await _asked(request))
+    return answer(list(names))
+
+
+@router.get(
+    "/topics/owner/{source}/{owner}",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(TopicRead, many=True, headers=LINK_HEADER) | errors(400),
+)
+async def topics_of_owner(
+    request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
+) -> Response:
+    """Topics of an owner, by name, all or page by page."""
+    whose = Owner(source=source, id=owner)
+    found = await services.catalogue.topics_of(whose, keyed(page, 1))
+    return answer(await _topics(found.items), notes=_next(request, found.after))
+
+
+@router.get(
+    "/subscriptions/owner/{source}/{owner}",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(SubscriptionRead, many=True, headers=LINK_HEADER) | errors(400),
+)
+async def subscriptions_of_owner(
+    request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
+) -> Response:
+    """Subscriptions of an owner, by topic and name, all or page by page."""
+    whose = Owner(source=source, id=owner)
+    found = await services.catalogue.subscriptions_of(whose, keyed(page, 2))
+    return answer(await _stated(found.items), notes=_next(request, found.after))
+
+
+@router.get(
+    "/topics/{topic}/clients",
+    dependencies=[requires(Role.ANY)],
+    responses=names_listed() | errors(404),
+)
+async def clients_of_topic(topic: TopicName, services: ServicesOf) -> Response:
+    """The ids of the owners of the topic's subscriptions, each once."""
+    return answer(list(await services.catalogue.clients(topic)))
+
+
+@router.get(
+    "/search/query",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(SearchRead, headers=LINK_HEADER) | errors(400),
+)
+async def search(
+    request: Request,
+    services: ServicesOf,
+    *,
+    q: Annotated[str, Query(description="part of a name, an owner's id, or an endpoint")] = "",
+    limit: Annotated[
+        str | None, Query(description=f"1 to {LIMIT_MAX} results, {LIMIT_MAX} by default")
+    ] = None,
+    after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
+) -> Response:
+    """Topics and subscriptions that have a text in them, in either case; none for a blank one.
+
+    Topics come first, by name, then subscriptions, by topic and name.
+    """
+    wanted = LIMIT_MAX if limit is None else limit_of(limit)
+    key = _place(after)
+    text = q.strip()
+    if not text or "\0" in text:
+        return answer(SearchRead(results=[], total_count=0))
+    hits = await services.catalogue.search(text, limit=wanted, after=key)
+    return answer(SearchRead.of(hits), notes=_next(request, hits.after))
+
+
+@router.get("/stats", dependencies=[requires(Role.ANY)], responses=answers(StatsRead) | errors())
+async def stats(services: ServicesOf) -> Response:
+    """How many topics and subscriptions there are."""
+    return answer(StatsRead.of(await services.catalogue.counted()))
+
+
+async def _asked(request: Request) -> Asked:
+    return parsed_query((await json_request(request)).body)
+
+
+def _place(after: str | None) -> Key | None:
+    """What a page of a search ended with: a topic, or a subscription; ValidationFailedError."""
+    if after is None:
+        return None
+    key = tuple(after.replace("\0", "").split("/"))
+    if len(key) > 2:  # noqa: PLR2004 - topic, name
+        raise ValidationFailedError.of("after", "must be from the page before")
+    return key
+
+
+def _next(request: Request, after: Key | None) -> AnswerNotes:
+    return AnswerNotes(extra=next_link(request, "/".join(after)) if after else {})
+
+
+def _described(request: Request, found: FoundPage[Described], form: HermesForm | None) -> Response:
+    link = next_link(request, "/".join(found.after)) if found.after else {}
+    items = list(found.items) if form is None else [form.of(each) for each in found.items]
+    return answer(items, notes=AnswerNotes(extra=link))
+
+
+def _keyed(page: Page, width: int) -> Page:
+    """The page, whose key has that many parts; ValidationFailedError."""
+    if page.after is not None and len(page.after) != width:
+        raise ValidationFailedError.of("after", "must be from the page before")
+    return page
+
+
+async def _topics(found: Sequence[Topic]) -> list[dict[str, Any]]:
+    return await made_of(found, lambda each: topic_read(each).answered())
+
+
+async def _stated(found: Sequence[Stated]) -> list[dict[str, Any]]:
+    return await made_of(found, lambda each: subscription_read(*each).answered())

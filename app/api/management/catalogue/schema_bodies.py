@@ -1,0 +1,22 @@
+"""Versions of a topic's schema."""
+
+from app.api.bodies.base import JsonObject, Schema
+from app.domain.catalogue.topic import Topic
+
+
+class SchemaVersionRead(Schema):
+    """One version; of several `inForce` is true of the one that messages are held against."""
+
+    version: int
+    id: int
+    in_force: bool
+
+
+def schema_versions_read(topic: Topic) -> list[JsonObject]:
+    """The answer for the topic's versions."""
+    return [
+        SchemaVersionRead(
+            version=each.version, id=each.id, in_force=each is topic.schema
+        ).answered()
+        for each in topic.schemas
+    ]

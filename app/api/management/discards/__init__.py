@@ -1,0 +1,1 @@
+"""Undelivered messages."""

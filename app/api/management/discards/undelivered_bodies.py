@@ -1,0 +1,78 @@
+"""Undelivered messages as answered (Hermes' SentMessageTrace, and what we know beyond it)."""
+
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, Schema
+from app.domain.catalogue.operations import DATACENTER
+from app.domain.discards.undelivered import Undelivered
+
+CLUSTER: Final = DATACENTER
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class UndeliveredRead(Schema):
+    """A discarded message: when, why, where it is in the log, and its body."""
+
+    message_id: str
+    timestamp: int = Field(description="ms since the epoch")
+    subscription: str
+    topic_name: str
+    status: Literal["DISCARDED"] = "DISCARDED"
+    reason: str
+    message: str = Field(description="the body as text")
+    partition: int
+    offset: int
+    cluster: Literal["primary"] = CLUSTER
+    attempts: int
+    message_base64: str | None = Field(default=None, description="the body, when it is not UTF-8")
+    status_code: int | None = Field(default=None, description="the subscriber's last answer")
+    redriven_at: int | None = Field(default=None, description="when sent again, ms since the epoch")
+
+
+def undelivered_answered(item: Undelivered) -> JsonObject:
+    """The answer for one discard: an UndeliveredRead, which would take far longer to make."""
+    text, other = _as_text(item.body)
+    said: JsonObject = {
+        "messageId": item.message_id,
+        "timestamp": epoch_ms(item.discarded_at),
+        "subscription": item.subscription,
+        "topicName": item.topic,
+        "status": "DISCARDED",
+        "reason": item.reason,
+        "message": text,
+        "partition": item.partition,
+        "offset": item.offset,
+        "cluster": CLUSTER,
+        "attempts": item.attempts,
+    }
+    if other is not None:
+        said["messageBase64"] = other
+    if item.status is not None:
+        said["statusCode"] = item.status
+    if item.redriven_at is not None:
+        said["redrivenAt"] = epoch_ms(item.redriven_at)
+    return said
+
+
+def in_base64(body: bytes) -> str | None:
+    """A body that is not UTF-8, which text cannot say; None for any other."""
+    return _as_text(body)[1]
+
+
+def _as_text(body: bytes) -> tuple[str, str | None]:
+    """As text, and in base64 where that says something else."""
+    try:
+        return body.decode(), None
+    except UnicodeDecodeError:
+        return body.decode(errors="replace"), b64encode(body).decode()
+
+
+def epoch_ms(moment: datetime) -> int:
+    """Milliseconds since the epoch."""
+    return (moment - _EPOCH) // _MILLISECOND

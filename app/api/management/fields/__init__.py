@@ -1,0 +1,1 @@
+"""Fields of topics and subscriptions as JSON."""

@@ -1,0 +1,61 @@
+"""`circuitBreaker` of a subscription: Anypoint MQ's names."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import OwnSchema
+from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, TimeUnit
+from app.domain.names import NAME_LENGTH_MAX
+
+ErrorTypeName = Literal["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"]
+# The domain checks these ranges: the one depends on the unit, the other on the characters.
+TripTimeout = Annotated[int, Field(json_schema_extra={"minimum": 1})]
+CircuitName = Annotated[
+    str, Field(json_schema_extra={"minLength": 1, "maxLength": NAME_LENGTH_MAX})
+]
+
+
+class CircuitBreakerBody(OwnSchema):
+    """When nothing is sent for a while, because too much failed in a row."""
+
+    error_types: list[ErrorTypeName] = Field(
+        default=["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"],
+        description="what counts as a failure; HTTP_5XX includes 503",
+    )
+    errors_threshold: int = Field(
+        default=10,
+        ge=1,
+        le=ERRORS_THRESHOLD_MAX,
+        description="so many failures in a row open the circuit",
+    )
+    trip_timeout: TripTimeout = Field(
+        default=30, description="how long it is open, from 100 ms to a day"
+    )
+    trip_timeout_unit: Literal["MILLISECONDS", "SECONDS", "MINUTES", "HOURS"] = "SECONDS"
+    circuit_name: CircuitName | None = Field(
+        default=None,
+        description="subscriptions that give the same name share one circuit",
+        examples=["InvoiceProcess"],
+    )
+
+    @classmethod
+    def of(cls, breaker: CircuitBreaker) -> "CircuitBreakerBody":
+        """The body that describes `breaker`."""
+        return cls(
+            error_types=[each.value for each in ErrorType if each in breaker.error_types],
+            errors_threshold=breaker.errors_threshold,
+            trip_timeout=breaker.trip_timeout,
+            trip_timeout_unit=breaker.trip_timeout_unit.value,
+            circuit_name=breaker.circuit_name,
+        )
+
+    def to_domain(self) -> CircuitBreaker:
+        """The breaker it describes; ValidationFailedError."""
+        return CircuitBreaker(
+            error_types=frozenset(ErrorType(each) for each in self.error_types),
+            errors_threshold=self.errors_threshold,
+            trip_timeout=self.trip_timeout,
+            trip_timeout_unit=TimeUnit(self.trip_timeout_unit),
+            circuit_name=self.circuit_name,
+        )

@@ -1,0 +1,77 @@
+"""`clientCertificate` of a subscription: what it shows to endpoints that ask for one."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, OwnSchema, Schema, checked
+from app.certificates import certificate_chain, client_certificate
+from app.certificates import private_key as checked_key
+from app.domain.catalogue.client_certificate import PEM_LENGTH_MAX, ClientCertificate
+from app.domain.secrets import MASK
+
+# What is answered beside what can be set.
+READ_ONLY: Final = frozenset({"subject", "expiresAt", "warning"})
+
+_LENGTH: Final[dict[str, Any]] = {"minLength": 1, "maxLength": PEM_LENGTH_MAX}
+
+
+class ClientCertificateBody(OwnSchema):
+    """A certificate and its key, in PEM."""
+
+    certificate: Annotated[str, checked(certificate_chain)] = Field(
+        description="the certificate, and those between it and its authority",
+        json_schema_extra=_LENGTH,
+        examples=["-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"],
+    )
+    private_key: Annotated[str, checked(checked_key)] = Field(
+        description="its private key without a password, which is stored encrypted",
+        json_schema_extra=_LENGTH,
+        examples=["-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n"],
+    )
+
+    @classmethod
+    def of(cls, certificate: ClientCertificate) -> "ClientCertificateBody":
+        """The body that describes `certificate`, key included; it has been checked before."""
+        return cls.model_construct(
+            certificate=certificate.chain, private_key=certificate.private_key
+        )
+
+    def to_domain(self, current: ClientCertificate | None) -> ClientCertificate:
+        """What it describes; `current` if it is that, however old; ValidationFailedError."""
+        given = (self.certificate, self.private_key)
+        if current is not None and given == (current.chain, current.private_key):
+            return current
+        return client_certificate(*given, now=datetime.now(UTC))
+
+
+class ClientCertificateRead(Schema):
+    """A certificate as answered."""
+
+    certificate: str
+    private_key: str = Field(description="masked; sent back, it means unchanged")
+    subject: str
+    expires_at: str = Field(description="RFC 3339")
+    warning: str | None = Field(
+        default=None, description="that it has expired, or does within 30 days"
+    )
+
+    @classmethod
+    def of(cls, certificate: ClientCertificate) -> "ClientCertificateRead":
+        """The answer for `certificate`."""
+        return cls(
+            certificate=certificate.chain,
+            private_key=MASK,
+            subject=certificate.subject,
+            expires_at=f"{certificate.not_after.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            warning=certificate.warning(datetime.now(UTC)),
+        )
+
+
+def unmasked_key(given: object, current: ClientCertificate | None) -> object:
+    """`given`, with the key that is kept where it has a mask."""
+    if current is None or not isinstance(given, dict) or given.get("privateKey") != MASK:
+        return given
+    kept: JsonObject = given | {"privateKey": current.private_key}
+    return kept

@@ -1,0 +1,167 @@
+"""Filters of a subscription, in Hermes' form, and the debugger that tries them on a message."""
+
+import base64
+import binascii
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, OtherFields, OwnSchema, Rules, Schema, parse
+from app.domain.catalogue.filters import EXPRESSION_LENGTH_MAX, Filter, FilterType, MatchingStrategy
+from app.domain.errors import FieldProblem, ValidationFailedError
+from app.domain.message import HEADER_ID, HEADER_PROPAGATED_PREFIX, Message, Partition, Record
+from app.filtering.bodies import ParsedBodies
+from app.filtering.matching import FilterChain, Verdict, check_filters
+
+
+class FilterBody(OwnSchema):
+    """One filter: `path` belongs to jsonpath filters, `header` to header filters.
+
+    Both have a `matcher`; cel filters have an `expression`, and nothing else.
+    """
+
+    type: Literal["jsonpath", "header", "cel", "avropath"] = Field(
+        description="avropath: Hermes' `.a.b[*].c` is the jsonpath `$.a.b[*].c`, and kept as that"
+    )
+    path: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description=(
+            "JSONPath (RFC 9535) into the body. Without `$` it is read as in Hermes: `name` is"
+            " `$.name`, `.name` is `$..name`"
+        ),
+        examples=["$.customer.country"],
+    )
+    header: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description="name of a header that publishers send, among the topic's propagatedHeaders",
+    )
+    matcher: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description="regex (RE2 syntax) that matches a whole value",
+        examples=["PL|DE"],
+    )
+    expression: str | None = Field(
+        default=None,
+        max_length=EXPRESSION_LENGTH_MAX,
+        description=(
+            "CEL that is true of messages to deliver, over body (its JSON), text (the body as it"
+            " is), headers (the propagated ones, by lower-case names), key, id, topic and timestamp"
+            " (of publication, in ms)"
+        ),
+        examples=["body.amount > 100 && headers['x-tenant'] == 'acme'"],
+    )
+    matching_strategy: Literal["all", "any"] | None = Field(
+        default=None, description="of several values that the path finds; all by default"
+    )
+
+    @classmethod
+    def of(cls, each: Filter) -> "FilterBody":
+        """The body that describes `each`."""
+        by_path = each.type is FilterType.JSONPATH
+        return cls(
+            type=each.type.value,
+            path=each.path or None,
+            header=each.header or None,
+            matcher=each.matcher or None,
+            expression=each.expression or None,
+            matching_strategy=each.matching_strategy.value if by_path else None,
+        )
+
+    def to_domain(self) -> Filter:
+        """The filter it describes; ValidationFailedError."""
+        by_avropath = self.type == "avropath"
+        return Filter(
+            type=FilterType.JSONPATH if by_avropath else FilterType(self.type),
+            path=_jsonpath(self.path or "") if by_avropath else self.path or "",
+            header=self.header or "",
+            matcher=self.matcher or "",
+            expression=self.expression or "",
+            matching_strategy=MatchingStrategy(self.matching_strategy or "all"),
+        )
+
+
+def _jsonpath(avropath: str) -> str:
+    if not avropath.startswith("."):
+        raise ValidationFailedError.of("path", "must begin with a dot, as .customer.country")
+    return f"${avropath}"
+
+
+def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
+    """The filters they describe, all of which can be compiled; ValidationFailedError names each."""
+    filters = _filters_of(bodies)
+    check_filters(filters)
+    return filters
+
+
+def _filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
+    filters: list[Filter] = []
+    problems: list[FieldProblem] = []
+    for index, body in enumerate(bodies):
+        try:
+            filters.append(body.to_domain())
+        except ValidationFailedError as exc:
+            problems += [
+                FieldProblem(path=f"filters.{index}.{item.path}", message=item.message)
+                for item in exc.details
+            ]
+    if problems:
+        raise ValidationFailedError(problems)
+    return tuple(filters)
+
+
+class FilterTrialBody(Schema):
+    """A message, and the filters to try on it."""
+
+    filters: list[FilterBody]
+    message: str = Field(description="the body, in base64", examples=["eyJjb3VudHJ5IjoiUEwifQ=="])
+    headers: dict[str, str] | None = Field(
+        default=None, description="its propagated headers, for header and cel filters"
+    )
+    key: str | None = Field(default=None, description="its Partition-Key, for cel filters")
+    id: str | None = Field(default=None, description="its id, for cel filters")
+    timestamp: int | None = Field(
+        default=None, ge=0, description="when it was published, in ms; now, when absent"
+    )
+
+
+class FilterTrialRead(Schema):
+    """What becomes of the message. With ERROR, which filters it out, too, `errorMessage` says why.
+
+    A body that is not JSON is an error of jsonpath filters, and of cel filters that look at it.
+    """
+
+    status: Literal["MATCHED", "NOT_MATCHED", "ERROR"]
+    error_message: str | None = None
+
+
+def tried(topic: str, body: JsonObject, *, strict: bool) -> FilterTrialRead:
+    """What the filters in `body` make of the message in it; ValidationFailedError."""
+    trial = parse(FilterTrialBody, body, Rules(others=OtherFields(), strict=strict))
+    chain = FilterChain(_filters_of(trial.filters), ParsedBodies())
+    return _trial_read(chain.judge(_message_of(topic, trial)))
+
+
+def _message_of(topic: str, trial: FilterTrialBody) -> Message:
+    try:
+        value = base64.b64decode(trial.message, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise ValidationFailedError.of("message", "must be base64") from exc
+    headers = [
+        (HEADER_PROPAGATED_PREFIX + name.encode(), text.encode())
+        for name, text in (trial.headers or {}).items()
+    ]
+    headers.append((HEADER_ID, (trial.id or "").encode()))
+    published_ms = time.time_ns() // 1_000_000 if trial.timestamp is None else trial.timestamp
+    record = Record(0, published_ms, (trial.key or "").encode(), value, headers)
+    return Message(record, Partition(topic, 0))
+
+
+def _trial_read(verdict: Verdict) -> FilterTrialRead:
+    if verdict.error is not None:
+        return FilterTrialRead(status="ERROR", error_message=verdict.error)
+    return FilterTrialRead(status="MATCHED" if verdict.wanted else "NOT_MATCHED")

@@ -1,0 +1,37 @@
+"""Where a new subscription is to begin, as a body says it."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from app.api.bodies.base import JsonObject
+from app.api.bodies.moments import moment_of
+from app.domain.catalogue.start_position import FIELD, Beginning, Edge, require_reached
+from app.domain.errors import ValidationFailedError
+
+_RULE: Final = (
+    "must be earliest, latest, a time like 2026-01-31T12:00:00Z, milliseconds since the epoch,"
+    " or how long ago: -30m, -6h, -2d"
+)
+
+
+def place_text(text: str) -> str:
+    """`text`, if it names a place; ValidationFailedError."""
+    beginning_of(text, now=datetime.now(UTC))
+    return text
+
+
+def beginning_in(body: JsonObject) -> Beginning:
+    """Where the body of a new subscription, which is valid otherwise, has that begin."""
+    text = body.get(FIELD)
+    return Edge.LATEST if text is None else beginning_of(text, now=datetime.now(UTC))
+
+
+def beginning_of(text: str, *, now: datetime) -> Beginning:
+    """The place that a text names at `now`; ValidationFailedError."""
+    if text in set(Edge):
+        return Edge(text)
+    try:
+        moment = moment_of(text, now=now, path=FIELD)
+    except ValidationFailedError as exc:
+        raise ValidationFailedError.of(FIELD, _RULE) from exc
+    return require_reached(moment, now=now)

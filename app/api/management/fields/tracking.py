@@ -1,0 +1,34 @@
+"""`trackingMode` and `trackingEnabled`: two fields of Hermes for one setting."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from app.api.bodies.base import JsonObject
+from app.domain.trace import TrackingMode
+
+Mode = Literal["trackingOff", "discardedOnly", "trackingAll"]
+
+MODE_TEXT: Final = (
+    "what is traced: nothing, what is discarded (of topics: not published), or everything"
+)
+ENABLED_TEXT: Final = "without `trackingMode`: trackingAll or trackingOff"
+
+
+def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noqa: FBT001 - Hermes' field
+    """The mode that a body asks for: `trackingMode` if it is there, else by `trackingEnabled`."""
+    if mode is not None:
+        return TrackingMode(mode)
+    return TrackingMode.ALL if enabled else TrackingMode.OFF
+
+
+def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
+    """`wanted`, with the mode that a patch of `trackingEnabled` alone asks for.
+
+    Enabling what is traced in part leaves it as it is.
+    """
+    enabled = patch.get("trackingEnabled")
+    if "trackingMode" in patch or enabled is (current is not TrackingMode.OFF):
+        return wanted
+    if not isinstance(enabled, bool):
+        return wanted
+    return {**wanted, "trackingMode": tracking_of(None, enabled).value}

@@ -1,0 +1,1 @@
+"""Health, alerts, metrics, and the status of this process."""

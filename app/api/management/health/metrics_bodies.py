@@ -1,0 +1,157 @@
+"""Metrics as answered: Hermes' names, numbers instead of its strings."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import Schema
+from app.services.rates import Prospects, SubscriptionFigures, TopicFigures
+
+
+class SubscriptionMetricsRead(Schema):
+    """Counts of the subscription's life, what is open now, and rates per second."""
+
+    delivered: int
+    discarded: int
+    filtered: int = Field(description="messages that its filters kept from it")
+    volume: int = Field(description="bytes delivered")
+    inflight: int
+    lag: int = Field(description="messages not finished yet")
+    rate: float = Field(description="requests per second")
+    throughput: float = Field(description="bytes delivered per second")
+    batch_rate: float = Field(default=0.0, description="batches per second")
+    timeouts: float
+    other_errors: float
+    codes2xx: float = Field(alias="codes2xx")
+    codes4xx: float = Field(alias="codes4xx")
+    codes5xx: float = Field(alias="codes5xx")
+    retries: float
+    output_rate: float | None = Field(
+        default=None, description="requests per second that may leave now, by limit and mode"
+    )
+    mode: Literal["NORMAL", "SLOW", "HEARTBEAT"] | None = Field(
+        default=None,
+        description="HEARTBEAT: taken for down, one probe at a time; absent while nothing is sent",
+    )
+    mode_reason: str | None = Field(default=None, description="why no more leaves")
+    mode_since: float | None = Field(default=None, description="seconds since the epoch")
+    circuit: Literal["CLOSED", "OPEN", "HALF_OPEN"] | None = Field(
+        default=None,
+        description=(
+            "OPEN: nothing is sent; HALF_OPEN: one message is. Absent without circuitBreaker, and"
+            " while nothing is sent"
+        ),
+    )
+    circuit_reason: str | None = Field(default=None, description="why it is not closed")
+    circuit_since: float | None = Field(
+        default=None, description="since when it is closed, or is not: seconds since the epoch"
+    )
+    oldest_unfinished_age: float | None = Field(
+        default=None,
+        description=(
+            "seconds, at least, of the oldest message that is not finished. This and the next two"
+            " are as of the last look at its health, and of a single subscription only"
+        ),
+    )
+    drain_seconds: float | None = Field(
+        default=None, description="until nothing waits; absent: for ever, or not known yet"
+    )
+    expiring: int | None = Field(
+        default=None,
+        description="messages whose time to live will end before they are delivered",
+    )
+
+    @classmethod
+    def of(cls, figures: SubscriptionFigures) -> "SubscriptionMetricsRead":
+        """The answer for `figures`."""
+        output = figures.output
+        circuit = output.circuit if output else None
+        return cls(
+            delivered=figures.delivered,
+            discarded=figures.discarded,
+            filtered=figures.filtered,
+            volume=figures.volume,
+            inflight=figures.inflight,
+            lag=figures.lag,
+            rate=figures.rate,
+            throughput=figures.throughput,
+            batch_rate=figures.batch_rate,
+            timeouts=figures.timeouts,
+            other_errors=figures.other_errors,
+            codes2xx=figures.codes_2xx,
+            codes4xx=figures.codes_4xx,
+            codes5xx=figures.codes_5xx,
+            retries=figures.retries,
+            output_rate=output.rate if output else None,
+            mode=output.mode.value if output else None,
+            mode_reason=output.reason if output else None,
+            mode_since=output.since.timestamp() if output and output.since else None,
+            circuit=circuit.state.value if circuit else None,
+            circuit_reason=circuit.reason or None if circuit else None,
+            circuit_since=circuit.since.timestamp() if circuit else None,
+            **_before_it(figures.prospects),
+        )
+
+
+def _before_it(prospects: Prospects | None) -> dict[str, Any]:
+    if prospects is None:
+        return {}
+    return {
+        "oldest_unfinished_age": round(prospects.oldest_age.total_seconds(), 1),
+        "drain_seconds": None if prospects.drain is None else prospects.drain.total_seconds(),
+        "expiring": prospects.expiring,
+    }
+
+
+class LifetimeRead(Schema):
+    """Counts of a subscription's life."""
+
+    delivered: int
+    discarded: int
+    volume: int = Field(description="bytes delivered")
+
+    @classmethod
+    def of(cls, figures: SubscriptionFigures) -> "LifetimeRead":
+        """The answer for `figures`."""
+        return cls(delivered=figures.delivered, discarded=figures.discarded, volume=figures.volume)
+
+
+class TopicMetricsRead(Schema):
+    """What is known of a topic; what is not known is left out."""
+
+    published: int | None = Field(
+        default=None, description="messages ever, and copies that were sent again"
+    )
+    volume: int = Field(description="bytes ever, of what was published by HTTP")
+    rate: float | None = Field(
+        default=None,
+        description="messages published per second, over the last minute; only of a single topic",
+    )
+    delivery_rate: float = Field(description="deliveries per second, over all subscriptions")
+    throughput: float = Field(description="bytes delivered per second, over all subscriptions")
+    subscriptions: int
+
+    @classmethod
+    def of(cls, figures: TopicFigures) -> "TopicMetricsRead":
+        """The answer for `figures`."""
+        return cls(
+            published=figures.published,
+            volume=figures.volume,
+            rate=figures.rate,
+            delivery_rate=figures.delivery_rate,
+            throughput=figures.throughput,
+            subscriptions=figures.subscriptions,
+        )
+
+
+class NamedTopicMetricsRead(TopicMetricsRead):
+    """What is known of a topic, and its name."""
+
+    name: str
+
+
+class NamedSubscriptionMetricsRead(SubscriptionMetricsRead):
+    """Figures of a subscription, and its names; its lag is as workers saw the log last."""
+
+    name: str
+    topic_name: str

@@ -1,0 +1,1 @@
+"""Spark jobs, and what they found."""

@@ -1,0 +1,182 @@
+"""Completeness ledgers as they are answered."""
+
+from dataclasses import asdict
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, Schema
+from app.domain.errors import ValidationFailedError
+from app.domain.insight.ledger import LedgerEntry, PartitionSums, Sums
+from app.domain.insight.ledger_chain import Check, KnownHash
+from app.domain.insight.ledger_missing import RANGES_MAX
+from app.domain.insight.ledger_window import Ledger
+
+
+class LedgerSumsRead(Schema):
+    """How many messages; those up to `resent` are as many as those from `delivered` on."""
+
+    carried: int = Field(description="published before, and unfinished then")
+    published: int
+    resent: int = Field(description="sent to this subscription again")
+    delivered: int
+    discarded: int
+    filtered: int = Field(description="not wanted, by its filters")
+    cancelled: int = Field(description="of cancelled retransmissions, at most")
+    unfinished: int = Field(description="at the end")
+    missing: int = Field(description="passed, and neither delivered nor discarded nor filtered")
+    gone: int = Field(description="of all these, those that the log had no longer")
+    recorded: int = Field(description="discards that there is a record of")
+
+
+class LedgerPartitionRead(LedgerSumsRead):
+    """The same of one partition."""
+
+    partition: int
+    doubts: list[str]
+
+
+class LedgerRangeRead(Schema):
+    """Offsets of a partition, as the `offsets` of a retransmission have them."""
+
+    partition: int
+    offset: int = Field(description="the first")
+    to_offset: int = Field(description="before which it ends")
+
+
+class LedgerReasonRead(Schema):
+    """Recorded discards of one reason, with what differs masked, and one status."""
+
+    reason: str
+    status: int | None = None
+    messages: int
+
+
+class LedgerEntryRead(Schema):
+    """One entry: what became of all messages from the end of the one before it on."""
+
+    number: int
+    from_: str = Field(alias="from")
+    to: str
+    proved: bool = Field(description="whether nothing about it is doubtful")
+    doubts: list[str]
+    sums: LedgerSumsRead
+    partitions: list[LedgerPartitionRead]
+    reasons: list[LedgerReasonRead] = Field(description="the most frequent")
+    missing_among: list[LedgerRangeRead] = Field(
+        description="all that it passed in partitions that miss some: these are among them"
+    )
+    missing_among_more: bool = Field(description=f"whether there are more than {RANGES_MAX} ranges")
+    hash: str
+    previous: str = Field(description="hash of the entry before it")
+    key_id: str | None = Field(default=None, description="of the key that its hash is signed with")
+
+
+class LedgerRead(Schema):
+    """What all entries that are about some of a time say together, and the newest of them."""
+
+    from_: str = Field(alias="from", description="of what was asked for")
+    to: str
+    covered_from: str | None = Field(
+        default=None, description="from when on the entries are; the sums are of that time"
+    )
+    covered_to: str | None = Field(default=None, description="up to when they are")
+    proved: bool = Field(
+        description="whether all of the time from `from` to `to` is covered, and nothing doubtful"
+    )
+    doubts: list[str] = Field(description="of all entries, and NOT_COVERED")
+    sums: LedgerSumsRead
+    entry_count: int = Field(description="how many they are, whatever `limit`")
+    entries: list[LedgerEntryRead]
+
+
+class LedgerCheckRead(Schema):
+    """Whether all entries are as they were written."""
+
+    intact: bool
+    entries: int = Field(description="how many are, from the oldest on")
+    signed: bool = Field(description="whether all are signed, with keys of the service")
+    signed_from: int | None = Field(
+        default=None,
+        description="number of the first that is; all behind it are, and nothing before it was"
+        " changed since it was signed",
+    )
+    hash: str | None = Field(default=None, description="of the last of these: keep it elsewhere")
+    broken: int | None = Field(default=None, description="number of the first that is not")
+    reason: str | None = Field(default=None, description="why it is not")
+
+
+def ledger_read(ledger: Ledger) -> LedgerRead:
+    """The answer for a ledger."""
+    asked, covered = ledger.asked, ledger.covered
+    # By name: `from` is none that a call can give.
+    return LedgerRead.model_validate(
+        {
+            "from": asked.since.isoformat(),
+            "to": asked.until.isoformat(),
+            "coveredFrom": None if covered is None else covered.since.isoformat(),
+            "coveredTo": None if covered is None else covered.until.isoformat(),
+            "proved": ledger.is_proved,
+            "doubts": [each.value for each in ledger.doubts],
+            "sums": _sums(ledger.sums),
+            "entryCount": ledger.count,
+            "entries": [_entry(each) for each in ledger.entries],
+        }
+    )
+
+
+def check_read(check: Check) -> LedgerCheckRead:
+    """The answer for a check."""
+    return LedgerCheckRead(
+        intact=check.broken is None,
+        entries=check.entries,
+        signed=check.is_signed,
+        signed_from=check.signed_from,
+        hash=check.hash,
+        broken=check.broken,
+        reason=check.reason,
+    )
+
+
+def known_of(number: int | None, hash_: str | None) -> KnownHash | None:
+    """The query parameters `number` and `hash`; ValidationFailedError."""
+    if number is None and hash_ is None:
+        return None
+    if number is None or hash_ is None:
+        raise ValidationFailedError.of(
+            "hash" if hash_ is None else "number", "number and hash belong together"
+        )
+    return KnownHash(number=number, hash=hash_.lower())
+
+
+def _entry(entry: LedgerEntry) -> JsonObject:
+    doubts = [each.value for each in entry.doubts]
+    return {
+        "number": entry.number,
+        "from": entry.since.isoformat(),
+        "to": entry.until.isoformat(),
+        "proved": not doubts,
+        "doubts": doubts,
+        "sums": _sums(entry.sums),
+        "partitions": [_partition(each) for each in entry.partitions],
+        "reasons": [
+            {"reason": reason, "status": status, "messages": messages}
+            for reason, status, messages in entry.reasons
+        ],
+        "missingAmong": [
+            {"partition": index, "offset": low, "toOffset": high}
+            for index, low, high in entry.among[:RANGES_MAX]
+        ],
+        "missingAmongMore": len(entry.among) > RANGES_MAX,
+        "hash": entry.hash,
+        "previous": entry.previous,
+        "keyId": entry.key_id,
+    }
+
+
+def _partition(each: PartitionSums) -> JsonObject:
+    doubts = sorted(doubt.value for doubt in each.doubts)
+    return {"partition": each.partition, "doubts": doubts, **_sums(each.sums)}
+
+
+def _sums(sums: Sums) -> JsonObject:
+    return asdict(sums)

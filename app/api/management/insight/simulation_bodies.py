@@ -1,0 +1,205 @@
+"""Simulations as they are asked for and answered."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text, parse_own
+from app.api.bodies.moments import moment_of
+from app.api.management.fields.filters import FilterBody, filters_of
+from app.api.management.insight.job_bodies import NO_RUNNER, State
+from app.domain.catalogue.filters import FILTERS_MAX
+from app.domain.catalogue.subscription import IN_FLIGHT_MAX, RATE_MAX
+from app.domain.insight.simulation import ID_SHOWN_MAX, Differing, Minute
+from app.domain.job import Job, JobState
+from app.domain.replay.retransmission import SAMPLES_MAX
+from app.services.insight.simulations import SimulationSeen, WantedSimulation
+
+WINDOW_DEFAULT: Final = timedelta(days=1)
+
+
+class SimulateBody(OwnSchema):
+    """What is to be tried on what was published; what is absent is as the subscription has it."""
+
+    from_: Text | None = Field(
+        default=None,
+        alias="from",
+        description="published since: RFC 3339, ms, or -30m, -6h, -2d; a day before `to`, a week"
+        " at most",
+    )
+    to: Text | None = Field(default=None, description="and before; now")
+    filters: list[FilterBody] | None = Field(default=None, max_length=FILTERS_MAX)
+    rate: int | None = Field(default=None, ge=1, le=RATE_MAX, description="messages a second")
+    inflight_size: int | None = Field(
+        default=None, ge=1, le=IN_FLIGHT_MAX, description="requests at a time"
+    )
+    request_millis: int | None = Field(
+        default=None,
+        ge=1,
+        le=600_000,
+        description="how long a request takes; if absent, only the rate is a limit",
+    )
+
+
+class SimulatedMinuteRead(Schema):
+    """What would have come, and waited, in a minute."""
+
+    minute: str
+    read: int = Field(description="published")
+    matched: int = Field(description="wanted")
+    now: int = Field(description="wanted by the filters as they are")
+    bytes: int = Field(description="of the bodies that are wanted")
+    peak_per_second: int
+    backlog: float = Field(description="the most that waited at a time")
+
+
+class DifferingRead(Schema):
+    """A message that only one of the two would send: the filters proposed, or those there are."""
+
+    message_id: str = Field(description=f"its first {ID_SHOWN_MAX} characters")
+    partition: int
+    offset: int
+    timestamp: int = Field(description="of its publication, ms since the epoch")
+    size: int = Field(description="bytes of its body")
+
+
+class SimulatedRead(Schema):
+    """What would have been in all the time."""
+
+    read: int
+    matched: int
+    now: int
+    added: int = Field(description="wanted, and not by the filters as they are")
+    dropped: int = Field(description="not wanted, but by the filters as they are")
+    bytes: int
+    peak_per_second: int
+    backlog: int = Field(description="the most that waited at a time")
+    delay_millis: int = Field(description="how long the last of these would have waited")
+    backlog_at: str | None = Field(default=None, description="when that was")
+    drained_at: str | None = Field(default=None, description="when none waited any more")
+    left: int = Field(description="that waited at the end of the time")
+    gone: int = Field(
+        description="offsets that may be of that time, and are neither in the log nor in the"
+        " archive"
+    )
+
+
+class SimulationRead(Schema):
+    """A simulation as it stands; `result` once it is DONE."""
+
+    id: str = Field(description="also of its job")
+    state: State
+    waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
+    from_: str = Field(alias="from")
+    to: str
+    filters: list[FilterBody]
+    rate: int
+    inflight_size: int
+    request_millis: float | None = None
+    capacity: float = Field(description="messages a second that were sent at most")
+    result: SimulatedRead | None = None
+    minutes: list[SimulatedMinuteRead] = Field(
+        description="those in which most waited, then most came, in their order"
+    )
+    added_messages: list[DifferingRead] = Field(
+        description=f"those with the lowest offsets of what is `added`, at most {SAMPLES_MAX}"
+    )
+    dropped_messages: list[DifferingRead] = Field(description="the same of what is `dropped`")
+    output: str | None = Field(default=None, description="where all minutes are, in Parquet")
+    reason: str | None = Field(default=None, description="why it FAILED")
+
+
+def wanted_of(body: JsonObject, *, now: datetime) -> WantedSimulation:
+    """What a body asks for; ValidationFailedError."""
+    asked = parse_own(SimulateBody, body)
+    until = now if asked.to is None else moment_of(asked.to, now=now, path="to")
+    since = until - WINDOW_DEFAULT
+    if asked.from_ is not None:
+        since = moment_of(asked.from_, now=now, path="from")
+    took = asked.request_millis
+    return WantedSimulation(
+        since=since,
+        until=until,
+        filters=None if asked.filters is None else filters_of(asked.filters),
+        rate=asked.rate,
+        in_flight_max=asked.inflight_size,
+        request_time=None if took is None else timedelta(milliseconds=took),
+    )
+
+
+def simulation_read(seen: SimulationSeen) -> SimulationRead:
+    """The answer for a simulation."""
+    job, request = seen.job, seen.request
+    proposal, waits = request.proposal, job.state is JobState.REQUESTED and not seen.runner_live
+    took = proposal.request_time
+    # By name: `from` is none that a call can give.
+    return SimulationRead.model_validate(
+        {
+            "id": job.id,
+            "state": job.state.value,
+            "waitingFor": NO_RUNNER if waits else None,
+            "from": request.since.isoformat(),
+            "to": request.until.isoformat(),
+            "filters": [FilterBody.of(each) for each in proposal.filters],
+            "rate": proposal.rate,
+            "inflightSize": proposal.in_flight_max,
+            "requestMillis": None if took is None else took / timedelta(milliseconds=1),
+            "capacity": round(proposal.capacity, 3),
+            "result": _result(job),
+            "minutes": [_minute(each) for each in seen.minutes],
+            "addedMessages": [_differing(each) for each in seen.samples if each.is_added],
+            "droppedMessages": [_differing(each) for each in seen.samples if not each.is_added],
+            "output": job.result.output,
+            "reason": job.reason,
+        }
+    )
+
+
+def _result(job: Job) -> SimulatedRead | None:
+    if job.state is not JobState.DONE:
+        return None
+    counts = job.result.counts
+    return SimulatedRead(
+        read=counts["read"],
+        matched=counts["matched"],
+        now=counts["matched"] - counts["added"] + counts["dropped"],
+        added=counts["added"],
+        dropped=counts["dropped"],
+        bytes=counts["bytes"],
+        peak_per_second=counts["peakPerSecond"],
+        backlog=counts["backlog"],
+        delay_millis=counts["delayMs"],
+        backlog_at=_time(counts, "backlogAtMs"),
+        drained_at=_time(counts, "drainedAtMs"),
+        left=counts["left"],
+        gone=counts["gone"],
+    )
+
+
+def _time(counts: Mapping[str, int], name: str) -> str | None:
+    found = counts.get(name)
+    return None if found is None else datetime.fromtimestamp(found / 1_000, UTC).isoformat()
+
+
+def _minute(each: Minute) -> dict[str, Any]:
+    return {
+        "minute": each.at.astimezone(UTC).isoformat(),
+        "read": each.read,
+        "matched": each.matched,
+        "now": each.present,
+        "bytes": each.size,
+        "peakPerSecond": each.peak,
+        "backlog": round(each.backlog, 3),
+    }
+
+
+def _differing(each: Differing) -> dict[str, Any]:
+    return {
+        "messageId": each.message_id,
+        "partition": each.partition,
+        "offset": each.offset,
+        "timestamp": each.timestamp_ms,
+        "size": each.size,
+    }

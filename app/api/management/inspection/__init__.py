@@ -1,0 +1,1 @@
+"""Single messages: searched, previewed, traced; and pings."""

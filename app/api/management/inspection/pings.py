@@ -1,0 +1,31 @@
+"""`/topics/{topic}/subscriptions/{name}/ping`."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.documented import answers, errors
+from app.api.management.inspection.ping_bodies import PingRead
+from app.api.media import answer
+from app.domain.access.keys import Role
+from app.domain.errors import NoWorkerError, PingTooSoonError
+
+router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}", tags=["subscriptions"])
+
+
+@router.post(
+    "/ping",
+    # It changes nothing of ours.
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER, writes=False)],
+    responses=answers(PingRead) | errors(400, 404, PingTooSoonError, NoWorkerError),
+)
+async def ping_subscription(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """Send a test message to the endpoint now, with all that deliveries have, and tell its answer.
+
+    It is no message of the topic: nothing is retried, recorded or counted. Suspended subscriptions
+    get it, too.
+    """
+    return answer(PingRead.of(await services.pings.ping(topic, name)))

@@ -1,0 +1,115 @@
+"""`…/preview` and `…/consumer-groups`: messages of a topic, and who reads them from where."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
+from app.api.documented import Responses, answers, errors
+from app.api.management.inspection.preview_bodies import (
+    ConsumerGroupRead,
+    PreviewRead,
+    consumer_group_read,
+    preview_read,
+)
+from app.api.media import answer
+from app.domain.access.keys import Role
+from app.domain.catalogue.operations import require_cluster
+from app.domain.errors import (
+    ClusterNotFoundError,
+    LogUnavailableError,
+    OffsetNotFoundError,
+    PartitionNotFoundError,
+)
+from app.domain.message import Partition
+
+router = APIRouter(tags=["messages"])
+
+# As much as an offset of a log can be.
+_DIGITS_MAX = 18
+# A browser is not to guess that it is a page.
+_AS_IT_IS = {"X-Content-Type-Options": "nosniff"}
+
+
+def _whole(media: str) -> Responses:
+    schema = {"type": "string", "format": "binary"}
+    return {200: {"description": "The message as it is", "content": {media: {"schema": schema}}}}
+
+
+@router.get(
+    "/topics/{topic}/preview",
+    dependencies=[requires(Role.READER)],
+    responses=answers(PreviewRead, many=True) | errors(404, LogUnavailableError),
+)
+async def preview(topic: TopicName, services: ServicesOf) -> Response:
+    """The last three messages, the newest first, each up to 10 KiB of it."""
+    found = await services.previews.newest(topic)
+    return answer([preview_read(message).answered() for message in found])
+
+
+@router.get(
+    "/topics/{topic}/preview/{index}",
+    dependencies=[requires(Role.READER)],
+    responses=_whole("application/octet-stream")
+    | errors(404, OffsetNotFoundError, LogUnavailableError),
+)
+async def preview_of_one(
+    topic: TopicName,
+    index: Annotated[str, Path(description="of the list, from 0", examples=["0"])],
+    services: ServicesOf,
+) -> Response:
+    """One of the last three messages, whole."""
+    found = await services.previews.newest(topic)
+    place = _number(index)
+    if place is None or place >= len(found):
+        raise OffsetNotFoundError(f"Topic {topic} has no message {index} to preview")
+    body = found[place].body or b""
+    return Response(body, 200, _AS_IT_IS, "application/octet-stream")
+
+
+@router.get(
+    "/topics/{topic}/preview/cluster/{cluster}/partition/{partition}/offset/{offset}",
+    dependencies=[requires(Role.READER)],
+    responses=_whole("text/plain")
+    | errors(
+        404, ClusterNotFoundError, PartitionNotFoundError, OffsetNotFoundError, LogUnavailableError
+    ),
+)
+async def message_at(
+    topic: TopicName,
+    cluster: Annotated[str, Path(description="there is one", examples=["primary"])],
+    *,
+    partition: Annotated[str, Path(description="its index")],
+    offset: Annotated[str, Path(description="in the partition")],
+    services: ServicesOf,
+) -> Response:
+    """The message at a place in the log, as it was published."""
+    require_cluster(cluster)
+    index, place = _number(partition), _number(offset)
+    if index is None:
+        raise PartitionNotFoundError(f"Partition {partition} does not exist")
+    if place is None:
+        raise OffsetNotFoundError(f"There is no message at {partition}/{offset}")
+    message = await services.previews.at(Partition(topic, index), place)
+    return Response(message.body or b"", 200, _AS_IT_IS, "text/plain")
+
+
+@router.get(
+    "/topics/{topic}/subscriptions/{name}/consumer-groups",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(ConsumerGroupRead, many=True) | errors(400, 404, LogUnavailableError),
+)
+async def consumer_groups(
+    topic: TopicName, name: SubscriptionName, services: ServicesOf
+) -> Response:
+    """Offsets and lag in each partition, and the workers that have them: one group, of one log."""
+    group = await services.consumer_groups.of(topic, name)
+    return answer([consumer_group_read(group).answered()])
+
+
+def _number(text: str) -> int | None:
+    """A number of digits alone; None for what is none, or larger than any."""
+    fits = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return int(text) if fits else None

@@ -1,0 +1,91 @@
+"""Retransmission by moving a subscription: Hermes' request and answer."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text
+from app.api.management.replay.retransmission_fields import RetransmissionWay, parsed
+from app.domain.catalogue.operations import DATACENTER
+from app.domain.errors import ValidationFailedError
+from app.services.replay.seeks import Moved
+
+CLUSTER: Final = DATACENTER
+
+
+class RetransmissionBody(Schema):
+    """From when on messages are sent again; a time to come skips all that is not sent yet."""
+
+    retransmission_date: str = Field(
+        description="RFC 3339, UTC unless it has an offset, or -30m, -6h, -2d",
+        examples=["2026-01-31T12:00:00Z"],
+    )
+    dry_run: bool = Field(default=False, description="only say where it would go on")
+
+
+class PlaceBody(OwnSchema):
+    """Where to go on in one partition."""
+
+    partition: int = Field(ge=0, le=100_000)
+    offset: Annotated[int, Field(ge=0, le=2**62)]
+
+
+class SeekBody(OwnSchema):
+    """Where a subscription goes on: from a time, or at offsets, one of each partition."""
+
+    mode: Literal["seek"]
+    only: Literal["all"] = Field(default="all", description="it gets all from there on")
+    from_: Text | None = Field(
+        default=None, alias="from", description="RFC 3339, ms, or -30m, -6h, -2d"
+    )
+    offsets: list[PlaceBody] | None = Field(
+        default=None, min_length=1, max_length=1_000, description="instead of from"
+    )
+    dry_run: bool = Field(default=False, description="only say where it would go on")
+
+
+class TopicNameRead(Schema):
+    """A topic, as Hermes names it here."""
+
+    value: str
+
+
+class PartitionOffsetRead(Schema):
+    """Where a subscription goes on in one partition."""
+
+    topic: TopicNameRead
+    partition: int
+    offset: int
+
+
+def seek_body(body: JsonObject) -> SeekBody:
+    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    asked = parsed(SeekBody, body, RetransmissionWay.SEEK)
+    if (asked.from_ is None) == (asked.offsets is None):
+        raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
+    return asked
+
+
+def places_of(asked: SeekBody) -> Mapping[int, int]:
+    """The offsets that it asks for, by partition; ValidationFailedError."""
+    given = asked.offsets or []
+    found = {each.partition: each.offset for each in given}
+    if len(found) < len(given):
+        raise ValidationFailedError.of("offsets", "must have each partition once")
+    return found
+
+
+def offsets_by_cluster(moved: Moved) -> dict[str, list[JsonObject]]:
+    """The answer."""
+    return {CLUSTER: offsets_by_partition(moved)}
+
+
+def offsets_by_partition(moved: Moved) -> list[JsonObject]:
+    """The answer in the form of Hermes' documents, which know of one cluster."""
+    topic = TopicNameRead(value=moved.topic)
+    offsets = [
+        PartitionOffsetRead(topic=topic, partition=partition, offset=offset)
+        for partition, offset in enumerate(moved.offsets)
+    ]
+    return [each.answered() for each in offsets]

@@ -1,0 +1,241 @@
+"""Retransmissions beside live traffic: what is asked for, and how far they are."""
+
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.api.bodies.base import JsonObject, OwnSchema, Schema, Text
+from app.api.management.fields.filters import FilterBody, filters_of
+from app.api.management.insight.job_bodies import NO_RUNNER
+from app.api.management.replay.retransmission_bodies import TopicNameRead
+from app.api.management.replay.retransmission_fields import parsed, way_of
+from app.domain.errors import ValidationFailedError
+from app.domain.replay.retransmission import (
+    CHOSEN_MAX,
+    SHARE_DEFAULT,
+    SHARE_MIN,
+    Only,
+    Retransmission,
+    RetransmissionState,
+    Selection,
+)
+from app.services.replay.retransmissions import RetransmissionsSeen
+
+OnlyText = Literal["all", "undelivered", "missing"]
+State = Literal["REQUESTED", "READING", "SENDING", "DONE", "CANCELLED", "FAILED"]
+Offset = Annotated[int, Field(ge=0, le=2**62)]
+
+
+class OffsetsBody(OwnSchema):
+    """Messages of one partition."""
+
+    partition: int = Field(ge=0, le=100_000)
+    offset: Offset = Field(description="the first")
+    to_offset: Offset | None = Field(default=None, description="before which it ends; now")
+
+
+class RetransmitBody(OwnSchema):
+    """Which messages are sent again, beside live traffic: those that pass all that is given."""
+
+    only: OnlyText = Field(description="all, undelivered (and not sent again since), missing")
+    from_: Text | None = Field(
+        default=None,
+        alias="from",
+        description="published (undelivered: discarded) since: RFC 3339, ms, or -30m, -6h, -2d",
+    )
+    to: Text | None = Field(default=None, description="and before; now")
+    offsets: list[OffsetsBody] | None = Field(
+        default=None, min_length=1, max_length=1_000, description="instead of from and to"
+    )
+    filter: FilterBody | None = Field(
+        default=None, description="beside those of the subscription, which hold, too"
+    )
+    status_codes: list[Annotated[int, Field(ge=100, le=599)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="with undelivered: the subscriber's last answer",
+    )
+    reason: Text | None = Field(
+        default=None, description="with undelivered: part of the reason of the discard"
+    )
+    message_ids: list[Text] | None = Field(default=None, min_length=1, max_length=CHOSEN_MAX)
+    keys: list[Text] | None = Field(
+        default=None, min_length=1, max_length=CHOSEN_MAX, description="Partition-Keys"
+    )
+    share: float = Field(default=SHARE_DEFAULT, ge=SHARE_MIN, le=1, description="of the rate")
+    mode: Literal["replay"] = Field(default="replay", description="seek moves a subscription")
+    dry_run: bool = Field(default=False, description="only say what would be sent")
+
+
+class SpanRead(Schema):
+    """The messages of one partition that are looked at."""
+
+    topic: TopicNameRead
+    partition: int
+    offset: int
+    to_offset: int
+    gone: int | None = Field(
+        default=None,
+        description="offsets before the first that may be of that time, and are neither in the"
+        " log nor in the archive",
+    )
+
+
+class CountsRead(Schema):
+    """How many messages."""
+
+    matched: int = Field(description="chosen")
+    bytes: int = Field(description="of their bodies")
+    archived: int = Field(description="of the chosen, from the archive: the log has them no more")
+    gone: int = Field(
+        description="offsets that may be of that time, and are neither in the log nor in the"
+        " archive"
+    )
+    untraced: int | None = Field(
+        default=None,
+        description="with missing, once it is known: offsets that were asked for and not looked"
+        " at, as no trace goes back so far",
+    )
+    written: int = Field(description="appended to the topic")
+    finished: int = Field(description="of these, delivered or discarded or filtered out")
+    delivered: int | None = Field(default=None, description="finished and not discarded")
+    discarded: int | None = Field(default=None, description="once more; see undelivered")
+
+
+class SampleRead(Schema):
+    """A message that would be sent."""
+
+    message_id: str
+    partition: int
+    offset: int
+    timestamp: int = Field(description="of its publication or discard, ms since the epoch")
+    size: int = Field(description="bytes of its body")
+
+
+class RetransmissionRead(Schema):
+    """A retransmission as it stands."""
+
+    id: str = Field(description="also of its job, and in `Hermes-Retransmission` of the requests")
+    state: State
+    waiting_for: str | None = Field(default=None, description="why nothing happens, if it waits")
+    only: OnlyText
+    from_: str = Field(alias="from")
+    to: str
+    share: float
+    dry_run: bool
+    offsets: list[SpanRead]
+    counts: CountsRead
+    eta_seconds: float | None = Field(
+        default=None, description="until all are sent, at its share of the rate"
+    )
+    messages: list[SampleRead] | None = Field(default=None, description="the first, in a dry run")
+    requested_at: str
+    ended_at: str | None = None
+    reason: str | None = Field(default=None, description="why it FAILED")
+
+
+def retransmit_body(body: JsonObject) -> RetransmitBody:
+    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    asked = parsed(RetransmitBody, body, way_of(body))
+    if (asked.from_ is None) == (asked.offsets is None):
+        raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
+    if asked.offsets is not None and asked.to is not None:
+        raise ValidationFailedError.of("to", "belongs to from; offsets end with their toOffset")
+    return asked
+
+
+def selection_of(asked: RetransmitBody) -> Selection:
+    """Which messages it asks for; ValidationFailedError."""
+    return Selection(
+        only=Only(asked.only),
+        statuses=tuple(asked.status_codes or ()),
+        message_ids=tuple(asked.message_ids or ()),
+        keys=tuple(asked.keys or ()),
+        reason=asked.reason,
+        filters=filters_of([asked.filter] if asked.filter else []),
+    )
+
+
+def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | None:
+    """The offsets that it asks for, by partition; ValidationFailedError."""
+    if asked.offsets is None:
+        return None
+    found = {each.partition: (each.offset, each.to_offset) for each in asked.offsets}
+    if len(found) < len(asked.offsets):
+        raise ValidationFailedError.of("offsets", "must have each partition once")
+    return found
+
+
+def spans_read(item: Retransmission) -> list[JsonObject]:
+    """From where to where it looks, in each partition."""
+    return [each.answered() for each in spans_of(item)]
+
+
+def retransmissions_read(
+    seen: RetransmissionsSeen, *, with_outcomes: bool = False
+) -> list[RetransmissionRead]:
+    """The answers for `seen`."""
+    return [_read(item, seen, with_outcomes=with_outcomes) for item in seen.items]
+
+
+def _read(
+    item: Retransmission, seen: RetransmissionsSeen, *, with_outcomes: bool
+) -> RetransmissionRead:
+    counts, request = item.counts, item.request
+    waits = item.state is RetransmissionState.REQUESTED and not seen.runner_live
+    described = {
+        "id": item.id,
+        "state": item.state.value,
+        "waitingFor": NO_RUNNER if waits else None,
+        "only": request.selection.only.value,
+        "from": request.since.isoformat(),
+        "to": request.until.isoformat(),
+        "share": request.share,
+        "dryRun": request.dry_run,
+        "offsets": spans_of(item),
+        "counts": CountsRead(
+            matched=counts.matched,
+            bytes=counts.size,
+            archived=counts.archived,
+            gone=counts.gone,
+            untraced=counts.untraced,
+            written=counts.written,
+            finished=counts.finished,
+            delivered=counts.finished - counts.discarded if with_outcomes else None,
+            discarded=counts.discarded if with_outcomes else None,
+        ),
+        "etaSeconds": _eta_seconds(item, seen.rate),
+        "messages": [SampleRead.model_validate(each) for each in item.samples] or None,
+        "requestedAt": item.requested_at.isoformat(),
+        "endedAt": item.ended_at.isoformat() if item.ended_at else None,
+        "reason": item.reason,
+    }
+    # By name: `from` is none that a call can give.
+    return RetransmissionRead.model_validate(described)
+
+
+def _eta_seconds(item: Retransmission, rate: int) -> float | None:
+    looked_at = item.request.dry_run and item.state is RetransmissionState.DONE
+    if not looked_at and item.state is not RetransmissionState.SENDING:
+        return None
+    left = item.counts.matched - item.counts.finished
+    return round(left / (rate * item.request.share), 1)
+
+
+def spans_of(item: Retransmission) -> list[SpanRead]:
+    """The same, as parts of an answer."""
+    topic, request = TopicNameRead(value=item.topic), item.request
+    return [
+        SpanRead(
+            topic=topic,
+            partition=span.partition,
+            offset=span.start,
+            to_offset=span.end,
+            gone=gone or None,
+        )
+        # Those of `missing`, and of earlier versions, do not say what is gone.
+        for span, gone in zip_longest(request.spans, request.gone)
+    ]

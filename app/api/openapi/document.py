@@ -1,0 +1,110 @@
+"""The OpenAPI document of the whole API, generated from the code."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from app.api.bodies.base import Schema
+from app.api.management.access.key_bodies import KeyBody
+from app.api.management.application import ROUTERS, management_app
+from app.api.management.catalogue.group_bodies import GroupBody
+from app.api.management.catalogue.operations_bodies import (
+    ReadinessBody,
+    SubscriptionConstraintsBody,
+    TopicConstraintsBody,
+)
+from app.api.management.catalogue.query_bodies import QueryBody
+from app.api.management.catalogue.subscription_bodies import NewSubscriptionBody, SubscriptionBody
+from app.api.management.catalogue.topic_bodies import TopicBody
+from app.api.management.fields.filters import FilterTrialBody
+from app.api.management.fields.oauth import OAuthProviderBody
+from app.api.management.fields.signing import SigningSecretBody
+from app.api.management.health import status
+from app.api.management.insight.job_bodies import JobBody
+from app.api.management.insight.simulation_bodies import SimulateBody
+from app.api.management.replay.redrive_bodies import RedriveBody
+from app.api.management.replay.republishing_bodies import OfflineTaskBody
+from app.api.management.replay.retransmission_bodies import RetransmissionBody, SeekBody
+from app.api.management.replay.retransmissions_bodies import RetransmitBody
+from app.api.openapi.access import describe_access
+from app.api.openapi.components import shared, simplify_parameters, without_titles
+from app.api.openapi.errors import describe_errors
+from app.api.openapi.publishing import batch_operation, publish_operation
+
+_JSON: Final = "application/json"
+_REF: Final = "#/components/schemas/{model}"
+# Read by the routes themselves, so FastAPI does not know them.
+_BODIES: Final[Sequence[type[Schema]]] = (
+    GroupBody,
+    TopicBody,
+    SubscriptionBody,
+    OAuthProviderBody,
+    NewSubscriptionBody,
+    SigningSecretBody,
+    FilterTrialBody,
+    QueryBody,
+    ReadinessBody,
+    SubscriptionConstraintsBody,
+    TopicConstraintsBody,
+    RedriveBody,
+    RetransmissionBody,
+    RetransmitBody,
+    SeekBody,
+    SimulateBody,
+    OfflineTaskBody,
+    JobBody,
+    KeyBody,
+)
+
+
+def document() -> dict[str, Any]:
+    """The whole API, publishing included; `shared` of it is what clients get."""
+    described = management_app().openapi()
+    schemas = described["components"]["schemas"]
+    _, bodies = models_json_schema([(body, "validation") for body in _BODIES], ref_template=_REF)
+    schemas.update(bodies["$defs"])
+    topic = _topic(described)
+    described["paths"]["/topics/{topic}"]["post"] = publish_operation(topic)
+    described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
+    _drop_unused(described)
+    _drop_unsaid(described)
+    routers = (status.router, *ROUTERS)
+    describe_access(described, routers)
+    describe_errors(described, routers)
+    simplify_parameters(described)
+    return dict(without_titles(described))
+
+
+def serve_document(app: FastAPI) -> None:
+    """Have the app serve this document, made when it is first asked for, instead of its own."""
+    app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
+
+
+def _topic(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameter of the path."""
+    parameter: dict[str, Any] = described["paths"]["/topics/{topic}"]["get"]["parameters"][0]
+    return parameter
+
+
+def _drop_unused(described: dict[str, Any]) -> None:
+    """Take out FastAPI's own validation errors, which ours replace."""
+    for path in described["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        described["components"]["schemas"].pop(name, None)
+
+
+def _drop_unsaid(described: dict[str, Any]) -> None:
+    """Take out the JSON that FastAPI has in answers of which nobody said that they have a body."""
+    for path in described["paths"].values():
+        for operation in path.values():
+            for answer in operation["responses"].values():
+                content = answer.get("content", {})
+                if content.get(_JSON, {}).get("schema") == {}:
+                    del content[_JSON]
+                if not content:
+                    answer.pop("content", None)

@@ -1,0 +1,1 @@
+"""Publishing: raw ASGI routes, which must be lean."""

@@ -1,0 +1,73 @@
+"""CloudEvents 1.0 as they are published: what of an event is of use to us (pure)."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from app.api.publish.headers import is_own_id
+from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
+
+STRUCTURED: Final = "application/cloudevents+json"
+BATCHED: Final = "application/cloudevents-batch+json"
+
+_BINARY_ID: Final = b"ce-id"
+_BINARY_KEY: Final = b"ce-partitionkey"
+_REQUIRED: Final = ("id", "source", "type")
+
+
+class PublishedEvent(NamedTuple):
+    """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension).
+
+    `checked`: a topic takes its body as it is, for it is JSON, or an event without data.
+    """
+
+    id: bytes | None
+    key: bytes | None
+    checked: bool = False
+
+
+NO_EVENT: Final = PublishedEvent(id=None, key=None)
+
+
+def event_of(raw: bytes) -> PublishedEvent:
+    """An event in structured mode; FormatInvalidError, ValidationFailedError if it is none."""
+    try:
+        event = orjson.loads(raw)
+    except orjson.JSONDecodeError as exc:
+        raise FormatInvalidError(f"The event is not JSON: {exc}") from exc
+    if not isinstance(event, dict):
+        raise FormatInvalidError("The event must be a JSON object")
+    if problems := _problems(event):
+        raise ValidationFailedError(problems)
+    given_id = event["id"].encode()
+    key = event.get("partitionkey")
+    return PublishedEvent(
+        id=given_id if is_own_id(given_id) else None,
+        key=key.encode() if isinstance(key, str) and key else None,
+        checked=True,
+    )
+
+
+def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> PublishedEvent:
+    """The event whose attributes are among these headers, taken as it is; NO_EVENT's if none is."""
+    attributes = dict(reversed(propagated))
+    given_id = attributes.get(_BINARY_ID, b"")
+    return PublishedEvent(
+        id=given_id if is_own_id(given_id) else None,
+        key=attributes.get(_BINARY_KEY) or None,
+        # Data is optional (CloudEvents 1.0, 2.4), and without it there is no body (HTTP, 3.1.2).
+        checked=bool(given_id) and not body,
+    )
+
+
+def _problems(event: dict[str, Any]) -> list[FieldProblem]:
+    """What CloudEvents 1.0 requires of every event, and this one lacks."""
+    problems = [
+        FieldProblem(path=name, message="must be a string that is not empty")
+        for name in _REQUIRED
+        if not isinstance(event.get(name), str) or not event[name]
+    ]
+    if event.get("specversion") != "1.0":
+        problems.append(FieldProblem(path="specversion", message='must be "1.0"'))
+    return problems

@@ -1,0 +1,128 @@
+"""Messages for topics with schemas: held against them on their way into the log."""
+
+from typing import NamedTuple
+
+from app.api.publish.headers import PublishHeaders, media_type
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import MessageTooLargeError, ValidationFailedError
+from app.schemata.compiled import is_made
+from app.schemata.json_bodies import json_body
+from app.schemata.messages import prefix_id
+from app.schemata.publications import AVRO_BINARY, Given, Typed, typed
+from app.schemata.request_work import RequestWork
+from app.schemata.versions import is_registered, schema_if_known
+from app.services.catalogue.fresh_schemas import FreshSchemas
+from app.services.catalogue.schema_preparation import SchemaMaking
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.publisher import Publication
+
+SCHEMA_VERSION = b"schema-version"
+SCHEMA_ID = b"schema-id"
+# More digits than any version or id has.
+_DIGITS_MAX = 18
+
+
+class RequestedSchema(NamedTuple):
+    """The version and the id of a schema that a publisher names; None: it names none."""
+
+    version: int | None = None
+    id: int | None = None
+
+
+_NOT_NAMED = RequestedSchema()
+
+
+class SchemaCheck:
+    """Makes of publications what their topics store of them."""
+
+    def __init__(self, directory: TopicDirectory, fresh: FreshSchemas) -> None:
+        self._directory = directory
+        self._fresh = fresh
+        self._making = SchemaMaking()
+
+    async def checked(
+        self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
+    ) -> Publication:
+        """The publication as it is stored; what `typed` raises, for a topic with schemas."""
+        named = asked(headers)
+        topic = await self.known(topic, _looked_up(topic, publication, named))
+        return stored(topic, publication, named, now_ms=now_ms)
+
+    async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
+        """The topic as it is known here, and its schema made ready for messages.
+
+        Its newest versions are looked up where one is named that is not known.
+        """
+        topic = await self._looked_at(topic, named)
+        # Nearly always the newest one is in force.
+        schema: TopicSchema | None = topic.schemas[-1] if topic.schemas else None
+        if named != _NOT_NAMED:
+            schema = schema_if_known(topic, version=named.version, id=named.id)
+        if schema is not None and not is_made(topic.content_type, schema.text):
+            await self._making.ready(topic.content_type, schema.text)
+        return topic
+
+    async def _looked_at(self, topic: Topic, named: RequestedSchema) -> Topic:
+        version, schema_id = named
+        has_version = version is None or any(each.version == version for each in topic.schemas)
+        if has_version and (schema_id is None or any(e.id == schema_id for e in topic.schemas)):
+            return topic
+        await self._fresh.look(topic.name)
+        return self._directory.known(topic.name) or topic
+
+
+def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
+    """What is to be known of the topic: what is named, or what the prefix of Avro names."""
+    if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
+        return named
+    if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):
+        return named
+    return RequestedSchema(id=prefix_id(publication.body))
+
+
+def stored(
+    topic: Topic,
+    publication: Publication,
+    named: RequestedSchema,
+    *,
+    now_ms: int,
+    work: RequestWork | None = None,
+) -> Publication:
+    """As `SchemaCheck.checked`, by what is known of the topic, and with what is left of `work`."""
+    if topic.schema is None and named == RequestedSchema():
+        # All versions are retired: it is as a topic that never had one.
+        json_body(publication.body)
+        return publication
+    given = Given(
+        body=publication.body,
+        media=media_type(publication.content_type),
+        message_id=publication.id,
+        now_ms=now_ms,
+        version=named.version,
+        id=named.id,
+        work=work,
+    )
+    found: Typed = typed(topic, given)
+    if len(found.body) > topic.message_size_max:
+        limit = f"As Avro it is larger than the limit of {topic.message_size_max} bytes"
+        raise MessageTooLargeError(limit)
+    return publication._replace(
+        body=found.body,
+        content_type=found.content_type or publication.content_type,
+        schema=found.headers,
+    )
+
+
+def asked(headers: PublishHeaders) -> RequestedSchema:
+    """What `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
+    return RequestedSchema(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
+
+
+def _number(headers: PublishHeaders, name: bytes) -> int | None:
+    given = headers.value(name)
+    if given is None:
+        return None
+    if not given.isdigit() or len(given) > _DIGITS_MAX:
+        raise ValidationFailedError.of(name.decode(), "must be a whole number")
+    return int(given)

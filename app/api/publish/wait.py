@@ -1,0 +1,109 @@
+"""`?wait=5s` of a publish request: the answer says what became of the message.
+
+With `ackExpression` it comes when that is true, and its status says whether it ever was.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+from starlette.types import Receive, Scope
+
+from app.api.body import ClientGoneError
+from app.api.publish.headers import query_value
+from app.domain.errors import ValidationFailedError
+from app.services.directory.topics import TopicDirectory
+from app.services.publishing.acknowledgement import PATH, ack_condition
+from app.services.publishing.waiters import WAIT_MAX, SubscriberOutcome, Waiters, Waiting
+
+_DURATION: Final = re.compile(r"([0-9]{1,9})(ms|s)?")
+_RULE: Final = f"must be 0 to {WAIT_MAX.seconds} seconds, as 5s or 500ms"
+
+
+def wait_of(scope: Scope) -> timedelta | None:
+    """How long the publisher waits, if he does; ValidationFailedError."""
+    given = query_value(scope, "wait")
+    if given is None:
+        if scope["query_string"] and query_value(scope, PATH) is not None:
+            raise ValidationFailedError.of(PATH, "must come with wait")
+        return None
+    found = _DURATION.fullmatch(given)
+    if found is None:
+        raise ValidationFailedError.of("wait", _RULE)
+    number, unit = int(found[1]), found[2]
+    wait = timedelta(milliseconds=number) if unit == "ms" else timedelta(seconds=number)
+    if wait > WAIT_MAX:
+        raise ValidationFailedError.of("wait", _RULE)
+    return wait
+
+
+def waiting_for(
+    scope: Scope,
+    wait: timedelta | None,
+    topic: str,
+    *,
+    directory: TopicDirectory,
+    waiters: Waiters,
+) -> AbstractContextManager[Waiting | None]:
+    """Let the publisher wait for the topic's subscriptions in the block, if he asked for it.
+
+    ValidationFailedError when what he takes for an acknowledgement is no condition.
+    """
+    if wait is None:
+        return nullcontext()
+    text = query_value(scope, PATH)
+    enough = None if text is None else ack_condition(text).acknowledges
+    return waiters.waiting(lambda: directory.subscribers(topic), within=wait, enough=enough)
+
+
+async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple[int, bytes]:
+    """Status and body of the answer; ClientGoneError when nobody is there for it.
+
+    202 says that the message is stored, and not acknowledged.
+    """
+    body: bytes | None = None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            watch = tasks.create_task(_until_gone(receive))
+            outcomes = await waiting.outcomes()
+            body = _answer(message_id, outcomes, waiting)
+            watch.cancel()
+    except* ClientGoneError:
+        pass  # said below, by itself
+    if body is None:
+        raise ClientGoneError
+    return stored_status(waiting), body
+
+
+def stored_status(waiting: Waiting | None) -> int:
+    """202 where it is not known to be what its publisher takes for an acknowledgement, else 201."""
+    unacknowledged = waiting is not None and waiting.acknowledged is False
+    return HTTPStatus.ACCEPTED if unacknowledged else HTTPStatus.CREATED
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    raise ClientGoneError
+
+
+def _answer(message_id: bytes, outcomes: Iterable[SubscriberOutcome], waiting: Waiting) -> bytes:
+    told: dict[str, Any] = {"id": message_id.decode(), "complete": waiting.complete}
+    if waiting.acknowledged is not None:
+        told["acknowledged"] = waiting.acknowledged
+    told["subscriptions"] = [_told(each) for each in outcomes]
+    return orjson.dumps(told)
+
+
+def _told(outcome: SubscriberOutcome) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": outcome.name, "outcome": outcome.outcome.value}
+    if outcome.status is not None:
+        told["status"] = outcome.status
+    if outcome.reason is not None:
+        told["reason"] = outcome.reason
+    return told

@@ -1,1 +1,0 @@
-"""The management routes, one module per resource: each only translates."""

@@ -1,0 +1,1 @@
+"""HTTP/1.1 connections: bounded, framed, and closed in time."""
