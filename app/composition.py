@@ -41,7 +41,7 @@ from app.domain.network.own_hosts import OwnHosts
 from app.domain.status import WorkerStatus
 from app.domain.streams import TRACES
 from app.log.interface import MessageLog
-from app.metrics.publishing import PublishCounts
+from app.metrics.publish_counts import PublishCounts
 from app.otlp.exporter import Otlp, open_otlp
 from app.registry import open_registry
 from app.services.access.audit import AuditService

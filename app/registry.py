@@ -13,7 +13,7 @@ import orjson
 
 from app.domain.catalogue.schema import ContentType
 from app.domain.errors import SchemaRegistryError, ValidationFailedError
-from app.schemata.versions import Registered
+from app.schemas.versions import Registered
 
 TIMEOUT_S: Final = 5.0
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024

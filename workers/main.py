@@ -22,7 +22,7 @@ from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.log.factory import open_log
 from app.log.interface import MessageLog
-from app.metrics.capping import NameCap
+from app.metrics.name_cap import NameCap
 from app.metrics.shared import StoredTraceTotals
 from app.otlp.exporter import Otlp, open_otlp
 from app.otlp.spans import SpanBuffer
@@ -32,7 +32,7 @@ from app.storage.database import open_database
 from app.storage.keyring import open_vault
 from app.storage.notices import CHANGES, CIRCUITS, PINGS, listen
 from app.tracing.buffer import TraceBuffer
-from app.tracing.packing import Pack, unpacked
+from app.tracing.packs import Pack, unpacked
 from workers.assignment.changes import ChangeFollower, ChangeSource
 from workers.assignment.circuits import CircuitSharing, CircuitStore
 from workers.assignment.own_streams import OwnStreams

@@ -11,7 +11,7 @@ from starlette.types import Receive
 
 from app.api.errors import RequestRefusedError
 from app.domain.errors import FormatInvalidError, MessageTooLargeError, ValidationFailedError
-from app.log.patience import CallDeadline
+from app.log.deadlines import CallDeadline
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0

@@ -9,7 +9,7 @@ import typer
 from app.cli import output
 from app.cli.environment import give_api_key
 from app.cli.errors import CliError, leaves
-from app.cli.loading import Entry, commands
+from app.cli.lazy_commands import Entry, commands
 from app.domain.errors import AngeliaError
 
 _RUN: Final = "Run it"
@@ -20,161 +20,161 @@ _USE: Final = "Use it"
 COMMANDS: Final = (
     Entry(
         name="up",
-        target="app.cli.up.command:up",
+        target="app.cli.commands.up.command:up",
         panel=_RUN,
         help="Run all of Angelia on this machine; what is not configured is embedded.",
     ),
     Entry(
         name="api",
-        target="app.cli.processes:api",
+        target="app.cli.commands.processes:api",
         panel=_RUN,
         help="Run one API process: management, publishing, status.",
     ),
     Entry(
         name="worker",
-        target="app.cli.processes:worker",
+        target="app.cli.commands.processes:worker",
         panel=_RUN,
         help="Run a worker, or several: they deliver. An embedded database is migrated first.",
     ),
     Entry(
         name="spark",
-        target="app.cli.spark:spark",
+        target="app.cli.commands.spark:spark",
         panel=_RUN,
         help="Run one Spark runner: it does the jobs that the API is asked for.",
     ),
     Entry(
         name="migrate",
-        target="app.cli.migrate:migrate",
+        target="app.cli.commands.migrate:migrate",
         panel=_RUN,
         help="Bring the database to this version's schema; does nothing when it is there already.",
     ),
     Entry(
         name="check",
-        target="app.cli.check:check",
+        target="app.cli.commands.check:check",
         panel=_RUN,
         help="Print every setting and where it is from, and whether each part answers.",
     ),
     Entry(
         name="keys",
-        target="app.cli.keys:keys",
+        target="app.cli.commands.keys:keys",
         panel=_RUN,
         help="API keys: create, list, revoke. Without a key of your own, straight in the database.",
     ),
     Entry(
         name="secrets",
-        target="app.cli.secrets:secrets",
+        target="app.cli.commands.secrets:secrets",
         panel=_RUN,
         help="The keys of stored secrets: make, change.",
     ),
     Entry(
         name="listen",
-        target="app.cli.listen:listen",
+        target="app.cli.commands.listen:listen",
         panel=_SEE,
         help="Subscribe a local receiver to a topic and print every message that arrives.",
     ),
     Entry(
         name="top",
-        target="app.cli.top:top",
+        target="app.cli.commands.top:top",
         panel=_SEE,
         help="Show how subscriptions do: rate, lag, errors, undelivered messages; until Ctrl-C.",
     ),
     Entry(
         name="alerts",
-        target="app.cli.alerts:alerts",
+        target="app.cli.commands.alerts:alerts",
         panel=_SEE,
         help="List what is wrong with subscriptions, newest first.",
     ),
     Entry(
         name="demo",
-        target="app.cli.demo.command:demo",
+        target="app.cli.commands.demo.command:demo",
         panel=_SEE,
         help="Publish a stream of events to a healthy, a flaky and a broken subscriber, and account"
         " for it.",
     ),
     Entry(
         name="publish",
-        target="app.cli.publish:publish",
+        target="app.cli.commands.publish:publish",
         panel=_USE,
         help="Publish a message, and print the id it got; or one from each line of the input.",
     ),
     Entry(
         name="topic",
-        target="app.cli.topics:topics",
+        target="app.cli.commands.topics:topics",
         panel=_USE,
         help="Topics: list, create, show, change, delete; their schemas.",
     ),
     Entry(
         name="subscription",
-        target="app.cli.subscriptions:subscriptions",
+        target="app.cli.commands.subscriptions:subscriptions",
         panel=_USE,
         help="Subscriptions: list, create, show, change, suspend, ping, forecast, delete and more.",
     ),
     Entry(
         name="group",
-        target="app.cli.groups:groups",
+        target="app.cli.commands.groups:groups",
         panel=_USE,
         help="Groups of topics: list, create, delete.",
     ),
     Entry(
         name="messages",
-        target="app.cli.messages:messages",
+        target="app.cli.commands.messages:messages",
         panel=_USE,
         help="Find messages in a topic's log, by key or by what is in them; default: in the last"
         " hour.",
     ),
     Entry(
         name="trace",
-        target="app.cli.trace:trace",
+        target="app.cli.commands.trace:trace",
         panel=_USE,
         help="Show what happened to a message, oldest first.",
     ),
     Entry(
         name="undelivered",
-        target="app.cli.messages:undelivered",
+        target="app.cli.commands.messages:undelivered",
         panel=_USE,
         help="List discarded messages, newest first; `angelia retransmit` sends them again.",
     ),
     Entry(
         name="retransmit",
-        target="app.cli.retransmit:retransmit",
+        target="app.cli.commands.retransmit:retransmit",
         panel=_USE,
         help="Send all again since a time, by moving the subscription back; or --only some"
         " messages.",
     ),
     Entry(
         name="retransmission",
-        target="app.cli.retransmissions:retransmissions",
+        target="app.cli.commands.retransmissions:retransmissions",
         panel=_USE,
         help="Retransmissions beside live traffic: list, show, wait for, cancel.",
     ),
     Entry(
         name="ledger",
-        target="app.cli.ledgers:ledger",
+        target="app.cli.commands.ledgers:ledger",
         panel=_USE,
         help="Completeness ledgers: show what became of messages, add an entry, check the chain.",
     ),
     Entry(
         name="simulate",
-        target="app.cli.simulate:simulate",
+        target="app.cli.commands.simulate:simulate",
         panel=_USE,
         help="Have Spark try other filters or another rate on what was published; default: the last"
         " day.",
     ),
     Entry(
         name="jobs",
-        target="app.cli.jobs:jobs",
+        target="app.cli.commands.jobs:jobs",
         panel=_USE,
         help="Jobs for Spark: list, request, show, wait for, cancel.",
     ),
     Entry(
         name="call",
-        target="app.cli.call:call",
+        target="app.cli.commands.call:call",
         panel=_USE,
         help="Make any call of the API, and write what it answers.",
     ),
     Entry(
         name="audit",
-        target="app.cli.audit:audit",
+        target="app.cli.commands.audit:audit",
         panel=_USE,
         help="List who has changed what, newest first.",
     ),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.completing import subscription_names, topic_names
+from app.cli.completion import subscription_names, topic_names
 from app.cli.moments import moment_of
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ import structlog
 from app.domain.errors import AngeliaError
 from app.domain.message import NewRecord
 from app.domain.trace import TraceSource
-from app.tracing.packing import Pack, PlainRow, packed
+from app.tracing.packs import Pack, PlainRow, packed
 
 # Entries that wait, packed or not: about 20 MB. Those that find no room are lost, and counted.
 ENTRIES_MAX: Final = 100_000
@@ -52,7 +52,7 @@ class _Packed(NamedTuple):
 
 
 class TraceBuffer:
-    """Collects rows (`app.tracing.packing`) and appends them to the stream, many to a record.
+    """Collects rows (`app.tracing.packs`) and appends them to the stream, many to a record.
 
     An append that fails is repeated: its rows may then be there twice. What finds no room is
     counted, and the stream is told how much that was.

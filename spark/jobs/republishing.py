@@ -20,7 +20,7 @@ from app.domain.message import NewRecord, Partition, Record
 from app.domain.replay.republishing import offset_marked
 from app.log.factory import LogPlace, log_at
 from app.log.interface import MessageLog
-from app.schemata.fitting import Fitting, RefusedValue
+from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
 
 # An append takes no longer; whoever goes on with a partition waits until it is over.

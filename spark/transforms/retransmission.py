@@ -18,7 +18,7 @@ from app.domain.message import Message, Partition, Record
 from app.domain.replay.retransmission import RUN_MAX, SAMPLES_MAX
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
-from app.schemata.messages import reading
+from app.schemas.messages import reading
 from spark.batches import Batches, batch_of
 from spark.schemas import CHOSEN, RUNS
 

@@ -18,7 +18,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.message import Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
-from app.schemata.messages import reading
+from app.schemas.messages import reading
 from spark.batches import Batches, batch_of
 from spark.schemas import ARRIVALS
 from spark.transforms.differing import DifferingSamples, Row

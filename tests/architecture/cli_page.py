@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer.main
 
-from app.cli.loading import Deferred
+from app.cli.lazy_commands import Deferred
 from app.cli.main import app
 from tests.architecture.tree import ROOT
 

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from app.cli.spark import PACKAGES
+from app.cli.commands.spark import PACKAGES
 from tests.architecture.tree import ROOT, files
 
 LOCKS: Final = ("requirements.lock", "requirements-spark.lock", "requirements-dev.lock")

@@ -19,7 +19,7 @@ from app.domain.job import JobResult, JobScope
 from app.domain.message import Partition
 from app.domain.trace import TraceSource
 from app.storage.database import Database
-from app.tracing.packing import Pack, TraceRow
+from app.tracing.packs import Pack, TraceRow
 from spark.jobs import latency_analytics, undelivered_analytics
 from spark.work import Work, WorkProgress
 from tests.benchmarks import growth

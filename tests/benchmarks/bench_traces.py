@@ -29,7 +29,7 @@ from app.services.inspection.traces import TraceService
 from app.storage.database import Database, open_database
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.traces.days import TraceDays
-from app.tracing.packing import Pack, PlainRow, packed, unpacked
+from app.tracing.packs import Pack, PlainRow, packed, unpacked
 from tests.benchmarks import pace
 from tests.benchmarks.figures import Report
 from tests.benchmarks.percentiles import percentile

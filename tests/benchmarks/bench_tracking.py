@@ -25,7 +25,7 @@ from sqlalchemy import text
 
 from app.storage.database import Database, open_database
 from app.storage.traces.days import TraceDays
-from app.tracing.packing import read_pack
+from app.tracing.packs import read_pack
 from tests.benchmarks import pace
 from tests.benchmarks.bench_latency import taken
 from tests.benchmarks.bench_traces import server_of, used_by

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.cli.demo.events import REFUSED_TYPE, shop_events
+from app.cli.commands.demo.events import REFUSED_TYPE, shop_events
 
 # A sample of real GitHub webhooks that may lie beside the checkout.
 REAL_EVENTS = Path(__file__).parents[3] / "shared" / "data" / "github-events.ndjson"

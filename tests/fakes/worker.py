@@ -23,7 +23,7 @@ from app.domain.runtime.receipt import Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.log.interface import Committed, LogTopic, MessageLog
 from app.otlp.spans import SpanBuffer  # noqa: TC001 - hidden types help nobody
-from app.tracing.packing import Pack
+from app.tracing.packs import Pack
 from tests.fakes.circuits import CircuitTalk, ToldCircuit
 from tests.fakes.in_flight import InFlightRequest
 from tests.fakes.memory_log import MemoryLog

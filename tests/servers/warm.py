@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
-import app.cli
+import app.cli.commands
 from tests.servers.warm_parent import send_request
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,7 +33,8 @@ SERVICE: Final = (
     "workers.process",
     *(
         name
-        for module in pkgutil.iter_modules(app.cli.__path__, "app.cli.")
+        for package in (app.cli, app.cli.commands)
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
         if (name := module.name) != COMMAND_LINE
     ),
 )

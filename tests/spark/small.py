@@ -8,7 +8,7 @@ from typing import Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from app.cli.spark import missing_for_spark
+from app.cli.commands.spark import missing_for_spark
 from app.config import Settings
 from spark.session import new_session
 from tests.servers.spark_kafka import jars

@@ -21,7 +21,7 @@ from app.storage.database import Database, open_database
 from app.storage.insight.jobs import JobRepository
 from app.storage.spark.trace_rows import SLICES_MAX, first_traced, slices
 from app.storage.tables import TRACE_LOSSES
-from app.tracing.packing import TraceRow
+from app.tracing.packs import TraceRow
 from spark.engine import SparkEngine
 from spark.jobs import latency_analytics
 from spark.store import DatabaseJobs

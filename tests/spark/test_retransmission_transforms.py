@@ -13,7 +13,7 @@ from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.topic import Topic
 from app.domain.replay.retransmission import RUN_MAX
-from app.schemata.versions import first_schema
+from app.schemas.versions import first_schema
 from spark.schemas import CHOSEN, MESSAGES, PLACES
 from spark.transforms.retransmission import MessageChoice, chosen, each_once, missing, runs
 from spark.transforms.simulation import JudgedMessages, arrivals, by_second

@@ -18,7 +18,7 @@ from app.domain.message import Partition
 from app.log.interface import Committed
 from app.storage.database import open_database
 from app.storage.notices import JOBS, listen
-from app.tracing.packing import packed, read_pack
+from app.tracing.packs import packed, read_pack
 from spark.engine import SparkEngine
 from spark.runner import Runner, RunnerPace
 from spark.store import DatabaseJobs

@@ -19,7 +19,7 @@ import orjson
 from app.domain.catalogue.subscription import ContentMode
 from app.domain.json_text import members
 from app.domain.message import UNPARSED, Message
-from app.schemata.json_bodies import is_json
+from app.schemas.json_bodies import is_json
 
 STRUCTURED_TYPE: Final = b"application/cloudevents+json"
 BATCH_TYPE: Final = b"application/cloudevents-batch+json"

@@ -20,7 +20,7 @@ from app.domain.network.egress_proxy import EgressProxy
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import BodyError, Budget
 from app.otlp.spans import SpanBuffer
-from app.schemata.messages import UnreadableError
+from app.schemas.messages import UnreadableError
 from workers.delivery.batch import MessageBatch
 from workers.delivery.broadcast import BroadcastDestination, UnfinishedAddresses, Way
 from workers.delivery.classification import delivered

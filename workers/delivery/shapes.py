@@ -3,7 +3,7 @@
 from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message
-from app.schemata.messages import AVRO, AvroMessage, UnreadableError
+from app.schemas.messages import AVRO, AvroMessage, UnreadableError
 from workers.delivery.events import SHAPES, Outgoing, Shape
 
 

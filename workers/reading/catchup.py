@@ -10,7 +10,7 @@ import structlog
 from app.domain.errors import AngeliaError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog
-from app.schemata.formats import TopicFormats
+from app.schemas.formats import TopicFormats
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
 from workers.reading.schema_versions import VersionWait

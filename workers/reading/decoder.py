@@ -11,8 +11,8 @@ from app.domain.message import (
     Record,
 )
 from app.log.interface import Chunk
-from app.schemata.formats import TopicFormats
-from app.schemata.messages import AVRO, AvroTopic, Reading
+from app.schemas.formats import TopicFormats
+from app.schemas.messages import AVRO, AvroTopic, Reading
 from workers.reading.feed import Batch
 from workers.reading.schema_versions import VersionWait
 

@@ -9,7 +9,7 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
-from app.schemata.formats import TopicFormats
+from app.schemas.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, BatchListener, CatchUp
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader

@@ -9,9 +9,9 @@ import structlog
 
 from app.domain.catalogue.schema import ContentType
 from app.domain.errors import AngeliaError
-from app.schemata.compiled import require_schema
-from app.schemata.formats import TopicFormats
-from app.schemata.versions import Registered
+from app.schemas.compiled import require_schema
+from app.schemas.formats import TopicFormats
+from app.schemas.versions import Registered
 
 # A topic is looked up once in so many seconds, for however many records.
 LOOK_EVERY_S: Final = 1.0

@@ -7,8 +7,8 @@ from typing import Final
 
 from app.domain.message import HEADER_SCHEMA_VERSION, Record
 from app.log.interface import Chunk
-from app.schemata.formats import TopicFormats
-from app.schemata.messages import PREFIX_LENGTH, AvroTopic
+from app.schemas.formats import TopicFormats
+from app.schemas.messages import PREFIX_LENGTH, AvroTopic
 from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas
 

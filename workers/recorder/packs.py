@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.domain.trace import TraceStatus
 from app.tracing.buffer import ROWS_PER_PACK
-from app.tracing.packing import Pack
+from app.tracing.packs import Pack
 
 DAY_US: Final = 86_400_000_000
 

@@ -18,7 +18,7 @@ from app.storage.traces.days import TraceDays, outdated, over_budget, wanted_day
 from app.storage.traces.packs import PackRow, pack_row
 from app.storage.traces.recording import TraceLoss, TraceRepository
 from app.tracing.buffer import ROWS_PER_PACK
-from app.tracing.packing import Pack
+from app.tracing.packs import Pack
 from workers.recorder.packs import by_day, joined, require_readable
 
 # Of a pack about 500 entries: in one transaction about 10,000, which take some 50 ms.

@@ -10,7 +10,7 @@ from app.domain.errors import UnavailableError
 from app.domain.status import AttemptCounts
 from app.log.interface import MessageLog
 from app.metrics import catalogue
-from app.metrics.capping import CappedReadings, NameCap
+from app.metrics.name_cap import CappedReadings, NameCap
 from app.metrics.process import ProcessFigures
 from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.metrics.shared import (

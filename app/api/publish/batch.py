@@ -31,9 +31,9 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.domain.message import NewRecord
-from app.metrics.publishing import PublishCounts
-from app.schemata.json_bodies import json_body
-from app.schemata.request_work import RequestWork
+from app.metrics.publish_counts import PublishCounts
+from app.schemas.json_bodies import json_body
+from app.schemas.request_work import RequestWork
 from app.services.access.authorization import Gate
 from app.services.catalogue.alternate_topics import Routes
 from app.services.directory.topics import TopicDirectory

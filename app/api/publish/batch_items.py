@@ -9,7 +9,7 @@ from app.api.publish.cloudevents import BATCHED, STRUCTURED, event_of
 from app.api.publish.headers import OWN_ID_RULE, is_own_id
 from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
 from app.domain.json_text import members, skip_space, value_end
-from app.schemata.json_bodies import json_body
+from app.schemas.json_bodies import json_body
 
 JSON: Final = b"application/json"
 EVENT: Final = STRUCTURED.encode()

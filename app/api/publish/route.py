@@ -25,8 +25,8 @@ from app.api.publish.wait import stored_status, wait_of, waited, waiting_for
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
 from app.domain.message import UNPARSED
-from app.metrics.publishing import PublishCounts
-from app.schemata.json_bodies import json_body
+from app.metrics.publish_counts import PublishCounts
+from app.schemas.json_bodies import json_body
 from app.services.access.authorization import Gate
 from app.services.catalogue.alternate_topics import Routes
 from app.services.directory.topics import TopicDirectory

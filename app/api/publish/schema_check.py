@@ -6,12 +6,12 @@ from app.api.publish.headers import PublishHeaders, media_type
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
-from app.schemata.compiled import is_made
-from app.schemata.json_bodies import json_body
-from app.schemata.messages import prefix_id
-from app.schemata.publications import AVRO_BINARY, Given, Typed, typed
-from app.schemata.request_work import RequestWork
-from app.schemata.versions import is_registered, schema_if_known
+from app.schemas.compiled import is_made
+from app.schemas.json_bodies import json_body
+from app.schemas.messages import prefix_id
+from app.schemas.publications import AVRO_BINARY, Given, Typed, typed
+from app.schemas.request_work import RequestWork
+from app.schemas.versions import is_registered, schema_if_known
 from app.services.catalogue.fresh_schemas import FreshSchemas
 from app.services.catalogue.schema_preparation import SchemaMaking
 from app.services.directory.topics import TopicDirectory

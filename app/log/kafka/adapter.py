@@ -26,22 +26,22 @@ from app.log.interface import (
     Tail,
 )
 from app.log.kafka.admin import Admin
+from app.log.kafka.append_queues import Located
 from app.log.kafka.bridge import IoThread, Work
 from app.log.kafka.client import Client, Leaders
+from app.log.kafka.commit_requests import COMMIT_TIMEOUT, Committing
 from app.log.kafka.commits import Commits
-from app.log.kafka.committing import COMMIT_TIMEOUT, Committing
 from app.log.kafka.compression import Compression
 from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.lines import Located
 from app.log.kafka.names import NamedTail, Names
 from app.log.kafka.ownership import KafkaMember, Membership
-from app.log.kafka.places import PartitionLeaders, Places
+from app.log.kafka.partition_leaders import PartitionLeaders, Places
 from app.log.kafka.probe import what_refuses
 from app.log.kafka.producer import Producer
-from app.log.kafka.published import Published
 from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
 from app.log.kafka.tail import KafkaTail
+from app.log.kafka.topic_ends import Published
 
 T = TypeVar("T")
 

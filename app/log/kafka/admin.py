@@ -31,7 +31,7 @@ from app.log.kafka.client import (
     Leaders,
     reason,
 )
-from app.log.kafka.listing import EARLIEST, list_offsets
+from app.log.kafka.offsets_by_time import EARLIEST, list_offsets
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from app.domain.errors import LogUnavailableError
+from app.log.kafka.api_versions import COORDINATORS_OF_GROUPS, unspoken
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.spoken import COORDINATORS_OF_GROUPS, unspoken
 
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05

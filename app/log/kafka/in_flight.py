@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from app.log.deadlines import CallDeadline
 from app.log.kafka.wire import MalformedAnswerError, correlation_of
-from app.log.patience import CallDeadline
 
 T = TypeVar("T")
 

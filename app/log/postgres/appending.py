@@ -14,8 +14,8 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
+from app.log.deadlines import CallDeadline
 from app.log.interface import LogStats, Position
-from app.log.patience import CallDeadline
 from app.log.postgres.codec import packed, partition_of_key
 from app.log.postgres.connection import (
     CALL_SECONDS_MAX,

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType
 from app.domain.errors import ValidationFailedError
-from app.schemata.compiled import is_made, require_schema
+from app.schemas.compiled import is_made, require_schema
 
 
 class SchemaMaking:

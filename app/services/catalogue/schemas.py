@@ -17,9 +17,9 @@ from app.domain.errors import (
     TopicNotFoundError,
     ValidationFailedError,
 )
-from app.schemata.compiled import require_schema
-from app.schemata.migration import is_to_be_kept, with_kept_schema, without_kept_schema
-from app.schemata.versions import (
+from app.schemas.compiled import require_schema
+from app.schemas.migration import is_to_be_kept, with_kept_schema, without_kept_schema
+from app.schemas.versions import (
     Registered,
     first_schema,
     with_registered,

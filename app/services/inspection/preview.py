@@ -7,7 +7,7 @@ from typing import Final
 from app.domain.errors import OffsetNotFoundError, PartitionNotFoundError
 from app.domain.message import Message, Partition, Record
 from app.log.interface import Bounds, MessageLog
-from app.schemata.messages import Reading, reading
+from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 

@@ -17,7 +17,7 @@ from app.filtering.budget import BodyError, Budget
 from app.filtering.paths import Path, PathError
 from app.filtering.texts import text_of
 from app.log.interface import MessageLog
-from app.schemata.messages import Reading, reading
+from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 

@@ -14,9 +14,9 @@ from app.domain.errors import UnavailableError
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.metrics import catalogue
-from app.metrics.capping import CappedReadings, NameCap
+from app.metrics.name_cap import CappedReadings, NameCap
 from app.metrics.process import ProcessFigures
-from app.metrics.publishing import PublishCounts
+from app.metrics.publish_counts import PublishCounts
 from app.metrics.readings import Readings, Value
 from app.metrics.shared import (
     read_log,

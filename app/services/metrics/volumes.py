@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Final
 
-from app.metrics.publishing import PublishCounts, Stored
+from app.metrics.publish_counts import PublishCounts, Stored
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 

@@ -14,7 +14,7 @@ from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import Budget
 from app.filtering.expressions import MessageExpression
-from app.schemata.messages import reading
+from app.schemas.messages import reading
 
 _PATH: Final = "deduplication.expression"
 _COMPILED_MAX: Final = 1_000

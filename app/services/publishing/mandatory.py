@@ -16,8 +16,8 @@ from app.domain.errors import MessageInvalidError
 from app.domain.message import UNPARSED, Message, NewRecord, Partition, Record
 from app.filtering.bodies import ParsedBodies, parsing_work
 from app.filtering.matching import FilterChain
-from app.schemata.json_bodies import json_body
-from app.schemata.messages import reading
+from app.schemas.json_bodies import json_body
+from app.schemas.messages import reading
 from app.services.directory.topics import TopicDirectory
 
 # Filters that are kept compiled, those of a subscription together.

@@ -21,9 +21,9 @@ from app.domain.message import (
     HEADER_TIMESTAMP,
     NewRecord,
 )
+from app.log.deadlines import CallDeadline
 from app.log.interface import MessageLog
-from app.log.patience import CallDeadline
-from app.metrics.publishing import PublishCounts
+from app.metrics.publish_counts import PublishCounts
 from app.services.publishing.quota import ThroughputQuotas
 from app.services.publishing.writability import Writability
 

@@ -12,7 +12,7 @@ from psycopg import sql
 from app.domain.job import JobScope
 from app.domain.trace import TraceSource
 from app.storage.spark.copying import connected
-from app.tracing.packing import read_pack
+from app.tracing.packs import read_pack
 
 When = tuple[datetime, datetime]
 
@@ -116,7 +116,7 @@ def _rows_in(body: bytes, scope: JobScope, when: When) -> Sequence[Sequence[Any]
         if _is_wanted(source, scope)
     }
     return [
-        # See `app.tracing.packing.Row`, by whose names this would take twice as long.
+        # See `app.tracing.packs.Row`, by whose names this would take twice as long.
         (*own[row[0]], row[4], row[5], row[1], row[2], row[6], *row[9:13], row[15] != "")
         for row in pack.rows
         if row[0] in own and first <= row[1] < end and row[2] in _STATUSES and row[5] >= 0

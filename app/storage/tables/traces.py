@@ -2,7 +2,7 @@
 
 `trace_packs` has a partition for each day (UTC), `trace_packs_20260131`, made and dropped as time
 goes by (`app.storage.traces.days`). A row is a pack of entries as its process packed it
-(`app.tracing.packing`), compressed, with what it is found by beside it: a number for each message
+(`app.tracing.packs`), compressed, with what it is found by beside it: a number for each message
 that it speaks of (`pack_key`), and the first offset of each partition that a source in it speaks
 of. A pack of 500 entries about as many messages takes 40 KB, half of it for the index; as rows
 they took 115 KB, and twice to four times the CPU.

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus
 from app.storage.tables import pack_key
-from app.tracing.finding import pack_about
-from app.tracing.packing import Pack, TraceRow, packed, read_pack
+from app.tracing.pack_search import pack_about
+from app.tracing.packs import Pack, TraceRow, packed, read_pack
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

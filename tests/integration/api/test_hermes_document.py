@@ -21,7 +21,7 @@ from app.log.interface import MessageLog
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.discards.undelivered import UndeliveredRepository
-from app.tracing.packing import Pack, TraceRow
+from app.tracing.packs import Pack, TraceRow
 from workers.recorder.traces import DatabaseTraces
 
 TOPIC = "group.topic-name"

@@ -25,8 +25,8 @@ from app.domain.status import (
     WorkerStatus,
 )
 from app.main import create_app
-from app.metrics.capping import OTHER
-from app.metrics.publishing import UNKNOWN
+from app.metrics.name_cap import OTHER
+from app.metrics.publish_counts import UNKNOWN
 from app.services.health.monitor import LEASE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
-from app.cli.check import check
+from app.cli.commands.check import check
 from app.cli.errors import CliError
 from app.config import Settings
 from app.main import create_app

@@ -16,7 +16,7 @@ from app.services.publishing.tracing import DUPLICATE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
 from app.storage.discards.undelivered import UndeliveredRepository
-from app.tracing.packing import Pack, TraceRow, unpacked
+from app.tracing.packs import Pack, TraceRow, unpacked
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.worker import until
 from workers.recorder.traces import DatabaseTraces

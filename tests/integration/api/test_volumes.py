@@ -11,7 +11,7 @@ from app.config import Settings
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import StorageUnavailableError
 from app.main import create_app
-from app.metrics.publishing import PublishCounts
+from app.metrics.publish_counts import PublishCounts
 from app.services.metrics.volumes import Volumes
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.commands.up.child import Child
+from app.cli.commands.up.restart import RestartPolicy
 from app.cli.errors import CliError
-from app.cli.up.child import Child
-from app.cli.up.restart import RestartPolicy
 
 PATIENCE_S = 60
 AT_ONCE = RestartPolicy(delay=timedelta(), delay_max=timedelta())
@@ -20,7 +20,7 @@ SAYS_ITS_PID = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 
 SUPERVISOR = """
 import asyncio, os, sys
 from app.cli.errors import CliError
-from app.cli.up.child import Child
+from app.cli.commands.up.child import Child
 asyncio.run(Child("x", sys.argv[1:], environment=dict(os.environ), notify=print).run())
 """
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from app.cli.loading import Deferred, Entry
+from app.cli.lazy_commands import Deferred, Entry
 from app.cli.main import COMMANDS
 
 SERVERS = frozenset(
@@ -42,13 +42,18 @@ def imported_by(*arguments: str) -> set[str]:
 
 
 def test_to_list_commands_none_is_imported() -> None:
-    assert not imported_by("--help") & {*SERVERS, "httpx", "angelia_client", "app.cli.topics"}
+    assert not imported_by("--help") & {
+        *SERVERS,
+        "httpx",
+        "angelia_client",
+        "app.cli.commands.topics",
+    }
 
 
 def test_a_command_that_calls_the_api_imports_no_server() -> None:
     imported = imported_by("topic", "list", "--api", "http://127.0.0.1:1")
-    assert "app.cli.topics" in imported
-    assert not imported & {*SERVERS, "asyncio", "app.cli.jobs"}
+    assert "app.cli.commands.topics" in imported
+    assert not imported & {*SERVERS, "asyncio", "app.cli.commands.jobs"}
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.spark import missing_for_spark
+from app.cli.commands.spark import missing_for_spark
 
 PATIENCE_S = 60
 

@@ -12,7 +12,7 @@ from app.domain.errors import LogUnavailableError
 from app.domain.job import Claim, Job
 from app.domain.message import HEADER_ID, NewRecord, Partition, Record
 from app.log.interface import Position
-from app.schemata.fitting import Fitting
+from app.schemas.conversion import Fitting
 from app.services.replay.republishing import OfflineService
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository

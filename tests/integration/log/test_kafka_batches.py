@@ -17,7 +17,7 @@ from app.log.kafka.encoding import (
     partition_of,
     whole_batch,
 )
-from app.log.kafka.fetching import chunk_of
+from app.log.kafka.fetch_requests import chunk_of
 
 NOW_MS = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

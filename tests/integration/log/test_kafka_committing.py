@@ -13,8 +13,8 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from app.domain.message import Partition
 from app.log.interface import Committed
 from app.log.kafka.client import NotSentError
+from app.log.kafka.commit_requests import IN_FLIGHT_MAX, Committing
 from app.log.kafka.commit_wire import COMMIT
-from app.log.kafka.committing import IN_FLIGHT_MAX, Committing
 from app.log.kafka.coordinators import Coordinators, FoundGroups, LookForGroups, found_groups
 from app.log.kafka.link import Address
 from app.log.kafka.wire import FRAME_LENGTH

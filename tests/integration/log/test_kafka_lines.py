@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from app.domain.message import NewRecord
+from app.log.kafka.append_queues import AppendBatch, AppendTopic, KafkaAppend
 from app.log.kafka.client import NO_LEADER
-from app.log.kafka.lines import AppendBatch, AppendTopic, KafkaAppend
 
 NOW_MS = 1_700_000_000_000
 ONE, OTHER = 1, 2

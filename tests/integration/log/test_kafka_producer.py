@@ -13,8 +13,8 @@ from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord
 from app.log.interface import LogStats, Position
+from app.log.kafka.append_queues import Located
 from app.log.kafka.compression import Compression
-from app.log.kafka.lines import Located
 from app.log.kafka.produce_wire import VERSION
 from app.log.kafka.producer import Producer
 from app.log.kafka.wire import FRAME_LENGTH

@@ -28,7 +28,7 @@ from app.storage.traces.lookup import (
 )
 from app.storage.traces.recording import TraceRepository
 from app.storage.urls import libpq_url
-from app.tracing.packing import Pack, TraceRow, packed, unpacked
+from app.tracing.packs import Pack, TraceRow, packed, unpacked
 from tests.integration.storage.builders import a_subscription, add_topic
 from tests.servers.postgres import PostgresServer
 from workers.recorder.traces import DatabaseTraces

@@ -19,7 +19,7 @@ from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import TopicNotFoundError
 from app.domain.streams import UNDELIVERED
 from app.log.interface import LogTopic
-from app.metrics.capping import OTHER
+from app.metrics.name_cap import OTHER
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.scraping import Scrape, scraped

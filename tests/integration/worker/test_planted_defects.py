@@ -29,7 +29,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import Budget
 from app.log.interface import Chunk, LogTopic
 from app.tracing.buffer import TraceBuffer
-from app.tracing.packing import PlainRow
+from app.tracing.packs import PlainRow
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
 from tests.fakes.worker import until

@@ -12,7 +12,7 @@ from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.domain.message import NewRecord
 from app.registry import open_registry
-from app.schemata.avro import AvroCodec
+from app.schemas.avro import AvroCodec
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.subscriber import Subscriber

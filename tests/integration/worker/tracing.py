@@ -7,7 +7,7 @@ from typing import Any
 
 from app.domain.catalogue.subscription import Subscription
 from app.domain.trace import TraceEntry, TraceStatus, TrackingMode, timeline
-from app.tracing.packing import Pack, TraceRow
+from app.tracing.packs import Pack, TraceRow
 from tests.fakes.worker import World
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,5 +1,5 @@
-from app.cli.demo.accounting import Account, ListedDiscard, Reported, account_of
-from app.cli.demo.subscribers import SubscriberRecord, digest
+from app.cli.commands.demo.accounting import Account, ListedDiscard, Reported, account_of
+from app.cli.commands.demo.subscribers import SubscriberRecord, digest
 
 REASON = "Message sending failed with status code:400"
 PUBLISHED = {name: digest(name.encode()) for name in ("m1", "m2", "m3")}

@@ -1,7 +1,7 @@
 """What `angelia subscription create` says of history that the log has no more."""
 
 from angelia_client import History
-from app.cli.subscriptions import history_lines
+from app.cli.commands.subscriptions import history_lines
 
 
 def test_what_comes_from_the_archive_what_it_waits_for_and_what_is_gone_is_said() -> None:

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.cli.up.restart import RestartPolicy, Restarts
+from app.cli.commands.up.restart import RestartPolicy, Restarts
 
 POLICY = RestartPolicy()
 

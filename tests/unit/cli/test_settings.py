@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from app.cli.check import check
+from app.cli.commands.check import check
 from app.cli.errors import CliError
 from app.cli.settings import api_url, changed, settings_with
 from app.config import Settings

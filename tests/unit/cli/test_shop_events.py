@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from app.cli.demo.events import REFUSED_TYPE, shop_events
+from app.cli.commands.demo.events import REFUSED_TYPE, shop_events
 
 
 def test_the_same_seed_gives_the_same_stream() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli.simulate import show
+from app.cli.commands.simulate import show
 
 AN_EXAMPLE = {"partition": 2, "offset": 31, "timestamp": 1_767_268_800_000, "size": 9}
 

@@ -1,7 +1,7 @@
 import json
 
-from app.cli.demo.events import REFUSED_TYPE
-from app.cli.demo.subscribers import Attempt, Flaky, Subscriber, broken, healthy
+from app.cli.commands.demo.events import REFUSED_TYPE
+from app.cli.commands.demo.subscribers import Attempt, Flaky, Subscriber, broken, healthy
 from app.cli.receiver import Received, ReceiverAnswer
 
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from angelia_client import NO_RETRIES, AsyncAngelia, Subscription, SubscriptionMetrics
-from app.cli.top import SortOrder, TopRow, TopView, in_order, look, table_of
+from app.cli.commands.top import SortOrder, TopRow, TopView, in_order, look, table_of
 
 ROW = TopRow(
     topic="shop.orders",

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.commands.up.lock import only_one
+from app.cli.commands.up.port import free_port
 from app.cli.errors import CliError
-from app.cli.up.lock import only_one
-from app.cli.up.port import free_port
 
 HOST = "127.0.0.1"
 

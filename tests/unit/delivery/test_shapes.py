@@ -8,7 +8,7 @@ from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.message import Message, Partition, Record
-from app.schemata.messages import AvroMessage, AvroTopic, UnreadableError
+from app.schemas.messages import AvroMessage, AvroTopic, UnreadableError
 from workers.delivery.shapes import shape_of
 
 TOPIC = Topic(

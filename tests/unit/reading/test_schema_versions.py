@@ -12,9 +12,9 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaRegistryError
 from app.domain.message import Partition, Record
 from app.log.interface import Chunk
-from app.schemata.formats import TopicFormats
-from app.schemata.messages import AvroTopic
-from app.schemata.versions import Registered
+from app.schemas.formats import TopicFormats
+from app.schemas.messages import AvroTopic
+from app.schemas.versions import Registered
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader
 from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp

@@ -6,7 +6,7 @@ import pytest
 
 from app.domain.trace import TraceSource
 from app.tracing.buffer import ROWS_PER_PACK
-from app.tracing.packing import Pack, TraceRow
+from app.tracing.packs import Pack, TraceRow
 from workers.recorder.packs import DAY_US, by_day, joined, require_readable
 
 BILLING = TraceSource(topic="shop.orders", subscription_id="s-1", subscription="billing")

@@ -8,7 +8,7 @@ import pytest
 
 from app.domain.catalogue.schema import ContentType
 from app.domain.errors import ValidationFailedError
-from app.schemata.compiled import COMPILED_MAX, MadeOnce, is_made, require_schema
+from app.schemas.compiled import COMPILED_MAX, MadeOnce, is_made, require_schema
 from app.services.catalogue.schema_preparation import SchemaMaking
 
 

@@ -10,7 +10,7 @@ from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Record
 from app.domain.trace import TraceSource
 from app.tracing.buffer import FULL, ROWS_PER_PACK, TraceBuffer
-from app.tracing.packing import Pack, PlainRow, unpacked
+from app.tracing.packs import Pack, PlainRow, unpacked
 
 LONG = timedelta(seconds=10)
 SOURCE = TraceSource(topic="a.b", subscription_id="s", subscription="name")

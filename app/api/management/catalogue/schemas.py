@@ -23,7 +23,7 @@ from app.domain.errors import (
     SchemaVersionNotFoundError,
     ValidationFailedError,
 )
-from app.schemata.versions import is_same
+from app.schemas.versions import is_same
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
 

@@ -59,8 +59,8 @@ from app.domain.names import topic_name
 from app.domain.trace import TrackingMode
 from app.filtering.expressions import checked_message_expression
 from app.filtering.header_names import require_propagated
-from app.schemata.migration import is_migration, migrated_schemas, require_migration
-from app.schemata.versions import Registered, first_schema, with_schema, without_schema
+from app.schemas.migration import is_migration, migrated_schemas, require_migration
+from app.schemas.versions import Registered, first_schema, with_schema, without_schema
 
 Unit = Literal["SECONDS", "MINUTES", "HOURS", "DAYS"]
 

@@ -31,7 +31,7 @@ from app.domain.errors import (
     TopicExistsError,
     TopicNotEmptyError,
 )
-from app.schemata.versions import NOT_REGISTERED
+from app.schemas.versions import NOT_REGISTERED
 
 router = APIRouter(prefix="/topics", tags=["topics"], route_class=RepeatableRoute)
 

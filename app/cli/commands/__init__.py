@@ -1,0 +1,1 @@
+"""The sub-commands of `angelia`, one module per family; imported when they are used."""

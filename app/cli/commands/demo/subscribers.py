@@ -1,0 +1,126 @@
+"""The three subscribers of the demonstration, and what each keeps of what it was sent."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from app.cli.commands.demo.events import REFUSED_TYPE
+from app.cli.receiver import Received, ReceiverAnswer
+
+OK: Final = 200
+# While it is overloaded the flaky subscriber asks for a pause, as a busy server does.
+_OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
+_OVERLOADED_FOR_S: Final = 0.3
+_OVERLOADS: Final = 4
+# Every 125th first attempt fails without a word: rare enough not to look like an outage.
+_FAILS_EVERY: Final = 125
+_FAILS_AT: Final = 7
+# Stands for the body of a message whose attempts did not all have the same.
+_ALTERED: Final = b""
+
+# What a subscriber answers to event `sequence` of type `type`, on its first attempt or a later one.
+Behaviour = Callable[["Attempt"], ReceiverAnswer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt to deliver one event, at `now` (seconds of any steady clock)."""
+
+    sequence: int
+    type: str
+    first: bool
+    now: float
+
+
+@dataclass(slots=True)
+class SubscriberRecord:
+    """What one subscriber was sent, by message id."""
+
+    attempts: Counter[str] = field(default_factory=Counter)
+    taken: Counter[str] = field(default_factory=Counter)
+    refused: set[str] = field(default_factory=set)
+    digests: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def retries(self) -> int:
+        """Attempts beyond each message's first."""
+        return self.attempts.total() - len(self.attempts)
+
+    @property
+    def finished(self) -> int:
+        """Messages that were taken, or refused for good."""
+        return len(self.taken) + len(self.refused)
+
+
+class Subscriber:
+    """Answers as `behaviour` says, and remembers what it was sent."""
+
+    def __init__(self, name: str, behaviour: Behaviour, *, clock: Callable[[], float]) -> None:
+        self.name = name
+        self.seen = SubscriberRecord()
+        self._behaviour = behaviour
+        self._clock = clock
+
+    def handle(self, received: Received) -> ReceiverAnswer:
+        """Take note of one request, and answer it."""
+        event = json.loads(received.body)
+        message_id = received.message_id
+        attempt = Attempt(
+            sequence=event["sequence"],
+            type=event["event"],
+            first=message_id not in self.seen.attempts,
+            now=self._clock(),
+        )
+        answer = self._behaviour(attempt)
+        self._remember(message_id, received.body, answer.status)
+        return answer
+
+    def _remember(self, message_id: str, body: bytes, status: int) -> None:
+        self.seen.attempts[message_id] += 1
+        digested = digest(body)
+        if self.seen.digests.setdefault(message_id, digested) != digested:
+            self.seen.digests[message_id] = _ALTERED
+        if status == OK:
+            self.seen.taken[message_id] += 1
+        elif 400 <= status < 500:  # noqa: PLR2004 - client errors are final
+            self.seen.refused.add(message_id)
+
+
+def healthy(_: Attempt) -> ReceiverAnswer:
+    """Take everything."""
+    return ReceiverAnswer()
+
+
+def broken(attempt: Attempt) -> ReceiverAnswer:
+    """Refuse one type of event, whatever happens."""
+    return ReceiverAnswer(status=400) if attempt.type == REFUSED_TYPE else ReceiverAnswer()
+
+
+class Flaky:
+    """Fails now and then on a first attempt: 500 for single events, 503 in short overloads.
+
+    The overloads are spread evenly over the `events` of the stream.
+    """
+
+    def __init__(self, events: int) -> None:
+        self._overloads = {events * nth // (_OVERLOADS + 1) for nth in range(1, _OVERLOADS + 1)}
+        self._overloaded_until = 0.0
+
+    def __call__(self, attempt: Attempt) -> ReceiverAnswer:
+        """The answer to one attempt."""
+        if not attempt.first:
+            return ReceiverAnswer()
+        if attempt.sequence in self._overloads:
+            self._overloaded_until = attempt.now + _OVERLOADED_FOR_S
+        if attempt.now < self._overloaded_until:
+            return _OVERLOADED
+        failing = attempt.sequence % _FAILS_EVERY == _FAILS_AT
+        return ReceiverAnswer(status=500) if failing else ReceiverAnswer()
+
+
+def digest(body: bytes) -> bytes:
+    """What stands for a body, to compare without keeping it."""
+    return blake2b(body, digest_size=16).digest()

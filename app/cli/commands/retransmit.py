@@ -1,0 +1,246 @@
+"""`angelia retransmit`: sends messages of a subscription again."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from angelia_client import Angelia, Redrive, Redriven, Replay
+from app.cli import output
+from app.cli.client import connected
+from app.cli.commands.retransmissions import followed, tell_end
+from app.cli.options import (
+    ApiOption,
+    JsonOption,
+    SinceOption,
+    SubscriptionArgument,
+    TopicArgument,
+    UntilOption,
+)
+from app.cli.progress import counting
+
+
+class OnlyOption(StrEnum):
+    """Which messages; without one the subscription is moved back as a whole."""
+
+    DISCARDED = "discarded"
+    UNDELIVERED = "undelivered"
+    MISSING = "missing"
+    ALL = "all"
+
+
+# What each takes beside --since and --dry-run.
+_TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
+    None: frozenset(),
+    OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
+    OnlyOption.UNDELIVERED: frozenset(
+        {"--until", "--status", "--reason", "--id", "--key", "--share", "--wait"}
+    ),
+    OnlyOption.MISSING: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+    OnlyOption.ALL: frozenset({"--until", "--id", "--key", "--share", "--wait"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetransmitTarget:
+    """Of which subscription, at which API, and how it is told."""
+
+    api: str | None
+    topic: str
+    subscription: str
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which messages, and how."""
+
+    only: OnlyOption | None
+    since: datetime | None
+    until: datetime | None
+    statuses: tuple[int, ...]
+    reason: str | None
+    message_ids: tuple[str, ...]
+    keys: tuple[str, ...]
+    again: bool
+    share: float | None
+    wait: bool
+    dry_run: bool
+
+    def options(self) -> Mapping[str, object]:
+        """What only some of the ways to retransmit take."""
+        return {
+            "--until": self.until,
+            "--status": self.statuses,
+            "--reason": self.reason,
+            "--id": self.message_ids,
+            "--key": self.keys,
+            "--again": self.again,
+            "--share": self.share,
+            "--wait": self.wait,
+        }
+
+    def as_redrive(self) -> Redrive:
+        """The discarded messages that it means."""
+        return Redrive(
+            since=self.since,
+            until=self.until,
+            status_codes=self.statuses,
+            reason=self.reason,
+            message_ids=self.message_ids,
+            again=self.again,
+        )
+
+    def as_replay(self) -> Replay:
+        """The messages that it means beside live traffic."""
+        return Replay(
+            only=str(self.only),
+            since=_since(self),
+            until=self.until,
+            status_codes=self.statuses,
+            reason=self.reason,
+            message_ids=self.message_ids,
+            keys=self.keys,
+            share=self.share,
+            dry_run=self.dry_run,
+        )
+
+
+def retransmit(  # noqa: PLR0913 - each an option
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    *,
+    only: Annotated[
+        OnlyOption | None,
+        typer.Option(
+            help="discarded: at once, those that wait for it in `undelivered`. The others: beside"
+            " new messages, as many as there are, chosen by Spark."
+        ),
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    status: Annotated[
+        list[int] | None,
+        typer.Option(min=100, max=599, help="Discarded upon this answer, as 404 (any number)."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Discarded for this: part of it.")] = None,
+    message_id: Annotated[
+        list[str] | None, typer.Option("--id", help="Messages with this id (any number).")
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="Messages with this Partition-Key (any number).")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Discarded, and also if it was sent again before.")
+    ] = False,
+    share: Annotated[
+        float | None, typer.Option(min=0.01, max=1, help="Of the subscription's rate.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all are sent.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be sent.")
+    ] = False,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send all again since a time, by moving the subscription back; or --only some messages.
+
+    Moving back (--since alone) sends all messages since then once more, delivered ones too, before
+    new ones.
+    """
+    chosen = Chosen(
+        only=only,
+        since=since,
+        until=until,
+        statuses=tuple(status or ()),
+        reason=reason,
+        message_ids=tuple(message_id or ()),
+        keys=tuple(key or ()),
+        again=again,
+        share=share,
+        wait=wait,
+        dry_run=dry_run,
+    )
+    _require_fitting(chosen)
+    with connected(api) as client:
+        _act(
+            client,
+            RetransmitTarget(api=api, topic=topic, subscription=subscription, as_json=as_json),
+            chosen,
+        )
+
+
+def _require_fitting(chosen: Chosen) -> None:
+    given = {name for name, value in chosen.options().items() if value}
+    if unfit := sorted(given - _TAKES[chosen.only]):
+        with_what = "--since alone" if chosen.only is None else f"--only {chosen.only}"
+        raise typer.BadParameter(f"does not go with {with_what}", param_hint=", ".join(unfit))
+    if chosen.only is not OnlyOption.DISCARDED:
+        _since(chosen)
+
+
+def _since(chosen: Chosen) -> datetime:
+    if chosen.since is None:
+        raise typer.BadParameter("must be given", param_hint="--since")
+    return chosen.since
+
+
+def _act(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+    if chosen.only is OnlyOption.DISCARDED:
+        _redrive(client, asked, chosen)
+    elif chosen.only is None:
+        _move(client, asked, chosen)
+    else:
+        _replay(client, asked, chosen)
+
+
+def _move(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+    positions = client.subscriptions.retransmit(
+        asked.topic, asked.subscription, since=_since(chosen), dry_run=chosen.dry_run
+    )
+    if asked.as_json:
+        output.write_json([asdict(each) for each in positions])
+        return
+    verb = "would go on" if chosen.dry_run else "goes on"
+    output.say(f"{asked.subscription} {verb} at:")
+    rows = [[each.partition, each.offset] for each in positions]
+    output.write_table(["PARTITION", "OFFSET"], rows)
+
+
+def _replay(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+    begun = client.retransmissions.request(
+        asked.topic, asked.subscription, which=chosen.as_replay()
+    )
+    if chosen.wait:
+        ended = followed(asked.api, asked.topic, asked.subscription, id_=begun.id)
+        tell_end(ended, as_json=asked.as_json)
+        return
+    words = begun.waiting_for or f"Begun: {begun.id}"
+    output.write_done(words, begun.raw, as_json=asked.as_json)
+
+
+def _redrive(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
+    which = chosen.as_redrive()
+    if chosen.dry_run:
+        _foresee(client, asked, which)
+        return
+    sent = list[Redriven]()
+    with counting("Sending again") as advance:
+        for each in client.undelivered.redrive_all(asked.topic, asked.subscription, which=which):
+            sent.append(each)
+            advance(each.count)
+    count = sum(each.count for each in sent)
+    left = bool(sent) and sent[-1].more
+    words = f"{count} messages are sent again" + (": there are more" if left else "")
+    ids = [each.id for each in sent if each.id is not None]
+    output.write_done(words, {"count": count, "ids": ids, "more": left}, as_json=asked.as_json)
+
+
+def _foresee(client: Angelia, asked: RetransmitTarget, which: Redrive) -> None:
+    seen = client.undelivered.redrive(asked.topic, asked.subscription, which=which, dry_run=True)
+    more = " (and more)" if seen.more else ""
+    words = f"Would send {seen.count} messages{more}, {seen.bytes} bytes"
+    output.write_done(words, seen.raw, as_json=asked.as_json)

@@ -1,0 +1,68 @@
+"""`angelia spark`: a process that does Spark jobs."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from app.cli import output
+from app.cli.errors import CliError
+from app.cli.replacement import become
+from app.cli.settings import settings_with
+from app.config import java_command
+
+JAVA_MIN: Final = 17
+PACKAGES: Final = ("pandas>=2.2,<3", "pyarrow>=18,<27", "pyspark==4.2.0")
+
+_APT: Final = "sudo apt-get install -y openjdk-17-jre-headless"
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWER_TIMEOUT_S: Final = 20
+
+
+def spark() -> None:
+    """Run one Spark runner: it does the jobs that the API is asked for.
+
+    Needs Java 17 or newer and PySpark, and says how to install what is missing.
+    """
+    settings = settings_with()
+    if missing := list(missing_for_spark()):
+        raise CliError("Spark jobs cannot run here.", hint="\n".join(missing))
+    output.err.print(f"Doing Spark jobs on {settings.spark_master}; Ctrl-C stops it.")
+    become("spark", settings)
+
+
+def missing_for_spark() -> Iterator[str]:
+    """What this machine lacks for a Spark runner, each with the line that installs it."""
+    command = java_command()
+    found = None if command is None else _java_version(command)
+    if found is None or found < JAVA_MIN:
+        what = "No Java was found" if found is None else f"The Java found is {found} ({command})"
+        how = _APT if shutil.which("apt-get") else "install a Java runtime, and set JAVA_HOME to it"
+        yield f"{what}: Spark needs {JAVA_MIN} or newer. To install it: {how}"
+    absent = [each for each in PACKAGES if importlib.util.find_spec(_module(each)) is None]
+    if absent:
+        wanted = " ".join(f"'{each}'" for each in PACKAGES)
+        yield f"PySpark is not installed. To install it: {sys.executable} -m pip install {wanted}"
+
+
+def _module(requirement: str) -> str:
+    return re.split(r"[<>=]", requirement)[0]
+
+
+def _java_version(command: str) -> int | None:
+    """The major version of that Java; None where it does not run."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the Java that Spark itself would start
+            [command, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    return int(found[1]) if found else None

@@ -1,0 +1,97 @@
+"""One process of the service, kept running."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from app.cli.commands.up.restart import RestartPolicy, Restarts
+from app.cli.errors import CliError
+
+STOP_MAX: Final = timedelta(seconds=20)
+
+_TIED: Final = Path(__file__).with_name("tied.py")
+
+
+class Child:
+    """A command that is started, started again whenever it ends, and stopped by cancelling `run`.
+
+    `notify` gets a line for people whenever it has ended by itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        notify: Callable[[str], None],
+        policy: RestartPolicy | None = None,
+    ) -> None:
+        self.name = name
+        self._command = command
+        self._environment = environment
+        self._notify = notify
+        self._policy = policy or RestartPolicy()
+
+    async def run(self) -> None:
+        """Keep it running until cancelled; then it is stopped, and at an end on return.
+
+        Stopping is SIGTERM, then SIGKILL after STOP_MAX or at a second cancellation. CliError: it
+        has died so often in a row that it is not started any more.
+        """
+        restarts = Restarts(self._policy)
+        while True:
+            started = time.monotonic()
+            status = await self._run_once()
+            restarts = restarts.died(uptime=timedelta(seconds=time.monotonic() - started))
+            if restarts.are_over:
+                times = f"{restarts.deaths} times in a row, the last time with {_ending(status)}"
+                raise CliError(f"The {self.name} ended {times}.", hint="Its log says why.")
+            seconds = restarts.delay.total_seconds()
+            self._notify(
+                f"The {self.name} ended ({_ending(status)}); starting it in {seconds:g} s."
+            )
+            await asyncio.sleep(seconds)
+
+    async def _run_once(self) -> int:
+        # A session of its own: Ctrl-C reaches only us, and we end both in order.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            str(_TIED),
+            str(os.getpid()),
+            *self._command,
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return await process.wait()
+        finally:
+            await _stop(process)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    try:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await asyncio.wait_for(process.wait(), STOP_MAX.total_seconds())
+    except TimeoutError:
+        pass
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _ending(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit code {status}"

@@ -1,0 +1,232 @@
+"""Commits, from the event loop: all groups of a coordinator by one connection, one after the other.
+
+Without a thread in between, which would take the interpreter from the deliveries at each turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from app.domain.errors import LogUnavailableError
+from app.domain.message import Partition
+from app.log.deadlines import CallDeadline
+from app.log.interface import Committed
+from app.log.kafka.caller import Callers, Frame
+from app.log.kafka.client import (
+    FAILED_TRY,
+    RETRY_S,
+    STALE_COORDINATOR_CODES,
+    NotSentError,
+    reason,
+)
+from app.log.kafka.commit_wire import at_once, commit_frame, read_commit
+from app.log.kafka.coordinators import Coordinators
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.wire import MalformedAnswerError
+
+COMMIT_TIMEOUT: Final = timedelta(seconds=3)
+# Once some are decided, they wait no longer than this for the next of the others: whoever commits
+# has the next commit of theirs already, and asks again for the others.
+OTHERS_WAIT: Final = timedelta(seconds=0.5)
+# Written together and answered together, a request costs half of one by itself.
+IN_FLIGHT_MAX: Final = 64
+
+_CLIENT: Final = "angelia-commits"
+_LOADING: Final = 14
+_UNKNOWN_MEMBER: Final = 25
+_FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
+# What began in time may take so much longer: no answer is given up that is on its way.
+_LATE: Final = 4 / 3
+
+Offsets = Mapping[Partition, Committed]
+Failures = dict[tuple[str, Partition], str]
+
+
+class Committing:
+    """Commits for groups that have no members, over connections of its own. Full names."""
+
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        *,
+        credentials: KafkaCredentials,
+        timeout: timedelta = COMMIT_TIMEOUT,
+        may_commit: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_commit` is asked before each try: whether what is committed can still be ours."""
+        self._coordinators = coordinators
+        self._timeout = timeout
+        self._may_commit = may_commit
+        self._patience = CallDeadline(OTHERS_WAIT)
+        self._callers = Callers(
+            coordinators.address, credentials=credentials, answer_timeout=timeout
+        )
+
+    async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
+        """Commit all of them within about `timeout`; what failed, and why.
+
+        One that failed may be committed all the same, unless its coordinator refused it.
+        """
+        commit = _Commit(self._coordinators, self._callers, groups, patience=self._patience)
+        await commit.run(self._timeout.total_seconds(), self._may_commit)
+        return commit.failures
+
+    def close(self) -> None:
+        """Close the connections; commits under way fail."""
+        self._callers.close()
+
+
+class _Commit:
+    """One call of `commit`: what coordinators did not take, again, until it takes too long."""
+
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        callers: Callers,
+        groups: Mapping[str, Offsets],
+        *,
+        patience: CallDeadline,
+    ) -> None:
+        """`patience` is with those that are left, once others are decided."""
+        self._coordinators = coordinators
+        self._callers = callers
+        self._left = {group: dict(offsets) for group, offsets in groups.items()}
+        self._patience = patience
+        self._limit = asyncio.timeout(None)
+        # Why each is left, if that is known.
+        self._causes: dict[str, object] = {}
+        self.failures: Failures = {}
+
+    async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
+        """Until all is decided, or may not be any more; what is not in time has failed."""
+        now = asyncio.get_running_loop().time
+        self._end = now() + seconds
+        try:
+            async with self._limit:
+                self._limit.reschedule(now() + seconds * _LATE)
+                await self._until_decided(may_commit)
+        except TimeoutError:
+            pass  # said of all that is left
+        finally:
+            self._patience.end(self)
+        for group, left in self._left.items():
+            cause = self._causes.get(group, "no answer")
+            self._fail(group, left, f"Kafka did not answer in time: {cause}")
+
+    async def _until_decided(self, may_commit: Callable[[], bool]) -> None:
+        while self._left and not self._callers.closed:
+            if not may_commit():
+                self._fail_all("others may own its partition by now")
+                return
+            await self._try()
+            if self._is_late(RETRY_S):
+                return
+            if self._left:
+                await asyncio.sleep(RETRY_S)
+
+    def _is_late(self, seconds: float = 0) -> bool:
+        return asyncio.get_running_loop().time() + seconds >= self._end
+
+    async def _try(self) -> None:
+        """All that is left once, by all coordinators at a time: none waits for another's."""
+        nodes, unknown = self._coordinators.grouped(self._left)
+        async with asyncio.TaskGroup() as asking:
+            for node, groups in nodes.items():
+                asking.create_task(self._ask(node, groups))
+            if unknown:
+                asking.create_task(self._look(unknown))
+
+    async def _look(self, groups: Collection[str]) -> None:
+        """Look for the coordinators of these, and ask those that are found."""
+        try:
+            refused = await self._coordinators.look(groups)
+        except _FAILED_ASK as error:
+            self._causes.update(dict.fromkeys(groups, error))
+            return
+        for group, code in refused.items():
+            self._fail(group, self._left.pop(group, ()), reason(code))
+        found = [group for group in groups if group not in refused]
+        nodes, unknown = self._coordinators.grouped(found)
+        self._causes.update(dict.fromkeys(unknown, "its coordinator is not available"))
+        async with asyncio.TaskGroup() as asking:
+            for each in nodes.items():
+                asking.create_task(self._ask(*each))
+
+    async def _ask(self, node: int, groups: Sequence[str]) -> None:
+        """A broker has at most IN_FLIGHT_MAX requests to answer."""
+        for start in range(0, len(groups), IN_FLIGHT_MAX):
+            if self._is_late():
+                return  # it was silent: the rest is not even tried
+            some = groups[start : start + IN_FLIGHT_MAX]
+            try:
+                answers = await self._callers.of(node).ask_all(map(self._frame, some))
+            except NotSentError as error:
+                self._coordinators.forget(groups[start:])
+                self._causes.update(dict.fromkeys(groups[start:], error))
+                return
+            try:
+                for group, answer in zip(some, answers, strict=True):
+                    await self._hear(group, answer)
+            finally:
+                _drop(answers)
+
+    def _frame(self, group: str) -> Frame:
+        # A group with more of them than one request may have is asked for again with the rest.
+        offsets = at_once(group, self._left[group])
+        return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
+
+    async def _hear(self, group: str, answer: asyncio.Future[bytes]) -> None:
+        """Take what is decided out of what is left."""
+        try:
+            codes = read_commit(await answer)
+        except _FAILED_ASK as error:
+            self._causes[group] = error
+            self._coordinators.forget([group])
+        else:
+            self._decide(group, codes)
+
+    def _decide(self, group: str, codes: Mapping[Partition, int]) -> None:
+        left, asked = self._left[group], len(self._left[group])
+        stale = STALE_COORDINATOR_CODES.intersection(codes.values())
+        for partition, code in codes.items():
+            if code not in stale and left.pop(partition, None) is not None and code:
+                self._fail(group, [partition], _failure(code))
+        if stale - {_LOADING}:
+            self._coordinators.forget([group])
+        if len(left) < asked:
+            self._be_patient()
+        if left:
+            self._causes[group] = reason(min(stale)) if stale else "a partition had no answer"
+        else:
+            del self._left[group]
+
+    def _be_patient(self) -> None:
+        self._patience.end(self)
+        self._patience.begin(self, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._limit.expired():
+            self._limit.reschedule(0)
+
+    def _fail_all(self, why: str) -> None:
+        for group, left in self._left.items():
+            self._fail(group, left, why)
+        self._left.clear()
+
+    def _fail(self, group: str, partitions: Iterable[Partition], why: str) -> None:
+        self.failures.update({(group, each): why for each in partitions})
+
+
+def _drop(answers: Iterable[asyncio.Future[bytes]]) -> None:
+    """Nobody waits for these any more."""
+    for answer in answers:
+        if not answer.cancel() and not answer.cancelled():
+            answer.exception()  # looked at: it is nothing to complain about
+
+
+def _failure(code: int) -> str:
+    if code == _UNKNOWN_MEMBER:
+        return "the group has members of its own, which alone may commit"
+    return reason(code)

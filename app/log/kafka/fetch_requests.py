@@ -1,0 +1,78 @@
+"""Fetches, from the event loop: a connection to each broker for those that may wait on each other.
+
+Without a thread in between: for the messages that come one by one, handing over to another thread
+and back costs more than all the rest of reading.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+from app.domain.message import Partition
+from app.log.interface import Chunk
+from app.log.kafka.caller import Callers
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.decoding import begins_plain, contents, decode
+from app.log.kafka.fetch_wire import FetchAnswer, FetchRequest, fetch_frame, read_fetch
+from app.log.kafka.partition_leaders import Places
+
+OFFSET_OUT_OF_RANGE: Final = 1
+
+# Beyond what the request itself waits.
+_ANSWER_TIMEOUT: Final = timedelta(seconds=3)
+_CLIENT: Final = "angelia-reading"
+# What takes longer is taken apart on a thread: it would hold up all deliveries. What takes about a
+# millisecond holds them up for longer there, when it waits for a core with the interpreter's lock.
+_PACKED_BYTES_MAX: Final = 32 * 1024
+_PLAIN_BYTES_MAX: Final = 512 * 1024
+_RECORDS_MAX: Final = 300
+
+
+class Fetcher:
+    """A broker answers one connection's requests in order, so a long poll has one of its own."""
+
+    def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
+        self._callers = Callers(
+            places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._callers.closed
+
+    async def fetch(self, node: int, request: FetchRequest) -> FetchAnswer:
+        """The broker's answer.
+
+        Raises:
+            NotSentError: there is no connection.
+            LogUnavailableError: there was no answer.
+            MalformedAnswerError: it cannot be read.
+        """
+        frame = await self._callers.of(node).ask(
+            lambda correlation: fetch_frame(correlation, request, client=_CLIENT)
+        )
+        return read_fetch(frame)
+
+    def close(self) -> None:
+        """Close all connections; who waits for an answer is told."""
+        self._callers.close()
+
+
+async def chunk_of(partition: Partition, offset: int, records: bytes) -> Chunk:
+    """The chunk from `offset` on in a fetch answer's bytes; CorruptBatchError."""
+    if _is_quick(records):
+        decoded = decode(records, offset)
+    else:
+        decoded = await asyncio.to_thread(decode, records, offset)
+    return Chunk(partition, offset, decoded.next_offset, decoded.records, len(records))
+
+
+def _is_quick(records: bytes) -> bool:
+    size = len(records)
+    if size <= _PACKED_BYTES_MAX and begins_plain(records):
+        return True
+    said = contents(records) if size <= _PLAIN_BYTES_MAX else None
+    if said is None or said.records > _RECORDS_MAX:
+        return False
+    return size <= _PACKED_BYTES_MAX or not said.packed

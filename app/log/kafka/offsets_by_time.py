@@ -1,0 +1,91 @@
+"""Offsets by time, asked of the brokers that lead. On the I/O thread only."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from app.domain.message import Partition
+from app.log.kafka.bridge import IoThread, Untyped
+from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
+from app.log.kafka.partition_leaders import grouped
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+async def list_offsets(
+    io: IoThread, client: Client, wanted: Mapping[Partition, int], *, seconds: float
+) -> Mapping[Partition, int]:
+    """The offset at EARLIEST, LATEST or a time in ms, of each; -1 where no record is that young.
+
+    A partition that does not exist is left out. LogUnavailableError after `seconds`.
+    """
+    deadline = Deadline(io, seconds)
+    search = _Search(io, client, wanted)
+    while search.left:
+        try:
+            cause = await search.ask()
+        except FAILED_TRY as error:
+            cause = error
+        if search.left:
+            await deadline.pause(cause)
+    return search.found
+
+
+class _Search:
+    """Offsets looked for at the leaders: what is `found`, and what is `left` to ask."""
+
+    def __init__(self, io: IoThread, client: Client, wanted: Mapping[Partition, int]) -> None:
+        self._io = io
+        self._client = client
+        self.left = dict(wanted)
+        self.found: dict[Partition, int] = {}
+
+    async def ask(self) -> object:
+        """One round: moves what is answered from `left` to `found`; says why the rest is left."""
+        known = await self._client.leaders({each.topic for each in self.left})
+        for partition in [p for p in self.left if p.index not in known.get(p.topic, {})]:
+            del self.left[partition]
+        led, homeless = grouped(known, self.left)
+        self._client.forget({each.topic for each in homeless})
+        requests = {
+            node: _offsets_request({each: self.left[each] for each in parts})
+            for node, parts in led.items()
+        }
+        works = [partial(self._client.send, *each) for each in requests.items()]
+        cause: object = f"no leader of {homeless}"
+        for response in await self._io.gather(works):
+            cause = self._take_in(response) or cause
+        return cause
+
+    def _take_in(self, response: Untyped) -> object:
+        cause: object = None
+        for topic in response.topics:
+            for part in topic.partitions:
+                partition = Partition(topic.name, part.partition_index)
+                if part.error_code == 0:
+                    self.found[partition] = part.offset
+                    del self.left[partition]
+                else:
+                    cause = reason(part.error_code)
+                    self._client.forget([partition.topic])
+        return cause
+
+
+def _offsets_request(wanted: Mapping[Partition, int]) -> Untyped:
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    topics: dict[str, list[Untyped]] = {}
+    for (topic, index), timestamp in wanted.items():
+        part = kind.ListOffsetsPartition(
+            partition_index=index, current_leader_epoch=-1, timestamp=timestamp
+        )
+        topics.setdefault(topic, []).append(part)
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=[kind(name=topic, partitions=parts) for topic, parts in topics.items()],
+        min_version=1,
+        max_version=7,
+    )

@@ -1,0 +1,131 @@
+"""How much was ever published to thousands of topics: all their ends, asked on the event loop.
+
+Without kafka-python, whose objects for each partition take longer than the brokers do.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from app.domain.errors import LogUnavailableError
+from app.log.kafka.caller import Callers
+from app.log.kafka.client import FAILED_TRY, NO_LEADER, Leaders, NotSentError, reason
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.ends_wire import Indexes, TopicEnds, ends_frame, read_ends
+from app.log.kafka.partition_leaders import Places
+from app.log.kafka.reader import READ_TIMEOUT_S, paused
+from app.log.kafka.wire import MalformedAnswerError
+
+# Of one request to each broker: making it, and reading what is answered, takes some milliseconds.
+TOPICS_AT_ONCE: Final = 250
+
+_ANSWER_TIMEOUT: Final = timedelta(seconds=READ_TIMEOUT_S)
+_CLIENT: Final = "angelia-ends"
+_FAILED: Final = (NotSentError, LogUnavailableError, MalformedAnswerError)
+
+
+class _Left(NamedTuple):
+    """What a broker did not say, and why."""
+
+    indexes: Indexes
+    cause: object = None
+
+
+class Published:
+    """Asks the leaders, on a connection of its own to each. Takes and gives full names."""
+
+    def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
+        self._places = places
+        self._callers = Callers(
+            places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
+        )
+
+    def close(self) -> None:
+        """Close all connections; who waits for an answer is told."""
+        self._callers.close()
+
+    async def count(self, topics: Mapping[str, int]) -> Mapping[str, int]:
+        """As `MessageLog.published`."""
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        names, found = list(topics), Counter[str]()
+        for first in range(0, len(names), TOPICS_AT_ONCE):
+            some = {name: topics[name] for name in names[first : first + TOPICS_AT_ONCE]}
+            left = await self._partitions(some, deadline)
+            while left := await self._ask(left, found, deadline):
+                pass
+        return found
+
+    async def _partitions(self, topics: Mapping[str, int], deadline: float) -> Indexes:
+        """Those that exist; what is kept may be from before some were added."""
+        known = await self._leaders(topics, deadline)
+        if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:
+            self._places.forget(few)
+            known = await self._leaders(topics, deadline)
+        return {name: list(leaders) for name, leaders in known.items()}
+
+    async def _leaders(self, topics: Collection[str], deadline: float) -> Mapping[str, Leaders]:
+        while True:
+            try:
+                return await self._places.leaders(topics)
+            except FAILED_TRY as error:
+                await paused(deadline, error)
+
+    async def _ask(self, asked: Indexes, found: Counter[str], deadline: float) -> Indexes:
+        """Add to `found` what is said. What is left to be asked again; not what is gone.
+
+        LogUnavailableError when there is no time for that.
+        """
+        led = _led(asked, await self._leaders(asked, deadline))
+        lefts = [_Left(led.pop(NO_LEADER, {}), "no leader")]
+        async with asyncio.TaskGroup() as tasks:
+            asking = [tasks.create_task(self._of(*each, found)) for each in led.items()]
+        lefts += [each.result() for each in asking]
+        left = _together(each.indexes for each in lefts)
+        if left:
+            # Asked anew where they are.
+            self._places.forget(left)
+            await paused(deadline, next(each.cause for each in lefts if each.indexes))
+        return left
+
+    async def _of(self, node: int, asked: Indexes, found: Counter[str]) -> _Left:
+        try:
+            frame = await self._callers.of(node).ask(
+                lambda correlation: ends_frame(correlation, asked, client=_CLIENT)
+            )
+            answered = read_ends(frame)
+        except _FAILED as error:
+            return _Left(asked, error)
+        for each in answered:
+            # What failed altogether may be gone.
+            if len(each.failed) < len(asked.get(each.topic, ())):
+                found[each.topic] += each.total
+        return _left(answered)
+
+
+def _led(asked: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
+    """By the brokers that lead them; NO_LEADER: those that nobody leads now."""
+    led: dict[int, dict[str, list[int]]] = {}
+    for name, indexes in asked.items():
+        leaders = known.get(name, {})
+        for index in indexes:
+            if index in leaders:
+                led.setdefault(leaders[index], {}).setdefault(name, []).append(index)
+    return led
+
+
+def _left(answered: Collection[TopicEnds]) -> _Left:
+    failed = {each.topic: each.failed for each in answered if each.failed}
+    codes = [code for parts in failed.values() for code in parts.values()]
+    return _Left({name: list(parts) for name, parts in failed.items()}, *map(reason, codes[:1]))
+
+
+def _together(lefts: Iterable[Indexes]) -> Indexes:
+    """A topic may be led by several brokers."""
+    together: dict[str, list[int]] = {}
+    for left in lefts:
+        for name, indexes in left.items():
+            together.setdefault(name, []).extend(indexes)
+    return together

@@ -1,0 +1,99 @@
+"""Avro messages: read, checked, and turned into JSON and back."""
+
+from typing import Any, Final
+
+import orjson
+
+from app.schemas.avro_encoding import AvroWriter
+from app.schemas.avro_reading import AvroReader
+from app.schemas.avro_types import AvroSchema
+from app.schemas.avro_work import AvroExhaustedError
+from app.schemas.problems import MismatchError
+from app.schemas.request_work import RequestWork
+
+# Hermes keeps a map of this name in its messages; JSON never shows it.
+METADATA: Final = "__metadata"
+_EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
+
+
+class AvroError(ValueError):
+    """The bytes are no message of the schema."""
+
+
+class AvroCodec:
+    """One schema's messages, in binary and in JSON."""
+
+    def __init__(self, text: str) -> None:
+        """ValidationFailedError for `schema`."""
+        self.schema = AvroSchema(text)
+        self._writer = AvroWriter(self.schema)
+        self._reader = AvroReader(self.schema)
+        # No message of so many bytes takes more work to be read than it may.
+        self.certain_size = self._reader.certain_size
+        self._metadata = self._metadata_field()
+
+    def value(self, body: bytes) -> Any:  # noqa: ANN401 - a message is of any type
+        """The message in `body`, which is nothing but it; AvroError."""
+        try:
+            return self._reader.value(body)
+        except (EOFError, ValueError, OverflowError) as exc:
+            raise AvroError(f"is not Avro of its schema: {_said(exc)}") from exc
+        except RecursionError as exc:
+            raise AvroError("is not Avro of its schema: it is nested too deep") from exc
+        except AvroExhaustedError as exc:
+            raise AvroError(_EXHAUSTED) from exc
+
+    def json(self, body: bytes) -> bytes:
+        """The message in `body` as JSON; AvroError."""
+        value = self.value(body)
+        if self._metadata and isinstance(value, dict):
+            value.pop(METADATA, None)
+        try:
+            return orjson.dumps(value)
+        except (orjson.JSONEncodeError, RecursionError) as exc:
+            raise AvroError(f"cannot be JSON: {exc}") from exc
+
+    def binary(
+        self,
+        value: Any,  # noqa: ANN401 - JSON is of any type
+        *,
+        wrapped: bool,
+        said: dict[str, str],
+        size: int = 0,
+        work: RequestWork | None = None,
+    ) -> bytes:
+        """A message in JSON, of `size` bytes, as Avro; MismatchError, ThroughputQuotaError.
+
+        `wrapped`: it is in Avro's own JSON encoding. `said` goes into Hermes' metadata, where the
+        schema has them and the message does not.
+        """
+        if self._metadata and isinstance(value, dict) and METADATA not in value:
+            told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
+            value = {**value, METADATA: told}
+        body, is_deep = self._writer.written(value, wrapped=wrapped, size=size, work=work)
+        if is_deep or len(body) > self.certain_size:
+            self._require_readable(body)
+        return body
+
+    def _require_readable(self, body: bytes) -> None:
+        """MismatchError if nobody could be given the message again: it is refused, not lost."""
+        try:
+            self.json(body)
+        except AvroError as exc:
+            raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
+
+    def _metadata_field(self) -> str | None:
+        """How Hermes' metadata are wrapped, or their name; None where there are none."""
+        root, schema = self.schema.root, self.schema
+        for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():
+            if field["name"] != METADATA:
+                continue
+            kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
+            for kind in kinds:
+                if schema.kind_of(kind) == "map" and schema.kind_of(kind["values"]) == "string":
+                    return "map" if isinstance(field["type"], list) else METADATA
+        return None
+
+
+def _said(error: Exception) -> str:
+    return str(error)[:200] or "it ends too early"

@@ -1,0 +1,489 @@
+"""JSON into the binary form of Avro, by a schema (Avro 1.12, binary encoding).
+
+JSON is taken in two ways. As people write it: the value of a union is that of the first of its
+types that it fits. And in Avro's own encoding (`avro/json`), where it is `{"type": value}`. In
+both, bytes are a text of the characters 0 to 255, a field that is absent has its default, and
+members that are no fields are passed over, as in Hermes. Decimals are numbers, or texts: `"1.20"`.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from app.domain.errors import ThroughputQuotaError
+from app.schemas.avro_decimals import limit_of, unscaled
+from app.schemas.avro_shapes import kinds_of, looks_at
+from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
+from app.schemas.avro_work import AvroExhaustedError, steps_allowed
+from app.schemas.problems import MismatchError
+from app.schemas.request_work import TOO_MUCH, RequestWork
+
+# Steps of work (avro_work.py), and the time of one.
+_STEP_NS: Final = 350
+# Of a default, which is written once.
+_DEFAULT_STEPS_MAX: Final = 28_000
+# Of each type that is tried in vain; of places above it that are copied to say what is wrong, in
+# one step.
+_TRY_STEPS: Final = 10
+_PLACES_PER_STEP: Final = 16
+# Of each field, there or not, and of each member. An object has few members where the fields are
+# more than so many times as many.
+_FIELD_STEPS: Final = 0.3
+_MEMBER_STEPS: Final = 2
+_FEW: Final = 4
+# Bytes of texts, and of defaults, in one step: these make a message longer than it was. Defaults of
+# so few bytes are in the steps of their fields.
+_BYTES_PER_STEP: Final = 1_024
+_DEFAULT_BYTES_PER_STEP: Final = 16
+_DEFAULT_BYTES_FREE: Final = 4
+# Levels of a message that surely can be read again; orjson writes 254.
+_SHALLOW: Final = 100
+_EXHAUSTED: Final = (
+    "takes more work than a message of its size may to be written as Avro: name the types of unions"
+    " (avro/json), and leave out fewer fields"
+)
+
+_INT_BITS: Final = {"int": 31, "long": 63}
+_NUMBERS: Final = (int, float)
+_FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+
+
+class _Walk:
+    """One message on its way: what is written of it, where in it we are, and the work left."""
+
+    __slots__ = ("is_deep", "left", "out", "path", "wrapped")
+
+    def __init__(self, *, wrapped: bool, steps: float) -> None:
+        self.out = bytearray()
+        self.path: list[str | int] = []
+        self.left = steps
+        self.wrapped = wrapped
+        self.is_deep = False
+
+    def spend(self, steps: float) -> None:
+        """Take work off what is left; AvroExhaustedError."""
+        self.left -= steps
+        if self.left < 0:
+            raise AvroExhaustedError
+
+    def mismatch(self, problem: str) -> MismatchError:
+        return MismatchError(tuple(self.path), problem)
+
+    def number(self, value: int) -> None:
+        """An int or long: zigzag, seven bits a byte."""
+        if 0 <= value < 64:  # noqa: PLR2004 - one byte
+            self.out.append(value << 1)
+            return
+        left = (value << 1) ^ (value >> 63)
+        while left > 0x7F:  # noqa: PLR2004 - seven bits
+            self.out.append((left & 0x7F) | 0x80)
+            left >>= 7
+        self.out.append(left)
+
+    def sized(self, value: bytes) -> None:
+        self.number(len(value))
+        self.out += value
+
+
+_Write = Callable[[Any, _Walk], None]
+# One type of a union: its place, a look at a value that tells whether it may be of it, and the
+# steps of that.
+_Choice = tuple[int, Callable[[Any], bool] | None, float]
+
+
+class AvroBytes(NamedTuple):
+    """A message in binary; `is_deep`: it may be nested deeper than JSON can be written."""
+
+    body: bytes
+    is_deep: bool
+
+
+class AvroWriter:
+    """Writes values of JSON as one schema has them; made once for each schema."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        self._named: dict[str, _Write] = {}
+        self._write = self._writer(schema.root)
+
+    def written(
+        self,
+        value: object,
+        *,
+        wrapped: bool = False,
+        size: int = 0,
+        work: RequestWork | None = None,
+    ) -> AvroBytes:
+        """`value`, of JSON of `size` bytes, in binary; `wrapped`: it is in Avro's own JSON.
+
+        MismatchError: it is not what the schema asks for, or takes too much work.
+        ThroughputQuotaError: that is more than is left of the `work` of its request.
+        """
+        steps = steps_allowed(size)
+        left = steps if work is None else min(steps, work.left_ns / _STEP_NS)
+        walk = _Walk(wrapped=wrapped, steps=left)
+        try:
+            self._write(value, walk)
+        except RecursionError as exc:
+            raise MismatchError((), "is nested too deep") from exc
+        except AvroExhaustedError as exc:
+            if left < steps:
+                raise ThroughputQuotaError(TOO_MUCH) from exc
+            raise MismatchError((), _EXHAUSTED) from exc
+        finally:
+            if work is not None:
+                work.left_ns -= (left - max(walk.left, 0)) * _STEP_NS
+        return AvroBytes(bytes(walk.out), is_deep=walk.is_deep)
+
+    def _writer(self, kind: AvroType) -> _Write:
+        schema = self._schema
+        name = schema.name_of(kind)
+        if name not in schema.named:
+            return self._made(kind)
+        if name not in self._named:
+            # First a way to itself: a record may be in itself.
+            self._named[name] = self._later(name)
+            self._named[name] = self._made(schema.named[name])
+        return self._named[name]
+
+    def _later(self, name: str) -> _Write:
+        def write(value: object, walk: _Walk) -> None:
+            walk.is_deep = walk.is_deep or len(walk.path) > _SHALLOW
+            self._named[name](value, walk)
+
+        return write
+
+    def _made(self, kind: AvroType) -> _Write:
+        name = self._schema.kind_of(kind)
+        if name in {"bytes", "fixed"} and isinstance(kind, dict):
+            return _decimal(kind) if decimal_of(kind) else _bytes(kind.get("size"))
+        if name in RECORDS:
+            return self._record(kind)
+        makers: dict[str, Callable[[Any], _Write]] = {
+            "union": self._union,
+            "array": self._array,
+            "map": self._map,
+            "enum": _enum,
+        }
+        return makers[name](kind) if name in makers else _PRIMITIVES[name]
+
+    def _record(self, kind: Mapping[str, Any]) -> _Write:
+        fields = [(each["name"], self._writer(each["type"]), each) for each in kind["fields"]]
+        name, count = kind["name"], len(fields)
+        defaults = _Defaults(fields)
+
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+            if not isinstance(value, dict):
+                raise walk.mismatch(f"must be an object ({name})")
+            if len(value) * _FEW < count and defaults.suffice(value):
+                defaults.around(value, walk)
+                return
+            walk.spend(_FIELD_STEPS * count + _MEMBER_STEPS * min(len(value), count))
+            for field, write_field, _ in fields:
+                if field in value:
+                    walk.path.append(field)
+                    write_field(value[field], walk)
+                    walk.path.pop()
+                else:
+                    defaults.write(field, walk)
+
+        return write
+
+    def _array(self, kind: Mapping[str, Any]) -> _Write:
+        write_item = self._writer(kind["items"])
+        steps = _steps(write_item)
+
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+            if not isinstance(value, list):
+                raise walk.mismatch("must be an array")
+            walk.spend(steps * len(value))
+            if value:
+                walk.number(len(value))
+            for place, item in enumerate(value):
+                walk.path.append(place)
+                write_item(item, walk)
+                walk.path.pop()
+            walk.number(0)
+
+        return write
+
+    def _map(self, kind: Mapping[str, Any]) -> _Write:
+        write_value = self._writer(kind["values"])
+        steps = 1 + _steps(write_value)
+
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+            if not isinstance(value, dict):
+                raise walk.mismatch("must be an object")
+            walk.spend(steps * len(value))
+            if value:
+                walk.number(len(value))
+            for key, item in value.items():
+                walk.path.append(key)
+                walk.sized(key.encode())
+                write_value(item, walk)
+                walk.path.pop()
+            walk.number(0)
+
+        return write
+
+    def _union(self, kind: list[AvroType]) -> _Write:
+        names = [self._schema.name_of(each) for each in kind]
+        return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
+
+    def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
+        """The types of a union that a value of JSON may be of, by its kind."""
+        choices: dict[type, list[_Choice]] = {}
+        for index, (may_be, steps) in enumerate(looks_at(self._schema, kind)):
+            for known in kinds_of(self._schema, kind[index]):
+                choices.setdefault(known, []).append((index, may_be, steps))
+        return choices
+
+
+class _Defaults:
+    """What is written of the fields of a record that an object does not have."""
+
+    __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
+
+    def __init__(self, fields: list[tuple[str, _Write, Mapping[str, Any]]]) -> None:
+        self._fields = fields
+        self._places = {field: place for place, (field, _, _) in enumerate(fields)}
+        self._needed = frozenset(field for field, _, said in fields if "default" not in said)
+        self._known: dict[str, bytes] = {}
+        self._joined = b""
+        self._starts: list[int] = []
+        self._tried = False
+
+    def write(self, field: str, walk: _Walk) -> None:
+        """The default of one; MismatchError, AvroExhaustedError."""
+        if field not in self._known:
+            if field in self._needed:
+                walk.path.append(field)
+                raise walk.mismatch("is missing")
+            self._known[field] = self._made(field)
+        found = self._known[field]
+        if len(found) > _DEFAULT_BYTES_FREE:
+            walk.spend(len(found) / _DEFAULT_BYTES_PER_STEP)
+        walk.out += found
+
+    def suffice(self, value: Mapping[str, Any]) -> bool:
+        """Whether all that the object does not have is known, and can be copied."""
+        if not self._tried:
+            self._tried = True
+            self._join()
+        return bool(self._starts) and value.keys() >= self._needed
+
+    def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
+        """The whole record, of an object with few members: the defaults between them at once."""
+        joined, starts, at = self._joined, self._starts, 0
+        walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
+        for place in sorted(self._places[each] for each in value if each in self._places):
+            field, write_field, _ = self._fields[place]
+            walk.out += joined[starts[at] : starts[place]]
+            walk.path.append(field)
+            write_field(value[field], walk)
+            walk.path.pop()
+            at = place + 1
+        walk.out += joined[starts[at] :]
+
+    def _join(self) -> None:
+        found, starts = bytearray(), [0]
+        try:
+            for field, _, _ in self._fields:
+                found += b"" if field in self._needed else self._made(field)
+                starts.append(len(found))
+        except (MismatchError, AvroExhaustedError, RecursionError):
+            # One of them may not be needed: they are written one by one.
+            return
+        self._joined, self._starts = bytes(found), starts
+
+    def _made(self, field: str) -> bytes:
+        # Defaults are never wrapped: they are values of the first type of a union, or of another.
+        _, write, said = self._fields[self._places[field]]
+        walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
+        walk.path.append(field)
+        write(said["default"], walk)
+        return bytes(walk.out)
+
+
+class _Union:
+    """Writes a value by one of several types."""
+
+    __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_prefixes", "_problem")
+
+    def __init__(
+        self, names: list[str], branches: list[_Write], choices: Mapping[type, list[_Choice]]
+    ) -> None:
+        self._names = names
+        self._problem = f"must be one of {', '.join(names)}"
+        self._branches = branches
+        self._prefixes = [_number(index) for index in range(len(names))]
+        self._choices = choices
+        self._null = names.index("null") if "null" in names else None
+        others = [index for index, name in enumerate(names) if name != "null"]
+        self._one = others[0] if len(others) == 1 else None
+
+    def __call__(self, value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+        if value is None and self._null is not None:
+            walk.out += self._prefixes[self._null]
+        elif walk.wrapped:
+            index, inner = _unwrapped(value, self._names, walk)
+            walk.path.append(self._names[index])
+            self._write(index, inner, walk)
+            walk.path.pop()
+        elif self._one is not None and value is not None:
+            # What is wrong with it can be said exactly.
+            walk.out += self._prefixes[self._one]
+            self._branches[self._one](value, walk)
+        else:
+            self._try(value, walk)
+
+    def _write(self, index: int, value: object, walk: _Walk) -> None:
+        walk.out += self._prefixes[index]
+        self._branches[index](value, walk)
+
+    def _try(self, value: object, walk: _Walk) -> None:
+        start, depth = len(walk.out), len(walk.path)
+        looked = 0.0
+        for index, may_be, steps in self._choices.get(type(value), ()):
+            looked += steps
+            if may_be is not None and not may_be(value):
+                continue
+            if looked:
+                walk.spend(looked)
+                looked = 0.0
+            try:
+                walk.out += self._prefixes[index]
+                return self._branches[index](value, walk)
+            except MismatchError:
+                walk.spend(_TRY_STEPS + depth / _PLACES_PER_STEP)
+                del walk.out[start:]
+                del walk.path[depth:]
+        walk.spend(looked)
+        raise walk.mismatch(self._problem)
+
+
+def _number(value: int) -> bytes:
+    walk = _Walk(wrapped=False, steps=0)
+    walk.number(value)
+    return bytes(walk.out)
+
+
+def _steps(write: _Write) -> int:
+    """Of a value that fits."""
+    return 2 if isinstance(write, _Union) else 1
+
+
+def _unwrapped(value: object, names: list[str], walk: _Walk) -> tuple[int, object]:
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, inner),) = value.items()
+        if name in names:
+            return names.index(name), inner
+    raise walk.mismatch(f"must be an object with one member, named {' or '.join(names)}")
+
+
+def _null(value: object, walk: _Walk) -> None:
+    if value is not None:
+        raise walk.mismatch("must be null")
+
+
+def _boolean(value: object, walk: _Walk) -> None:
+    if not isinstance(value, bool):
+        raise walk.mismatch("must be true or false")
+    walk.out.append(value)
+
+
+def _whole(kind: str) -> _Write:
+    limit = 1 << _INT_BITS[kind]
+
+    def write(value: object, walk: _Walk) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
+            raise walk.mismatch(f"must be a whole number of {_INT_BITS[kind] + 1} bits ({kind})")
+        walk.number(value)
+
+    return write
+
+
+def _real(kind: str) -> _Write:
+    form = _FLOATS[kind]
+
+    def write(value: object, walk: _Walk) -> None:
+        if not isinstance(value, _NUMBERS) or isinstance(value, bool):
+            raise walk.mismatch(f"must be a number ({kind})")
+        try:
+            walk.out += form.pack(value)
+        except (OverflowError, struct.error) as exc:
+            raise walk.mismatch(f"is too large for a {kind}") from exc
+
+    return write
+
+
+def _string(value: object, walk: _Walk) -> None:
+    if not isinstance(value, str):
+        raise walk.mismatch("must be a string")
+    walk.spend(len(value) // _BYTES_PER_STEP)
+    walk.sized(value.encode())
+
+
+def _enum(kind: Mapping[str, Any]) -> _Write:
+    places = {symbol: place for place, symbol in enumerate(kind["symbols"])}
+    said = f"must be one of {', '.join(places)}"[:500]
+
+    def write(value: object, walk: _Walk) -> None:
+        if not isinstance(value, str) or value not in places:
+            raise walk.mismatch(said)
+        walk.number(places[value])
+
+    return write
+
+
+def _bytes(size: int | None) -> _Write:
+    def write(value: object, walk: _Walk) -> None:
+        try:
+            found = value.encode("latin-1") if isinstance(value, str) else None
+        except UnicodeEncodeError:
+            found = None
+        if found is None:
+            raise walk.mismatch("must be a string of characters 0 to 255, a byte each")
+        if size is None:
+            walk.sized(found)
+        elif len(found) != size:
+            raise walk.mismatch(f"must be {size} bytes")
+        else:
+            walk.out += found
+
+    return write
+
+
+def _decimal(kind: Mapping[str, Any]) -> _Write:
+    precision, scale = decimal_of(kind) or (0, 0)
+    size: int | None = kind.get("size")
+    limit = limit_of(precision)
+    said = f"must be a number of at most {precision} digits, {scale} of them behind the point"
+
+    def write(value: object, walk: _Walk) -> None:
+        number, steps = unscaled(value, scale)
+        walk.spend(steps)
+        if number is None or abs(number) >= limit:
+            raise walk.mismatch(said)
+        length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+        if size is not None and length > size:
+            raise walk.mismatch(said)
+        found = number.to_bytes(length if size is None else size, signed=True)
+        if size is None:
+            walk.sized(found)
+        else:
+            walk.out += found
+
+    return write
+
+
+_PRIMITIVES: Final[Mapping[str, _Write]] = {
+    "null": _null,
+    "boolean": _boolean,
+    "int": _whole("int"),
+    "long": _whole("long"),
+    "float": _real("float"),
+    "double": _real("double"),
+    "string": _string,
+    "bytes": _bytes(None),
+}

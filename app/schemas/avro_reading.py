@@ -1,0 +1,305 @@
+"""The binary form of Avro into values of JSON, by a schema (Avro 1.12, binary encoding).
+
+Bytes are texts of the characters 0 to 255, and decimals texts with all their digits. What a part of
+a message takes is taken off its work before that part is read.
+"""
+
+import io
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Final, TypeVar
+
+from app.schemas.avro_decimals import decimal_text
+from app.schemas.avro_prices import BLOCK_STEPS, AvroPrices
+from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
+from app.schemas.avro_work import AvroExhaustedError, steps_allowed
+
+_MORE: Final = b"\x80"
+# Numbers of one byte: most are.
+_one: Final = {bytes([byte]): (byte >> 1) ^ -(byte & 1) for byte in range(0x80)}.get
+# What each byte of a longer one adds, by its place: tables are faster than shifting.
+_FIRST, *_LATER = [
+    {bytes([byte]): (byte & 0x7F) << shift for byte in range(0x100)} for shift in range(0, 70, 7)
+]
+_INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
+
+
+class _Source(io.BytesIO):
+    """One message on its way: its bytes, and the work left."""
+
+    # A reader takes several of these for each value, and nothing reads bytes faster.
+    __slots__ = ("left", "size")
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self.size = len(body)
+        self.left = steps_allowed(self.size)
+
+    def spend(self, steps: float) -> None:
+        """Take work off what is left; AvroExhaustedError."""
+        self.left -= steps
+        if self.left < 0:
+            raise AvroExhaustedError
+
+
+_Any = TypeVar("_Any")
+_Read = Callable[[_Source], Any]
+
+
+class AvroReader:
+    """Reads messages of one schema as values of JSON; made once for each schema."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        self._prices = AvroPrices(schema)
+        self._named: dict[str, _Read] = {}
+        self._steps = self._prices.of(schema.root).steps
+        self._read = self._reader(schema.root)
+        self.certain_size = self._prices.certain_size()
+
+    def value(self, body: bytes) -> Any:  # noqa: ANN401 - a message is of any type
+        """The message in `body`, which is nothing but it.
+
+        Raises:
+            EOFError, ValueError: It is not of the schema.
+            AvroExhaustedError: It takes more work than it may.
+            RecursionError: It is nested too deep.
+        """
+        source = _Source(body)
+        source.spend(self._steps)
+        try:
+            value = self._read(source)
+        except (KeyError, struct.error) as exc:
+            raise EOFError from exc
+        if source.tell() != source.size:
+            raise ValueError(f"it ends at byte {source.tell()}")
+        return value
+
+    def _reader(self, kind: AvroType) -> _Read:
+        name = self._schema.name_of(kind)
+        if name not in self._schema.named:
+            return self._made(kind)
+        if name not in self._named:
+            self._made(self._schema.named[name])
+        return self._named[name]
+
+    def _made(self, kind: AvroType) -> _Read:
+        name = self._schema.kind_of(kind)
+        if name in RECORDS:
+            return self._record(kind)
+        makers: dict[str, Callable[[Any], _Read]] = {
+            "union": self._union,
+            "array": self._array,
+            "map": self._map,
+            "enum": _enum,
+            "fixed": _fixed,
+        }
+        if isinstance(kind, dict) and decimal_of(kind):
+            read = _decimal(kind)
+        else:
+            read = makers[name](kind) if name in makers else _PRIMITIVES[name]
+        if name in {"enum", "fixed"}:
+            self._named[kind["name"]] = read
+        return read
+
+    def _record(self, kind: Mapping[str, Any]) -> _Read:
+        fields: list[tuple[str, _Read]] = []
+        only = kind["fields"][0]["name"] if len(kind["fields"]) == 1 else ""
+
+        def read(source: _Source) -> dict[str, Any]:
+            found = {}
+            for name, read_field in fields:
+                found[name] = read_field(source)
+            return found
+
+        def read_only(source: _Source) -> dict[str, Any]:
+            return {only: fields[0][1](source)}
+
+        # Before its fields: it may be in itself.
+        self._named[kind["name"]] = read_only if only else read
+        fields += [(each["name"], self._reader(each["type"])) for each in kind["fields"]]
+        return self._named[kind["name"]]
+
+    def _array(self, kind: Mapping[str, Any]) -> _Read:
+        read_item = self._reader(kind["items"])
+        steps = self._prices.of(kind["items"]).steps
+
+        def read(source: _Source) -> list[Any]:
+            items: list[Any] = []
+            while count := _number(source):
+                items += map(read_item, repeat(source, _block(source, count, steps)))
+            return items
+
+        return read
+
+    def _map(self, kind: Mapping[str, Any]) -> _Read:
+        read_value = self._reader(kind["values"])
+        steps = self._prices.of_entry(kind["values"]).steps
+
+        def read(source: _Source) -> dict[str, Any]:
+            found = {}
+            while count := _number(source):
+                for _ in range(_block(source, count, steps)):
+                    key = _string(source)
+                    found[key] = read_value(source)
+            return found
+
+        return read
+
+    def _union(self, kind: list[AvroType]) -> _Read:
+        steps = [self._prices.of_branch(each).steps for each in kind]
+        branches = list(zip(map(self._reader, kind), steps, strict=True))
+        known = dict(zip(_INDEXES, branches, strict=False)).get
+        is_optional = [self._schema.kind_of(each) == "null" for each in kind] == [True, False]
+
+        def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
+            first = source.read(1)
+            read_branch, steps = known(first) or _nth(source, first, branches)
+            source.left -= steps
+            if source.left < 0:
+                raise AvroExhaustedError
+            return read_branch(source)
+
+        return _optional(*branches[1]) if is_optional else read
+
+
+def _optional(read_value: _Read, steps: float) -> _Read:
+    """A value or null: as any union, and most are such."""
+
+    def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
+        first = source.read(1)
+        if first == b"\0":
+            return None
+        if first != b"\2" and _nth(source, first, (None, read_value)) is None:
+            return None
+        source.left -= steps
+        if source.left < 0:
+            raise AvroExhaustedError
+        return read_value(source)
+
+    return read
+
+
+def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
+    """What a number says that begins with `first`; ValueError."""
+    index = _one(first)
+    if index is None:
+        index = _longer(source, first)
+    if not 0 <= index < len(among):
+        raise ValueError(f"it has the number {index} of {len(among)} types or symbols")
+    return among[index]
+
+
+def _block(source: _Source, count: int, steps: float) -> int:
+    """How many items a block has, whose work is taken off."""
+    if count < 0:
+        count = -count
+        _number(source)
+    # Each has a byte at least.
+    if count > source.size:
+        raise EOFError
+    source.spend(BLOCK_STEPS + count * steps)
+    return count
+
+
+def _number(source: _Source) -> int:
+    """An int or long: zigzag, seven bits a byte; KeyError at the end."""
+    found = _one(first := source.read(1))
+    return _longer(source, first) if found is None else found
+
+
+def _longer(source: _Source, first: bytes) -> int:
+    """A number that begins with a byte after which there are more."""
+    read, found = source.read, _FIRST[first]
+    for part in _LATER:
+        byte = read(1)
+        found |= part[byte]
+        if byte < _MORE:
+            return (found >> 1) ^ -(found & 1)
+    raise ValueError("it has a number of more than ten bytes")
+
+
+def _exactly(source: _Source, size: int) -> bytes:
+    found = source.read(size)
+    if len(found) != size:
+        raise EOFError
+    return found
+
+
+def _null(source: _Source) -> None:
+    """It takes no room."""
+
+
+def _boolean(source: _Source) -> bool:
+    found = source.read(1)
+    if not found:
+        raise EOFError
+    return found != b"\0"
+
+
+def _string(source: _Source) -> str:
+    size = _one(first := source.read(1))
+    if size is None:
+        size = _longer(source, first)
+    found = source.read(size)
+    if len(found) != size:
+        raise EOFError
+    return found.decode()
+
+
+def _bytes(source: _Source) -> str:
+    return _exactly(source, _number(source)).decode("latin-1")
+
+
+def _fixed(kind: Mapping[str, Any]) -> _Read:
+    size: int = kind["size"]
+
+    def read(source: _Source) -> str:
+        return _exactly(source, size).decode("latin-1")
+
+    return read
+
+
+def _enum(kind: Mapping[str, Any]) -> _Read:
+    symbols: list[str] = kind["symbols"]
+    known = dict(zip(_INDEXES, symbols, strict=False)).get
+
+    def read(source: _Source) -> str:
+        first = source.read(1)
+        return known(first) or _nth(source, first, symbols)
+
+    return read
+
+
+def _decimal(kind: Mapping[str, Any]) -> _Read:
+    _, scale = decimal_of(kind) or (0, 0)
+    size: int | None = kind.get("size")
+
+    def read(source: _Source) -> str:
+        found = _exactly(source, _number(source) if size is None else size)
+        return decimal_text(int.from_bytes(found, signed=True), scale)
+
+    return read
+
+
+def _real(form: struct.Struct) -> _Read:
+    unpacked, size = form.unpack, form.size
+
+    def read(source: _Source) -> float:
+        found: float = unpacked(source.read(size))[0]
+        return found
+
+    return read
+
+
+_PRIMITIVES: Final[Mapping[str, _Read]] = {
+    "null": _null,
+    "boolean": _boolean,
+    "int": _number,
+    "long": _number,
+    "float": _real(struct.Struct("<f")),
+    "double": _real(struct.Struct("<d")),
+    "string": _string,
+    "bytes": _bytes,
+}

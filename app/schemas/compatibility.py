@@ -1,0 +1,128 @@
+"""Whether a new version of an Avro schema reads what an older one wrote (Avro 1.12, resolution).
+
+Subscribers that were given the new version get messages of both for a while: those that wait in the
+log, and those of publishers that still use the old one.
+"""
+
+from typing import Any, Final
+
+from app.domain.catalogue.schema import ContentType
+from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
+from app.schemas.compiled import avro_codec
+
+# What else the values of a type may be read as.
+_WIDER: Final = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+
+
+def backward_problem(kind: ContentType, *, new: str, old: str) -> str | None:
+    """What keeps the schema `new` from reading what `old` wrote; None if nothing does.
+
+    Both are known to be schemas. A JSON Schema may change in any way.
+    """
+    if kind is ContentType.JSON:
+        return None
+    reader, writer = avro_codec(new).schema, avro_codec(old).schema
+    return _Comparison(reader, writer).problem(reader.root, writer.root, "")
+
+
+class _Comparison:
+    def __init__(self, reader: AvroSchema, writer: AvroSchema) -> None:
+        self._reader = reader
+        self._writer = writer
+        # Pairs of named types that are being compared, or were found to fit.
+        self._known: set[tuple[str, str]] = set()
+        # What is wrong with those that do not fit: each pair of a chain would be compared again.
+        self._misfits: dict[tuple[str, str], str] = {}
+
+    def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
+        """Why `new` cannot read `old`, with the path to where."""
+        new, old = self._reader.resolved(new), self._writer.resolved(old)
+        if isinstance(old, list):
+            return next((p for each in old if (p := self.problem(new, each, path))), None)
+        if isinstance(new, list):
+            if any(self.problem(each, old, path) is None for each in new):
+                return None
+            return _said(path, f"cannot be {self._writer.name_of(old)} any more")
+        return self._plain(new, old, path)
+
+    def _plain(self, new: AvroType, old: AvroType, path: str) -> str | None:
+        is_now, was = self._reader.kind_of(new), self._writer.kind_of(old)
+        if is_now != was and not (is_now in RECORDS and was in RECORDS):
+            if is_now in _WIDER.get(was, ()) and not (_has_scale(new) or _has_scale(old)):
+                return None
+            return _said(path, f"was {was} and is {is_now}")
+        if is_now == "array":
+            return self.problem(new["items"], old["items"], f"{path}[]")
+        if is_now == "map":
+            return self.problem(new["values"], old["values"], f"{path}{{}}")
+        return self._named(new, old, path) if "name" in _members(new) else _scales(new, old, path)
+
+    def _named(self, new: dict[str, Any], old: dict[str, Any], path: str) -> str | None:
+        pair = (new["name"], old["name"])
+        if not _same_name(new, old):
+            return _said(path, f"was {old['name']} and is {new['name']}")
+        if new["type"] == "fixed":
+            if new["size"] != old["size"]:
+                return _said(path, f"was of {old['size']} bytes and is of {new['size']}")
+            return _scales(new, old, path)
+        if new["type"] == "enum":
+            gone = [each for each in old["symbols"] if each not in new["symbols"]]
+            default = new.get("default") is not None
+            return _said(path, f"lacks the symbol {gone[0]}") if gone and not default else None
+        if pair in self._known or pair in self._misfits:
+            return self._misfits.get(pair)
+        self._known.add(pair)
+        found = self._fields(new, old, path)
+        if found is not None:
+            self._known.discard(pair)
+            self._misfits[pair] = found
+        return found
+
+    def _fields(self, new: dict[str, Any], old: dict[str, Any], path: str) -> str | None:
+        before = {each["name"]: each for each in old["fields"]}
+        for field in new["fields"]:
+            names = (field["name"], *field.get("aliases", ()))
+            was = next((before[name] for name in names if name in before), None)
+            below = f"{path}.{field['name']}" if path else field["name"]
+            if was is None:
+                if "default" not in field:
+                    return _said(below, "is new and has no default")
+            elif problem := self.problem(field["type"], was["type"], below):
+                return problem
+        return None
+
+
+def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """By the name without its namespace, as fastavro and Java compare them, or by an alias."""
+    short = old["name"].rpartition(".")[2]
+    names = (new["name"], *new.get("aliases", ()))
+    return any(name.rpartition(".")[2] == short for name in names)
+
+
+def _scales(new: AvroType, old: AvroType, path: str) -> str | None:
+    if _scale(new) != _scale(old):
+        return _said(path, "was a decimal of another scale, or none")
+    return None
+
+
+def _has_scale(kind: AvroType) -> bool:
+    return _scale(kind) is not None
+
+
+def _scale(kind: AvroType) -> int | None:
+    found = decimal_of(kind) if isinstance(kind, dict) else None
+    return found[1] if found else None
+
+
+def _members(kind: AvroType) -> dict[str, Any]:
+    return kind if isinstance(kind, dict) else {}
+
+
+def _said(path: str, problem: str) -> str:
+    return f"{path or 'its root'} {problem}"

@@ -1,0 +1,98 @@
+"""Messages of one topic as another one stores them, or why it does not take them."""
+
+from typing import NamedTuple
+
+from app.domain.catalogue.schema import TopicSchema
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import MessageInvalidError
+from app.domain.message import (
+    HEADER_CONTENT_TYPE,
+    HEADER_ID,
+    Message,
+    NewRecord,
+    Partition,
+    Record,
+)
+from app.domain.replay.republishing import (
+    HEADER_REPUBLISHED,
+    PROBLEM_LENGTH_MAX,
+    marker_of,
+    republished,
+)
+from app.schemas.messages import AvroMessage, UnreadableError, reading
+from app.schemas.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, typed
+
+
+class RefusedValue(NamedTuple):
+    """The target does not take it."""
+
+    problem: str
+
+
+class Fitting:
+    """What a task makes of the records of one topic for another of the same content type."""
+
+    def __init__(self, source: Topic, target: Topic, *, task_id: str) -> None:
+        self._source = source
+        self._target = target
+        self._task_id = task_id
+        self._message = reading(source)
+
+    def fit(
+        self, record: Record, partition: int, *, now_ms: int
+    ) -> NewRecord | RefusedValue | None:
+        """The record for the target topic; None: it is of no message that was for everybody."""
+        message = self._message(record, Partition(self._source.name, partition))
+        if message.addressed is not None:
+            return None
+        if record.value is None:
+            return RefusedValue(message.problem)
+        try:
+            fitted = self._typed(message, record.value, now_ms)
+        except (MessageInvalidError, UnreadableError) as exc:
+            return RefusedValue(str(exc)[:PROBLEM_LENGTH_MAX])
+        if (size := len(fitted.body)) > self._target.message_size_max:
+            limit = self._target.message_size_max
+            return RefusedValue(f"is of {size} bytes, and the limit is {limit}")
+        own = self._own_headers(message, fitted, marker_of(self._task_id, partition, record.offset))
+        return republished(record, fitted.body, own, now_ms=now_ms)
+
+    def _typed(self, message: Message, value: bytes, now_ms: int) -> Typed:
+        if isinstance(message, AvroMessage):
+            return self._avro(message, now_ms)
+        media = message.content_type.partition(b";")[0].strip().lower().decode("latin-1")
+        return typed(self._target, _given(message, value, media, now_ms=now_ms))
+
+    def _avro(self, message: AvroMessage, now_ms: int) -> Typed:
+        """By the same schema where the target has it; else as its JSON is published there."""
+        written = message.avro()
+        known = _same(written.schema, self._target)
+        if known is None:
+            if message.unreadable:
+                raise UnreadableError(message.problem)
+            plain = _given(message, message.stored, PLAIN_JSON, now_ms=now_ms)
+            return typed(self._target, plain)
+        given = _given(message, written.body, AVRO_BINARY, now_ms=now_ms)
+        return typed(self._target, given._replace(version=known.version))
+
+    @staticmethod
+    def _own_headers(
+        message: Message, fitted: Typed, marker: bytes
+    ) -> tuple[tuple[bytes, bytes], ...]:
+        # A foreign producer's record is known by the place that it had.
+        own = ((HEADER_ID, message.id), (HEADER_REPUBLISHED, marker), *fitted.headers)
+        if fitted.content_type is None:
+            return own
+        return (*own, (HEADER_CONTENT_TYPE, fitted.content_type))
+
+
+def _given(message: Message, body: bytes, media: str, *, now_ms: int) -> Given:
+    # An id may be a foreign producer's: Avro's metadata has it as text.
+    message_id = message.id.decode("utf-8", "replace").encode()
+    return Given(body=body, media=media, message_id=message_id, now_ms=now_ms)
+
+
+def _same(schema: TopicSchema, topic: Topic) -> TopicSchema | None:
+    """The topic's newest version that says just that, if messages may be written by it."""
+    fitting = (each for each in reversed(topic.schemas) if each.text == schema.text)
+    return next((each for each in fitting if not each.retired), None)

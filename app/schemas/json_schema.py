@@ -1,0 +1,168 @@
+"""JSON Schema (2020-12), compiled: what a message must be."""
+
+import math
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+import jsonschema_rs
+import orjson
+
+from app.domain.errors import FieldProblem, ValidationFailedError
+from app.schemas.json_schema_cost import SchemaCost
+from app.schemas.json_schema_references import name_the_whole, parts
+from app.schemas.json_schema_work import PreparationWork
+from app.schemas.patterns import PatternPrices
+from app.schemas.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
+from app.schemas.request_work import RequestWork
+
+# Patterns without look-around and back references: those no message can hang.
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
+
+# What it may cost to hold a message against its schema: so much, and so much for each byte.
+LIMIT_NS: Final = 10_000_000
+BYTE_LIMIT_NS: Final = 60
+# And to report all that is wrong with it, where that is not one thing.
+REPORT_LIMIT_NS: Final = 10_000_000
+# What is wrong is copied: so much for what stands behind a comma, for a list and for an object.
+_COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
+_DIALECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+_CHOICES: Final = (b'"anyOf"', b'"oneOf"')
+
+_TOO_MUCH: Final = (
+    "takes more work than a message of its size may to be held against its schema: that has too"
+    " many branches, patterns or values to compare with for so many values, or for so deep ones"
+)
+_INVALID: Final = FieldProblem(
+    path="message",
+    message="is not what its schema asks for; it is too large or nested too deep to say where",
+)
+
+
+class JsonSchema:
+    """One JSON Schema. References lead to itself alone: nothing is fetched from elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        """ValidationFailedError for `schema`."""
+        schema = _parsed(text)
+        name_the_whole(schema)
+        # All that a schema could hold the engine up by is bounded before the engine gets it.
+        work = PreparationWork(schema)
+        patterns = _patterns_of(schema, work)
+        _require_meta(schema)
+        self._cost = _cost_of(schema, work, patterns)
+        self._validator = _compiled(schema)
+        self._has_choices = any(name in orjson.dumps(schema) for name in _CHOICES)
+
+    def problems(
+        self,
+        value: Any,  # noqa: ANN401 - JSON is of any type
+        body: bytes,
+        work: RequestWork | None = None,
+    ) -> list[FieldProblem]:
+        """What is wrong with `value`, which is in `body`: the first few things; nothing if valid.
+
+        All of it takes a bounded time: a message that would take more is refused unseen, and of one
+        that has much to say about it only the first thing is said, or that it is not valid.
+
+        ThroughputQuotaError: it is more than is left of the `work` of its request.
+        """
+        limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
+        cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
+        if cost is None:
+            return [FieldProblem(path="message", message=_TOO_MUCH)]
+        if work is not None:
+            work.spend(cost)
+        if self._validator.is_valid(value):
+            return []
+        try:
+            errors = self._errors(value, body, work)
+        except ValueError:
+            # To report it, the engine copies what is wrong, which must not be nested too deep.
+            errors = []
+        return [_problem(error) for error in errors] or [_INVALID]
+
+    def _errors(
+        self,
+        value: Any,  # noqa: ANN401 - JSON is of any type
+        body: bytes,
+        work: RequestWork | None,
+    ) -> list[jsonschema_rs.ValidationError]:
+        """What can be reported at little cost; nothing if that is too much; ValueError."""
+        left_ns = math.inf if work is None else work.left_ns
+        reported = self._cost.of_report(value, body, REPORT_LIMIT_NS)
+        if reported <= min(REPORT_LIMIT_NS, left_ns):
+            if work is not None:
+                work.spend(reported)
+            return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
+        copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
+        # Of branches, all that is wrong in each of them would be found.
+        if self._has_choices or copied > min(LIMIT_NS + BYTE_LIMIT_NS * len(body), left_ns):
+            return []
+        if work is not None:
+            work.spend(copied)
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> FieldProblem:
+    message = error.message
+    if len(message) > QUOTED_MAX:
+        message = f"{message[:QUOTED_MAX]}…"
+    return FieldProblem(path=dotted(error.instance_path), message=message)
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON is of any type
+    try:
+        schema = orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        raise ValidationFailedError.of("schema", f"is not JSON: {exc}") from exc
+    if not isinstance(schema, dict | bool):
+        raise ValidationFailedError.of("schema", "must be a JSON object, true or false")
+    return schema
+
+
+def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
+    """The prices of all patterns; ValidationFailedError if the engine would take long for them."""
+    patterns = PatternPrices(work)
+    for part in parts(schema):
+        named = part.get("patternProperties")
+        given = [part.get("pattern"), *(named if isinstance(named, dict) else ())]
+        for each in given:
+            if isinstance(each, str):
+                patterns.of(each, at=part)
+    return patterns
+
+
+def _require_meta(schema: Any) -> None:  # noqa: ANN401 - JSON is of any type
+    try:
+        jsonschema_rs.meta.validate(schema | _DIALECT if isinstance(schema, dict) else schema)
+    except (ValueError, jsonschema_rs.ReferencingError) as exc:
+        raise _no_schema(exc) from exc
+
+
+def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN401 - JSON
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            schema, validate_formats=True, offline=True, pattern_options=_PATTERNS
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as exc:
+        raise _no_schema(exc) from exc
+
+
+def _no_schema(error: Exception) -> ValidationFailedError:
+    # Where it fails comes in lines of its own.
+    reason = str(error).partition("\n")[0][:300]
+    return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
+
+
+def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> SchemaCost:  # noqa: ANN401 - JSON
+    try:
+        return SchemaCost(schema, work, patterns)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
+        # A reference to what is no schema, or in a way that only the engine can follow.
+        message = "has references that cannot be followed, or is nested too deep"
+        raise ValidationFailedError.of("schema", message) from exc

@@ -1,0 +1,126 @@
+"""What a JSON Schema costs to hold a message against: a hostile one could take forever.
+
+Branches (`anyOf`, `oneOf`, …) that each lead to the same subschemas multiply, level by level: ten
+levels of two branches look a thousand times at the same place. And what looks at a place may have
+a thousand names, patterns or values to compare with. So the price of a look is known for each level
+of a message, and a message that would take too much is refused before it is looked at. Nothing
+could end the engine once it has begun.
+"""
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Final
+
+from app.schemas.json_schema_cost_by_path import PlaceKinds
+from app.schemas.json_schema_unit_costs import FREE, Price, highest
+from app.schemas.json_schema_work import PLACES, TOO_OFTEN, PreparationWork
+from app.schemas.levels import Levels, has_extremes
+from app.schemas.patterns import PatternPrices
+
+LEVELS_MAX: Final = 1_024
+# For each level, and each group of places in it.
+_LEVEL_STEPS: Final = 5
+_GROUP_STEPS: Final = 2
+# What no message may take at one place, in ns.
+_ENDLESS_NS: Final = 1e9
+# The shortest value and what is behind it, in bytes.
+_VALUE_BYTES: Final = 2
+# To find out how many values a message has in each level, for each of them.
+_COUNTED_NS: Final = 50
+# Characters of a text that count as one value where all below a place is looked at.
+_BELOW_CHARACTERS: Final = 64
+# To report a problem, what it is about is copied.
+_COPIED_NS: Final = 80
+# The shortest number that takes many digits to be divided, and what is behind it.
+_EXTREME_BYTES: Final = 5
+
+
+class SchemaCost:
+    """What looks at each level of a message, and what that costs."""
+
+    def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
+        """ValidationFailedError for `schema`: it cannot be said, or is too much for any message.
+
+        LookupError, ValueError, TypeError, AttributeError or RecursionError: it is no schema.
+        """
+        self._work = work
+        kinds = PlaceKinds(schema, work, patterns)
+        self._deepest = FREE
+        self._levels = self._priced_levels(schema, kinds)
+        self._places = kinds.places()
+        self._most = highest(self._levels)
+        self._below = sum(each.below for each in self._levels)
+
+    def of(
+        self, value: object, body: bytes, limit_ns: float, *, is_exact: bool = False
+    ) -> float | None:
+        """What it costs at most to say whether `value`, of `body`, is valid; None: more than that.
+
+        `is_exact`: it is counted, also where any message of that size costs little enough.
+        """
+        at_most = self._at_most(len(body))
+        if at_most <= limit_ns and not is_exact:
+            return at_most
+        counts = Levels(value)
+        extreme = self._most.extreme > 0 and has_extremes(value)
+        counted = min(at_most, self._counted(counts, extreme=extreme))
+        if counted <= limit_ns:
+            return counted
+        below = sum(counts.values) + len(body) // _BELOW_CHARACTERS
+        return self._places.cost(value, below, limit_ns, extreme=extreme)
+
+    def of_report(self, value: object, body: bytes, limit_ns: float) -> float:
+        """What it costs at most to report all that is wrong; or any number above `limit_ns`."""
+        copied = len(body) * _COPIED_NS
+        if self._levels[0].errors * copied > limit_ns:
+            return self._levels[0].errors * copied
+        prices = list(zip(self._by_level(), Levels(value).values, strict=False))
+        reported = sum(price.error * count for price, count in prices)
+        return reported + sum(price.errors for price, _ in prices) * copied
+
+    def _at_most(self, size: int) -> float:
+        """The cost of any message of that size."""
+        most, values = self._most, size / _VALUE_BYTES + 1
+        each = most.value + max(most.text, most.number) + most.child + self._below
+        of_bytes = most.character + most.name + most.extreme / _EXTREME_BYTES
+        return values * each + size * of_bytes
+
+    def _counted(self, counts: Levels, *, extreme: bool) -> float:
+        below = sum(counts.values)
+        cost: float = _COUNTED_NS * below
+        below += sum(counts.characters) // _BELOW_CHARACTERS
+        for level, price in zip(range(len(counts.values)), self._by_level(), strict=False):
+            below -= counts.values[level]
+            cost += counts.values[level] * price.value + below * price.below
+            cost += counts.numbers[level] * (price.number + price.extreme * extreme)
+            cost += counts.texts[level] * price.text + counts.characters[level] * price.character
+            cost += counts.names[level] * price.name
+            if level + 1 < len(counts.values):
+                cost += counts.values[level + 1] * price.child
+        return cost
+
+    def _by_level(self) -> Iterator[Price]:
+        yield from self._levels
+        # What leads on and on costs on each level what it cost before.
+        yield from repeat(self._deepest)
+
+    def _priced_levels(self, schema: object, kinds: PlaceKinds) -> list[Price]:
+        levels = [kinds.prices[kinds.root]]
+        level = kinds.groups_of([kinds.root])
+        met: dict[frozenset[int], int] = {}
+        while level and len(levels) < LEVELS_MAX:
+            again = met.setdefault(level, len(levels))
+            if again < len(levels):
+                self._deepest = highest(levels[again:])
+                return levels
+            steps = _LEVEL_STEPS + _GROUP_STEPS * len(level)
+            self._work.spend(steps, PLACES, at=schema)
+            levels.append(highest(kinds.groups[each].price for each in level))
+            if levels[-1].value > _ENDLESS_NS:
+                break
+            level = frozenset().union(*map(kinds.below, level))
+        if level:
+            self._deepest = levels[-1]
+        if levels[0].value > _ENDLESS_NS:
+            raise self._work.refused(TOO_OFTEN, at=schema)
+        return levels

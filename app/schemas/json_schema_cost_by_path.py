@@ -1,0 +1,175 @@
+"""The kinds of places that messages of a JSON Schema have, what each costs, and what is below it.
+
+A kind is the subschemas that look at a place, and how often. Those that have the same subschemas
+with members or items have the same kinds below them: these are found once, as a group.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from app.schemas.json_schema_looks import UNEVALUATED, Looks, SubschemaLooks
+from app.schemas.json_schema_unit_costs import (
+    FREE,
+    Price,
+    added,
+    highest,
+    of_names,
+    price_of,
+    unevaluated,
+)
+from app.schemas.json_schema_walk import NOTHING, Below, Group, PricedPlaces
+from app.schemas.json_schema_work import PLACES, PreparationWork
+from app.schemas.patterns import PatternPrices
+
+State = frozenset[tuple[int, int]]
+# Subschemas and how often they look, by the place below that they are for; None: any.
+_Parts = dict[object, list[tuple[Any, int]]]
+
+_NONE: Final[State] = frozenset()
+
+# Of a subschema, and of each in a kind.
+_PRICE_STEPS: Final = 30
+_PART_STEPS: Final = 2
+_CHILD_STEPS: Final = 3
+_LOOK_STEPS: Final = 0.5
+
+_ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")
+_ANY_ITEM: Final = ("items", "contains", "unevaluatedItems")
+_CHILDREN: Final = frozenset(
+    ("properties", "patternProperties", "prefixItems", *_ANY_MEMBER, *_ANY_ITEM)
+)
+
+
+class PlaceKinds:
+    """Kinds by number, found as they are asked for."""
+
+    def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
+        self._work = work
+        self._patterns = patterns
+        self._looks = SubschemaLooks(schema, work)
+        self._node_prices: dict[int, Price] = {}
+        self._known: dict[State, int] = {_NONE: NOTHING}
+        self._states: list[State] = [_NONE]
+        self.prices: list[Price] = [FREE]
+        self._numbers: dict[State, int] = {_NONE: NOTHING}
+        self._of_kind: dict[int, int] = {NOTHING: NOTHING}
+        self.groups: list[Group] = [Group({}, {}, frozenset(), FREE)]
+        self._by_parts: dict[State, int] = {}
+        self._below: dict[int, frozenset[int]] = {}
+        self.root = self._kind(self._looks.at(schema))
+
+    def places(self) -> PricedPlaces:
+        """What is found by now."""
+        return PricedPlaces(self.root, self.prices, self.groups, self._of_kind)
+
+    def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
+        """The numbers of the groups that are below places of these kinds."""
+        return frozenset(map(self._group, kinds)) - {NOTHING}
+
+    def below(self, group: int) -> frozenset[int]:
+        """Those that are below the places of a group."""
+        if group not in self._below:
+            self._below[group] = self.groups_of(self.groups[group].kinds)
+        return self._below[group]
+
+    def _group(self, kind: int) -> int:
+        if kind not in self._of_kind:
+            nodes, state = self._looks.nodes, self._states[kind]
+            has_children = (each for each in state if not _CHILDREN.isdisjoint(nodes[each[0]]))
+            key = frozenset(has_children)
+            if key not in self._numbers:
+                self._numbers[key] = len(self.groups)
+                self.groups.append(self._made(key))
+            self._of_kind[kind] = self._numbers[key]
+        return self._of_kind[kind]
+
+    def _made(self, state: State) -> Group:
+        members, items = _Parts(), _Parts()
+        for node, count in state:
+            found = self._looks.nodes[node]
+            for name, below in _children(found, "properties", _ANY_MEMBER):
+                members.setdefault(name, []).append((below, count))
+            for below in (found.get("patternProperties") or {}).values():
+                members.setdefault(None, []).append((below, count))
+            for name, below in _children(found, "prefixItems", _ANY_ITEM):
+                items.setdefault(name, []).append((below, count))
+        of_members, of_items = self._together(members), self._together(items)
+        kinds = frozenset((*of_members.values(), *of_items.values())) - {NOTHING}
+        price = highest(self.prices[each] for each in kinds)
+        return Group(of_members, of_items, kinds, price)
+
+    def _together(self, places: _Parts) -> Below:
+        """What looks at one of them and what looks at all of them."""
+        anywhere = places.get(None, [])
+        return {
+            name: self._of_parts(parts if name is None else parts + anywhere)
+            for name, parts in places.items()
+        }
+
+    def _of_parts(self, parts: list[tuple[Any, int]]) -> int:
+        """The kind of places at which these subschemas look, each so often."""
+        times = Counter[int]()
+        for schema, count in parts:
+            self._work.spend(_CHILD_STEPS, PLACES, at=schema)
+            times[id(self._looks.alike(schema))] += count
+        key = frozenset(times.items())
+        if key not in self._by_parts:
+            self._by_parts[key] = self._kind(self._looks_of(parts))
+        return self._by_parts[key]
+
+    def _looks_of(self, parts: list[tuple[Any, int]]) -> Looks:
+        found = Looks()
+        for schema, count in parts:
+            looks = self._looks.at(schema)
+            self._work.spend(_LOOK_STEPS * len(looks), PLACES, at=schema)
+            for each, times in looks.items():
+                found[each] += times * count
+        return found
+
+    def _kind(self, looks: Looks) -> int:
+        state = frozenset(looks.items())
+        if state:
+            node = next(iter(looks))
+            self._work.spend(_LOOK_STEPS * len(state), PLACES, at=self._looks.nodes[node])
+        if state not in self._known:
+            price = self._price(state)
+            self._known[state] = len(self._states)
+            self._states.append(state)
+            self.prices.append(price)
+        return self._known[state]
+
+    def _price(self, state: Iterable[tuple[int, int]]) -> Price:
+        return added(self._node_price(node).times(count) for node, count in state)
+
+    def _node_price(self, node: int) -> Price:
+        found = self._looks.nodes[node]
+        self._work.spend(_PART_STEPS, PLACES, at=found)
+        if node not in self._node_prices:
+            self._work.spend(_PRICE_STEPS, PLACES, at=found)
+            price = price_of(found, self._patterns)
+            if "propertyNames" in found:
+                names = self._price(self._looks.at(found["propertyNames"]).items())
+                price = added((price, of_names(names)))
+            if any(name in found for name in UNEVALUATED):
+                again = (
+                    unevaluated(self._looks.nodes[each]).times(count)
+                    for each, count in self._looks.at(found).items()
+                )
+                price = added((price, *again))
+            self._node_prices[node] = price
+        return self._node_prices[node]
+
+
+def _children(
+    schema: Mapping[str, Any], named: str, anywhere: Iterable[str]
+) -> Iterator[tuple[object, object]]:
+    """The subschemas one level below, by the place that they are for; None: any."""
+    found = schema.get(named)
+    if isinstance(found, dict):
+        yield from found.items()
+    elif isinstance(found, list):
+        yield from enumerate(found)
+    for name in anywhere:
+        if name in schema:
+            yield None, schema[name]

@@ -1,0 +1,113 @@
+"""Where the references of a JSON Schema lead: to its own parts, by pointers and by anchors."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+from app.schemas.json_schema_work import refused
+
+# Keywords that have subschemas: one, a list of them, and some by name.
+_ONE: Final = (
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "contains",
+    "propertyNames",
+    "additionalProperties",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+)
+_LISTED: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED: Final = (
+    "$defs",
+    "definitions",
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "dependencies",
+)
+_ANCHORS: Final = ("$anchor", "$dynamicAnchor")
+# What stands under these names the engine knows by itself.
+_STANDARD: Final = "//json-schema.org/draft"
+
+
+class References:
+    """The places in one schema that its `$ref`s may lead to."""
+
+    def __init__(self, root: object) -> None:
+        """ValidationFailedError: a part other than the root has an `$id`."""
+        self._root = root
+        self._base = _id_of(root)
+        self._anchors: dict[str, object] = {}
+        self._times: Counter[str] = Counter()
+        for part in parts(root):
+            self.must_have_no_id(part)
+            for name in {each for kind in _ANCHORS if isinstance(each := part.get(kind), str)}:
+                self._anchors[name] = part
+                self._times[name] += 1
+
+    def must_have_no_id(self, part: object) -> None:
+        """ValidationFailedError: it has, and so what it refers to would be looked for elsewhere."""
+        if part is not self._root and _id_of(part) is not None:
+            raise refused("may have an $id at its root alone")
+
+    def target(self, reference: str) -> object:
+        """ValidationFailedError: it is not in the schema."""
+        try:
+            return self._found(reference)
+        except (LookupError, ValueError, TypeError) as exc:
+            raise refused(f"has a $ref to what does not exist: {reference[:100]}") from exc
+
+    def _found(self, reference: str) -> object:
+        fragment = self._fragment(reference)
+        if fragment and not fragment.startswith("/"):
+            if self._times[fragment] > 1:
+                raise refused(f"has several anchors of the name {fragment[:100]}")
+            return self._anchors[fragment]
+        found: Any = self._root
+        for part in unquote(fragment[1:]).split("/") if fragment else ():
+            name = part.replace("~1", "/").replace("~0", "~")
+            found = found[int(name)] if isinstance(found, list) else found[name]
+            self.must_have_no_id(found)
+        return found
+
+    def _fragment(self, reference: str) -> str:
+        if not reference:
+            raise refused("must refer to # instead of an empty name")
+        if reference.startswith("#"):
+            return reference[1:]
+        base = urldefrag(self._base or "").url
+        url, fragment = urldefrag(urljoin(base, reference))
+        if not base or url != base or _STANDARD in base.lower():
+            raise refused(f"may refer to its own parts alone, not to {reference[:100]}")
+        return fragment
+
+
+def name_the_whole(root: object) -> None:
+    """Make `#` of each empty reference: the engine holds nothing against that."""
+    for part in parts(root):
+        if part.get("$ref") == "":
+            part["$ref"] = "#"
+
+
+def _id_of(part: object) -> str | None:
+    found = part.get("$id") if isinstance(part, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def parts(root: object) -> Iterator[dict[str, Any]]:
+    """All subschemas; not what stands in examples, in values to compare with, or elsewhere."""
+    waiting = [root]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield part
+            waiting += (part[name] for name in _ONE if name in part)
+            for name in _LISTED:
+                waiting += part[name] if isinstance(part.get(name), list) else ()
+            for name in _NAMED:
+                waiting += part[name].values() if isinstance(part.get(name), dict) else ()

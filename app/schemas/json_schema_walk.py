@@ -1,0 +1,79 @@
+"""What a message costs place by place, where that by levels is too much.
+
+By levels a text costs what the dearest member of its level does. So of a message of few values each
+is priced by what looks at its own place.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from app.schemas.json_schema_unit_costs import Price
+
+# The kind of places, and the group, at which nothing looks.
+NOTHING: Final = 0
+# Kinds of places by name or number; None: all others.
+Below = Mapping[object, int]
+
+# Values that a message may have to be priced so, and what each takes, in ns: 4 ms in all.
+VALUES_MAX: Final = 4_000
+_WALKED_NS: Final = 1_000
+
+
+class Group(NamedTuple):
+    """What is below the places of some kinds; `price` is the highest of each."""
+
+    members: Below
+    items: Below
+    kinds: frozenset[int]
+    price: Price
+
+
+class PricedPlaces(NamedTuple):
+    """The kinds of places of a schema: the price of each, and the group of what is below it."""
+
+    root: int
+    prices: Sequence[Price]
+    groups: Sequence[Group]
+    of_kind: Mapping[int, int]
+
+    def cost(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> float | None:
+        """What `value`, with so many in it, costs; None: more than that, or it is not known."""
+        if below > VALUES_MAX:
+            return None
+        cost: float = _WALKED_NS * below
+        waiting = [(value, self.root)]
+        while waiting and cost <= limit_ns:
+            each, place = waiting.pop()
+            if place == NOTHING:
+                continue
+            price = self.prices[place]
+            cost += below * price.below + _of_value(each, price, extreme=extreme)
+            if isinstance(each, dict | list):
+                if place not in self.of_kind:
+                    return None
+                waiting += _children(each, self.groups[self.of_kind[place]])
+        return cost if cost <= limit_ns else None
+
+
+def _children(value: Any, group: Group) -> Iterator[tuple[object, int]]:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        others = group.members.get(None, NOTHING)
+        for name, each in value.items():
+            yield each, group.members.get(name, others)
+    else:
+        others = group.items.get(None, NOTHING)
+        for at, each in enumerate(value):
+            yield each, group.items.get(at, others)
+
+
+def _of_value(value: Any, price: Price, *, extreme: bool) -> float:  # noqa: ANN401 - JSON
+    cost = price.value
+    if isinstance(value, str):
+        cost += price.text + price.character * len(value)
+    elif isinstance(value, int | float):
+        cost += price.number + price.extreme * extreme
+    elif isinstance(value, dict):
+        cost += price.child * len(value) + price.name * sum(map(len, value))
+    elif isinstance(value, list):
+        cost += price.child * len(value)
+    return cost

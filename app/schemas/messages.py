@@ -1,0 +1,248 @@
+"""Messages of AVRO topics: JSON to whoever looks at them, and the bytes of Avro for who wants them.
+
+A record says by its headers `sv` and `sid` which version it was written by. One without them is a
+foreign producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema
+in four), or is of the latest version. One that says that it is JSON is taken for that. Where ids
+are a registry's, one with the prefix of a schema that is not known here cannot be read.
+
+A topic that was JSON has messages from before: those without `sv` that were published here, and of
+foreign ones what is JSON. They are what they were.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import ValidationFailedError
+from app.domain.message import (
+    HEADER_CONTENT_TYPE,
+    HEADER_ID,
+    HEADER_SCHEMA_ID,
+    HEADER_SCHEMA_VERSION,
+    Message,
+    Partition,
+    Record,
+)
+from app.domain.replay.retransmission import HEADER_SOURCE
+from app.schemas.avro import AvroCodec, AvroError
+from app.schemas.compiled import avro_codec
+from app.schemas.json_bodies import is_json
+from app.schemas.problems import MismatchError
+from app.schemas.versions import is_registered
+
+AVRO: Final = b"avro/binary"
+JSON: Final = b"application/json"
+
+# Confluent's: a zero byte, and the id of the schema.
+PREFIX_LENGTH: Final = 5
+_PREFIX: Final = b"\0"
+# Longer ones are no ids, and Python reads no more than 4,300 digits.
+_NUMBER: Final = re.compile(rb"[0-9]{1,10}")
+_UNREAD: Final = object()
+
+
+class UnreadableError(ValueError):
+    """The message cannot be given in that form; the text says why."""
+
+
+class Written(NamedTuple):
+    """A message in Avro, and the version that it is written by."""
+
+    body: bytes
+    schema: TopicSchema
+
+
+class AvroTopic:
+    """The schemas of one AVRO topic, and what its records are by them."""
+
+    def __init__(self, topic: Topic) -> None:
+        own = [each for each in topic.schemas if each.kind is None]
+        self._versions = {b"%d" % each.version: each for each in own}
+        self._ids = {each.id: each for each in own}
+        self._is_registered = is_registered(topic)
+        self.was_json = topic.migrated_from_json
+        self._name = topic.name.encode()
+        self.latest = own[-1] if own else None
+
+    def knows(self, record: Record) -> bool:
+        """Whether the version that the record names is known here, if it names one."""
+        version = record.header(HEADER_SCHEMA_VERSION)
+        if version is not None:
+            return self._named(version, record) is not None
+        return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
+
+    def is_avro(self, record: Record) -> bool:
+        """Whether the record is Avro; else it is what a JSON topic has."""
+        if record.header(HEADER_SCHEMA_VERSION) is not None:
+            return True
+        given = record.header(HEADER_CONTENT_TYPE)
+        media = None if given is None else given.partition(b";")[0].strip().lower()
+        if media == JSON:
+            return False
+        return not self.was_json or media == AVRO or not self._is_from_before(record)
+
+    def _is_from_before(self, record: Record) -> bool:
+        """Whether a record that names no schema is from when its topic was JSON."""
+        # What is published here as Avro names its schema.
+        return self._was_published_here(record) or is_json(record.value or b"")
+
+    def _was_published_here(self, record: Record) -> bool:
+        """Whether it has an id, and not one that stands for the place of a foreign record."""
+        given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
+        return given is not None and (source is None or given != b"%b/%b" % (self._name, source))
+
+    def message(self, record: Record, partition: Partition) -> "AvroMessage":
+        """The record as the delivery line sees it."""
+        return AvroMessage(record, partition, self)
+
+    def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
+        """The Avro in the record, and what it is written by; None: that is not known."""
+        body = record.value or b""
+        version = record.header(HEADER_SCHEMA_VERSION)
+        if version is not None:
+            return body, self._named(version, record)
+        number = prefix_id(body)
+        if self._is_unknown(number):
+            # By another schema it would be read, if at all, as something else.
+            return body, None
+        found = None if number is None else self._ids.get(number)
+        return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
+
+    def _is_unknown(self, number: int | None) -> bool:
+        """Whether a prefix names a schema of the registry that is not known here."""
+        return number is not None and self._is_registered and number not in self._ids
+
+    def _named(self, version: bytes, record: Record) -> TopicSchema | None:
+        found = self._versions.get(version)
+        given = record.header(HEADER_SCHEMA_ID)
+        if given is None or (found is not None and b"%d" % found.id == given):
+            return found
+        # Written under another registry, whose versions count differently: ids tell.
+        return self._ids.get(int(given)) if _NUMBER.fullmatch(given) else found
+
+
+class AvroMessage(Message):
+    """A message of an AVRO topic. Its `body` is JSON, made when somebody asks for it.
+
+    It is None for one that cannot be read, and `problem` says why.
+    """
+
+    __slots__ = ("_json", "_problem", "_schemas", "_stored", "_written")
+
+    def __init__(self, record: Record, partition: Partition, schemas: AvroTopic) -> None:
+        self._stored: bytes | None = None
+        self._json: Any = _UNREAD
+        self._problem = super().problem
+        self._schemas = schemas
+        super().__init__(record, partition)
+        # None: the record is JSON.
+        self._written: tuple[bytes, TopicSchema | None] | None = None
+        if schemas.is_avro(record):
+            self._written = schemas.written(record)
+            self.content_type = JSON
+
+    @property
+    def body(self) -> bytes | None:
+        """The message as JSON."""
+        if self._json is _UNREAD:
+            self._json = self._read()
+        found: bytes | None = self._json
+        return found
+
+    @body.setter
+    def body(self, value: bytes | None) -> None:
+        self._stored = value
+
+    @property
+    def problem(self) -> str:
+        """Why it has no body."""
+        return self._problem
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether it has a value that cannot be read."""
+        return self.body is None and self._stored is not None
+
+    @property
+    def stored(self) -> bytes:
+        """Its body, or if it cannot be read its bytes."""
+        body = self.body
+        return (self._stored or b"") if body is None else body
+
+    @property
+    def raw(self) -> bytes:
+        """As `Message.raw`."""
+        return self._stored or b""
+
+    @property
+    def may_stay_json(self) -> bool:
+        """Whether it has a body that may be from before its topic became AVRO."""
+        return self._written is None and self._stored is not None and self._schemas.was_json
+
+    def avro(self) -> Written:
+        """The message in Avro; UnreadableError."""
+        if self._stored is None:
+            raise UnreadableError(super().problem)
+        if self._written is None:
+            return self._encoded(self._stored)
+        body, schema = self._written
+        if schema is None or (self._json is None):
+            raise UnreadableError(self._problem if schema else _UNKNOWN)
+        return Written(body, schema)
+
+    def _read(self) -> bytes | None:
+        if self._stored is None:
+            return None
+        if self._written is None:
+            return self._stored
+        body, schema = self._written
+        if schema is None:
+            return self._unreadable(_UNKNOWN)
+        try:
+            return avro_codec(schema.text).json(body)
+        except (AvroError, ValidationFailedError) as exc:
+            return self._unreadable(f"malformed: {exc}")
+
+    def _unreadable(self, problem: str) -> bytes | None:
+        self._problem = problem
+        self.content_type = AVRO
+        return None
+
+    def _encoded(self, stored: bytes) -> Written:
+        latest = self._schemas.latest
+        if latest is None:
+            raise UnreadableError("the topic has no schema")
+        try:
+            value = orjson.loads(stored)
+            codec: AvroCodec = avro_codec(latest.text)
+            said = {"messageId": self.id.decode("utf-8", "replace")}
+            body = codec.binary(value, wrapped=False, said=said, size=len(stored))
+            return Written(body, latest)
+        except orjson.JSONDecodeError as exc:
+            raise UnreadableError(f"malformed: neither Avro nor JSON: {exc}") from exc
+        except MismatchError as exc:
+            told = exc.told()
+            problem = f"cannot be Avro of version {latest.version}: {told.path} {told.message}"
+            raise UnreadableError(problem) from exc
+
+
+_UNKNOWN: Final = "malformed: the version of its schema is not known"
+
+
+Reading = Callable[[Record, Partition], Message]
+
+
+def reading(topic: Topic) -> Reading:
+    """Makes messages of the topic's records, as whoever looks at their bodies sees them."""
+    return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
+
+
+def prefix_id(body: bytes) -> int | None:
+    """The id of a schema that a prefix names; None: there is no prefix."""
+    if len(body) < PREFIX_LENGTH or body[:1] != _PREFIX:
+        return None
+    return int.from_bytes(body[1:PREFIX_LENGTH])

@@ -1,0 +1,287 @@
+"""What it costs to match a text against a pattern of a JSON Schema, for each of its characters.
+
+The engine is linear in the text, with a factor: it makes a state of a deterministic automaton at a
+time, and keeps them. Patterns that have few states run at full speed; those that have very many,
+as `[ab]*a[ab]{20}c`, make one for nearly each character. So the states are counted here, by the
+subset construction, over one character of each kind that the pattern tells apart.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import Any, Final
+
+from app.schemas.json_schema_work import PATTERNS, PreparationWork
+from app.schemas.pattern_dialect import Property, ReadablePattern, UnreadError
+from app.schemas.pattern_making import making_steps, written_size
+
+# Python's own, by whose reading of a pattern its states are found; there is no other.
+ops: Any = import_module("re._constants")
+parser: Any = import_module("re._parser")
+
+# ns for each character: of a pattern with few states, and for each state of one with many.
+FEW_STATES_NS: Final = 4
+EACH_STATE_NS: Final = 14
+# And for each property of characters: the engine has hundreds of states for one.
+PROPERTY_NS: Final = 10
+_PROPERTY_OF_MANY_NS: Final = 70
+# States of an automaton that are few; characters that are told apart, and what a test of one is.
+_STATES_MAX: Final = 2_000
+_CHARACTERS_MAX: Final = 100
+# Work of all patterns of a schema that are read here, in steps of about 300 ns; what takes more is
+# taken for one of many states. To parse a character takes so many, and to make a test of one.
+STEPS_MAX: Final = 150_000
+_PARSED_STEPS: Final = 6
+_TESTED_STEPS: Final = 100
+# Parts of a pattern, once its repetitions are written out.
+_PARTS_MAX: Final = 5_000
+# A pattern that cannot be read here is taken for one of at most so many parts.
+_UNREAD_PARTS: Final = 1_000
+
+_CATEGORIES: Final = "aA0 _é-\n\u0416"
+
+
+class PatternPrices:
+    """Prices of the patterns of one schema."""
+
+    def __init__(self, work: PreparationWork | None = None) -> None:
+        self._work = work or PreparationWork({})
+        self._left = STEPS_MAX
+        self._known: dict[str, int] = {}
+
+    def of(self, pattern: str, at: object = None) -> int:
+        """The ns that a character of a text costs.
+
+        ValidationFailedError: with the others it takes the engine too much; it is in the part `at`.
+        """
+        if pattern not in self._known:
+            self._known[pattern] = self._price(pattern, at)
+        return self._known[pattern]
+
+    def _price(self, pattern: str, at: object) -> int:
+        self._work.spend(making_steps(pattern), PATTERNS, at=at)
+        automaton = _Automaton(self._left // 2)
+        try:
+            has_few = automaton.has_few_states(*automaton.read(pattern))
+        except (UnreadError, re.error, RecursionError, OverflowError, ValueError):
+            return EACH_STATE_NS * int(min(_UNREAD_PARTS, written_size(pattern).parts))
+        finally:
+            self._left -= automaton.spent
+        if not has_few:
+            of_parts = EACH_STATE_NS * len(automaton.tests)
+            return of_parts + _PROPERTY_OF_MANY_NS * automaton.properties
+        return FEW_STATES_NS + PROPERTY_NS * automaton.properties
+
+
+class _Automaton:
+    """A nondeterministic automaton: its parts, and what leads from each to others."""
+
+    def __init__(self, steps_max: float) -> None:
+        self.spent = 0
+        self._steps_max = steps_max
+        # Of each part the test of a character, and where it leads; None: it leads on without one.
+        self.tests: list[Any] = []
+        self.ways: list[list[int]] = []
+        # How many tests ask for properties of characters.
+        self.properties = 0
+        self._characters: set[str] = set(_CATEGORIES)
+        self._compiled: dict[str, Any] = {}
+        self._flags = re.DOTALL | re.ASCII
+        self._begins_anywhere = True
+        # Whether a text is looked at no further once the last part is reached.
+        self._ends_anywhere = True
+
+    def read(self, given: str) -> tuple[int, int]:
+        """Its first part and its last one; UnreadError, re.error."""
+        self._spend(_PARSED_STEPS * len(given))
+        pattern = self._pattern = ReadablePattern(given)
+        self._characters.update(pattern.told_apart())
+        parsed = parser.parse(pattern.text)
+        flags = parsed.state.flags & ~re.UNICODE
+        if flags & ~_FLAGS or (flags & re.IGNORECASE and not _is_simple(pattern.text)):
+            raise UnreadError
+        self._flags |= flags
+        start, items = self._part(), list(parsed)
+        is_held = items and items[0] in _BEGINNINGS and not flags & re.MULTILINE
+        self._begins_anywhere = not is_held
+        return start, self._sequence(items, start)
+
+    def has_few_states(self, start: int, end: int) -> bool:
+        """Whether all states are found, and are few."""
+        if len(self._characters) > _CHARACTERS_MAX:
+            return False
+        try:
+            return self._count_states(start, end) <= _STATES_MAX
+        except UnreadError:
+            return False
+
+    def _count_states(self, start: int, end: int) -> int:
+        characters = sorted(self._characters)
+        first = self._reached([start])
+        again = [start] if self._begins_anywhere else []
+        seen, waiting = {first}, [first]
+        while waiting and len(seen) <= _STATES_MAX:
+            state = waiting.pop()
+            tested = [part for part in state if self.tests[part] is not None]
+            for character in characters:
+                self._spend(1 + len(tested))
+                to = [self.ways[part][0] for part in tested if self.tests[part](character)]
+                found = self._reached([*again, *to])
+                is_over = self._ends_anywhere and end in found
+                if not is_over and found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+        return len(seen)
+
+    def _spend(self, steps: int) -> None:
+        self.spent += steps
+        if self.spent > self._steps_max:
+            raise UnreadError
+
+    def _reached(self, parts: Iterable[int]) -> frozenset[int]:
+        found = set(parts)
+        waiting = list(found)
+        while waiting:
+            part = waiting.pop()
+            if self.tests[part] is None:
+                self._spend(1 + len(self.ways[part]))
+                new = [each for each in self.ways[part] if each not in found]
+                found.update(new)
+                waiting += new
+        return frozenset(found)
+
+    def _part(self, test: Any = None) -> int:  # noqa: ANN401 - a function or None
+        if len(self.tests) == _PARTS_MAX:
+            raise UnreadError
+        self._spend(2)
+        self.tests.append(test)
+        self.ways.append([])
+        return len(self.tests) - 1
+
+    def _sequence(self, items: Iterable[Any], at: int) -> int:
+        for kind, given in items:
+            at = self._item(kind, given, at)
+        return at
+
+    def _item(self, kind: Any, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
+        if kind is ops.SUBPATTERN:
+            if given[1] or given[2]:
+                # Flags for a part of the pattern.
+                raise UnreadError
+            return self._sequence(given[3], at)
+        if kind is ops.BRANCH:
+            return self._joined([self._sequence(each, at) for each in given[1]])
+        if kind in {ops.MAX_REPEAT, ops.MIN_REPEAT}:
+            return self._repeated(given, at)
+        if kind is ops.AT:
+            # Of what it asks for nothing is known: it holds, or the text goes on.
+            self._ends_anywhere = False
+            return at
+        tested = self._part(self._test(kind, given))
+        self.ways[at].append(tested)
+        after = self._part()
+        self.ways[tested].append(after)
+        return after
+
+    def _repeated(self, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
+        least, most, items = given
+        for _ in range(least):
+            at = self._sequence(items, at)
+        if most is ops.MAXREPEAT:
+            loop, end = self._part(), self._part()
+            self.ways[at].append(loop)
+            self.ways[self._sequence(items, loop)].append(loop)
+            self.ways[loop].append(end)
+            return end
+        ends = [at]
+        for _ in range(most - least):
+            at = self._sequence(items, self._joined([at]))
+            ends.append(at)
+        return self._joined(ends)
+
+    def _joined(self, ends: Iterable[int]) -> int:
+        joined = self._part()
+        for end in ends:
+            self.ways[end].append(joined)
+        return joined
+
+    def _test(self, kind: Any, given: Any) -> Any:  # noqa: ANN401 - the parser's
+        if kind is ops.ANY:
+            return re.compile(".", self._flags).match
+        items = list(_members(kind, given))
+        is_outside = (ops.NEGATE, None) in items
+        properties, text = list[Property](), ""
+        for each in items:
+            found = self._pattern.of_mark(each[1]) if each[0] is ops.LITERAL else None
+            if found is not None:
+                properties.append(found)
+            else:
+                self._characters.update(_named(*each))
+                text += _written(*each)
+        self.properties += bool(properties)
+        others = self._tested(text) if text else None
+        if not properties and not is_outside:
+            return others
+
+        def is_met(character: str) -> bool:
+            is_in = any(each.has(character) for each in properties)
+            return (is_in or bool(others and others(character))) is not is_outside
+
+        return is_met
+
+    def _tested(self, text: str) -> Any:  # noqa: ANN401 - a function
+        if text not in self._compiled:
+            self._spend(_TESTED_STEPS)
+            self._compiled[text] = re.compile(f"[{text}]", self._flags).match
+        return self._compiled[text]
+
+
+def _is_simple(text: str) -> bool:
+    """Whether it can be said of its characters which are the same but for their case."""
+    return text.isascii() and "\\u" not in text.lower()
+
+
+def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser's
+    """What the test of a character is made of."""
+    if kind is ops.IN:
+        return list(given)
+    if kind is ops.NOT_LITERAL:
+        return [(ops.NEGATE, None), (ops.LITERAL, given)]
+    return [(kind, given)]
+
+
+def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser's
+    """The characters at which the test of a character may change."""
+    if kind is ops.LITERAL:
+        yield chr(given)
+    elif kind is ops.RANGE:
+        yield from map(chr, given)
+
+
+def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser's
+    """As a part of a class of characters; UnreadError if it is none."""
+    if kind is ops.NEGATE:
+        return ""
+    if kind is ops.LITERAL:
+        return _escaped(given)
+    if kind is ops.RANGE:
+        return f"{_escaped(given[0])}-{_escaped(given[1])}"
+    if kind is not ops.CATEGORY or given not in _CATEGORY:
+        raise UnreadError
+    return _CATEGORY[given]
+
+
+def _escaped(code: int) -> str:
+    return f"\\U{code:08x}"
+
+
+_FLAGS: Final = re.IGNORECASE | re.DOTALL | re.MULTILINE
+_BEGINNINGS: Final = ((ops.AT, ops.AT_BEGINNING), (ops.AT, ops.AT_BEGINNING_STRING))
+_CATEGORY: Final = {
+    ops.CATEGORY_DIGIT: r"\d",
+    ops.CATEGORY_NOT_DIGIT: r"\D",
+    ops.CATEGORY_SPACE: r"\s",
+    ops.CATEGORY_NOT_SPACE: r"\S",
+    ops.CATEGORY_WORD: r"\w",
+    ops.CATEGORY_NOT_WORD: r"\W",
+}

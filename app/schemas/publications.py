@@ -1,0 +1,146 @@
+"""A published message and the schema of its topic: what is stored of it, or why nothing is."""
+
+import base64
+import binascii
+import re
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import FieldProblem, MessageInvalidError, ValidationFailedError
+from app.domain.message import HEADER_SCHEMA_ID, HEADER_SCHEMA_VERSION
+from app.schemas.avro import AvroError
+from app.schemas.compiled import avro_codec, json_schema
+from app.schemas.json_bodies import json_body
+from app.schemas.messages import PREFIX_LENGTH, prefix_id
+from app.schemas.problems import MismatchError
+from app.schemas.request_work import RequestWork
+from app.schemas.versions import is_registered, schema_asked
+
+AVRO_BINARY: Final = "avro/binary"
+AVRO_JSON: Final = "avro/json"
+PLAIN_JSON: Final = "application/json"
+
+_EVENT: Final = "application/cloudevents+json"
+_JSON_TYPE: Final = re.compile(r"[^;]*[/+]json *(;.*)?", re.IGNORECASE)
+
+
+class Given(NamedTuple):
+    """A message as it came: `media` is its media type, `version` and `id` name a schema."""
+
+    body: bytes
+    media: str
+    message_id: bytes
+    now_ms: int
+    version: int | None = None
+    id: int | None = None
+    # What is left for all messages of the request; None: it has but this one.
+    work: RequestWork | None = None
+
+
+class Typed(NamedTuple):
+    """What is stored: `content_type` None is the publisher's, `headers` are the record's."""
+
+    body: bytes
+    content_type: bytes | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def typed(topic: Topic, given: Given) -> Typed:
+    """The message as a topic with schemas stores it.
+
+    MessageInvalidError: it is not what the schema asks for; SchemaVersionNotFoundError;
+    ThroughputQuotaError: all messages of the request take too much work;
+    ValidationFailedError: its content type is none that an AVRO topic takes.
+    """
+    schema = schema_asked(topic, version=given.version, id=given.id)
+    if schema is None:
+        return Typed(given.body)
+    if topic.content_type is ContentType.JSON:
+        _require_valid(schema, given)
+        return Typed(given.body)
+    if given.media == AVRO_BINARY:
+        return _checked(topic, schema, given)
+    if given.media in {PLAIN_JSON, AVRO_JSON}:
+        return _converted(schema, given)
+    message = f"must be {PLAIN_JSON}, {AVRO_JSON} or {AVRO_BINARY} on an AVRO topic"
+    raise ValidationFailedError.of("Content-Type", message)
+
+
+def _require_valid(schema: TopicSchema, given: Given) -> None:
+    value, prefix = json_body(given.body), ""
+    if given.media == _EVENT:
+        value, prefix = _data_of(value), "data"
+    if problems := json_schema(schema.text).problems(value, given.body, given.work):
+        raise MessageInvalidError([_below(prefix, each) for each in problems])
+
+
+def _below(prefix: str, problem: FieldProblem) -> FieldProblem:
+    if not prefix:
+        return problem
+    path = prefix if problem.path == "message" else f"{prefix}.{problem.path}"
+    return FieldProblem(path=path, message=problem.message)
+
+
+def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+    """The data of a CloudEvent in structured mode, which is known to be one."""
+    kind = event.get("datacontenttype")
+    if isinstance(kind, str) and not _JSON_TYPE.fullmatch(kind):
+        raise _invalid("datacontenttype", "must be JSON: the topic has a JSON Schema")
+    if "data" in event:
+        return event["data"]
+    try:
+        return orjson.loads(base64.b64decode(event.get("data_base64") or "", validate=True))
+    except (TypeError, orjson.JSONDecodeError, binascii.Error) as exc:
+        raise _invalid("data", "must be there, as JSON: the topic has a JSON Schema") from exc
+
+
+def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
+    """Avro, by the version that was named, or that a prefix names, or by the newest."""
+    if given.version is None and given.id is None:
+        number = prefix_id(given.body)
+        prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
+        if prefixed is not None and not prefixed.retired:
+            try:
+                return _read(prefixed, given.body[PREFIX_LENGTH:])
+            except AvroError as exc:
+                if is_registered(topic):
+                    raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
+                # The prefix is the beginning of a message.
+        elif number is not None and is_registered(topic):
+            # By another schema it would be read, if at all, as something else.
+            message = f"has the prefix of the schema {number}, which the registry does not have"
+            raise _invalid("message", f"{message} for this topic: name its Schema-Version")
+    try:
+        return _read(schema, given.body)
+    except AvroError as exc:
+        message = f"{exc} (version {schema.version})"
+        raise _invalid("message", message) from exc
+
+
+def _read(schema: TopicSchema, body: bytes) -> Typed:
+    avro_codec(schema.text).json(body)
+    return Typed(body, AVRO_BINARY.encode(), _named(schema))
+
+
+def _converted(schema: TopicSchema, given: Given) -> Typed:
+    said = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
+    wrapped = given.media == AVRO_JSON
+    try:
+        codec, value = avro_codec(schema.text), json_body(given.body)
+        body = codec.binary(
+            value, wrapped=wrapped, said=said, size=len(given.body), work=given.work
+        )
+    except MismatchError as exc:
+        raise MessageInvalidError([exc.told()]) from exc
+    return Typed(body, AVRO_BINARY.encode(), _named(schema))
+
+
+def _named(schema: TopicSchema) -> tuple[tuple[bytes, bytes], ...]:
+    return (HEADER_SCHEMA_VERSION, b"%d" % schema.version), (HEADER_SCHEMA_ID, b"%d" % schema.id)
+
+
+def _invalid(path: str, message: str) -> MessageInvalidError:
+    return MessageInvalidError([FieldProblem(path=path, message=message)])

@@ -1,0 +1,67 @@
+"""The entries of one message in a pack, without reading all the others."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+import zstandard
+
+from app.tracing.packs import Pack, pack_of, read_pack, text_of
+
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_SOURCE: Final = rb"\[-?\d+,%(s)s,%(s)s,%(s)s\]" % {b"s": _STRING}
+# All of a pack before its rows.
+_HEAD: Final = re.compile(
+    rb"\[%(s)s,-?\d+,-?\d+,%(s)s,\[(?:%(source)s(?:,%(source)s)*+)?\],(?=\[)"
+    % {b"s": _STRING, b"source": _SOURCE},
+    re.DOTALL,
+)
+# A row up to its message's id. No text has this in it: its quotation marks have backslashes, and
+# after the one that ends it there is no letter.
+_BEGINNING: Final = re.compile(rb'\[-?\d+,-?\d+,"[A-Z]+",')
+_ROW: Final = re.compile(rb'\[(?:[^"\[\]]++|%s)*+\]' % _STRING, re.DOTALL)
+
+
+def pack_about(value: bytes, message_id: str) -> Pack | None:
+    """The pack of a record's value with those rows alone that are about the message.
+
+    None for what is not of ours. It takes a fifth of what it takes to read all of its rows.
+    """
+    try:
+        pack = _found(text_of(value), message_id)
+    except (zstandard.ZstdError, ValueError, TypeError):
+        return None
+    return pack or _read(value, message_id)
+
+
+def _found(text: bytes, message_id: str) -> Pack | None:
+    """None where it is not written as `packed` does, or the pack does not speak of the message."""
+    head = _HEAD.match(text)
+    rows = _rows(text, orjson.dumps(message_id), head.end()) if head else ()
+    if head is None or not rows:
+        return None
+    return pack_of([*orjson.loads(text[: head.end() - 1] + b"]"), rows])
+
+
+def _rows(text: bytes, wanted: bytes, begin: int) -> Sequence[Any]:
+    rows, start = list[Any](), begin
+    while (at := text.find(wanted, start)) >= 0:
+        row = _row(text, text.rfind(b"[", begin, at), at)
+        if row is not None:
+            rows.append(orjson.loads(row[0]))
+        start = at + 1 if row is None else row.end()
+    return rows
+
+
+def _row(text: bytes, first: int, at: int) -> re.Match[bytes] | None:
+    """The row from `first` on, if its message's id stands at `at`, and not the same in a text."""
+    beginning = _BEGINNING.match(text, first)
+    return _ROW.match(text, first) if beginning and beginning.end() == at else None
+
+
+def _read(value: bytes, message_id: str) -> Pack | None:
+    pack = read_pack(value)
+    if pack is None:
+        return None
+    return pack._replace(rows=[row for row in pack.rows if row[3] == message_id])

@@ -1,0 +1,244 @@
+"""Avro messages: into JSON and back, and what hostile schemas and messages cannot do."""
+
+import io
+import json
+from contextlib import suppress
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.domain.errors import ValidationFailedError
+from app.schemas.avro import AvroCodec, AvroError
+from app.schemas.problems import MismatchError
+
+NODE = {
+    "type": "record",
+    "name": "a.Node",
+    "fields": [{"name": "next", "type": ["null", "Node"], "default": None}],
+}
+ALL = {
+    "type": "record",
+    "name": "a.All",
+    "fields": [
+        {"name": "flag", "type": "boolean"},
+        {"name": "small", "type": "int"},
+        {"name": "big", "type": "long"},
+        {"name": "real", "type": "double"},
+        {"name": "text", "type": "string"},
+        {"name": "raw", "type": "bytes"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "same", "type": "Kind"},
+        {"name": "four", "type": {"type": "fixed", "name": "Four", "size": 4}},
+        {"name": "many", "type": {"type": "array", "items": "int"}},
+        {"name": "named", "type": {"type": "map", "values": "long"}},
+        {"name": "maybe", "type": ["null", "string", "long"], "default": None},
+        {"name": "inner", "type": NODE},
+    ],
+}
+VALUES = st.fixed_dictionaries(
+    {
+        "flag": st.booleans(),
+        "small": st.integers(-(2**31), 2**31 - 1),
+        "big": st.integers(-(2**63), 2**63 - 1),
+        "real": st.floats(allow_nan=False, allow_infinity=False),
+        "text": st.text(max_size=20),
+        "raw": st.binary(max_size=20).map(lambda raw: raw.decode("latin-1")),
+        "kind": st.sampled_from(["A", "B"]),
+        "same": st.sampled_from(["A", "B"]),
+        "four": st.binary(min_size=4, max_size=4).map(lambda raw: raw.decode("latin-1")),
+        "many": st.lists(st.integers(-5, 5), max_size=5),
+        "named": st.dictionaries(st.text(max_size=3), st.integers(-5, 5), max_size=3),
+        "maybe": st.none() | st.text(max_size=3) | st.integers(-5, 5),
+        "inner": st.just({"next": {"next": None}}),
+    }
+)
+
+
+def codec(schema: object) -> AvroCodec:
+    return AvroCodec(json.dumps(schema))
+
+
+def written(schema: object, value: object, *, wrapped: bool = False) -> bytes:
+    return codec(schema).binary(value, wrapped=wrapped, said={"messageId": "m-1"})
+
+
+def read(schema: object, body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+    return json.loads(codec(schema).json(body))
+
+
+def field(kind: object, **others: object) -> dict[str, Any]:
+    one = {"name": "a", "type": kind, **others}
+    return {"type": "record", "name": "R", "fields": [one]}
+
+
+@settings(deadline=None, max_examples=25)
+@given(VALUES)
+def test_json_comes_back_as_it_went_in_and_others_read_it_too(value: dict[str, Any]) -> None:
+    body = written(ALL, value)
+    assert read(ALL, body) == value
+    seen: Any = fastavro.schemaless_reader(io.BytesIO(body), ALL, None)
+    assert (seen["big"], seen["text"], seen["maybe"]) == (
+        value["big"],
+        value["text"],
+        value["maybe"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "path", "says"),
+    [
+        ("int", 2**31, "a", "32 bits"),
+        ("long", 1.5, "a", "whole number"),
+        ("long", True, "a", "whole number"),
+        ("string", 1, "a", "must be a string"),
+        ("bytes", "ż", "a", "characters 0 to 255"),
+        ("float", 1e300, "a", "too large"),
+        ("boolean", 0, "a", "true or false"),
+        ({"type": "enum", "name": "E", "symbols": ["X"]}, "Y", "a", "must be one of X"),
+        ({"type": "fixed", "name": "F", "size": 2}, "x", "a", "2 bytes"),
+        ({"type": "array", "items": "int"}, [1, "x"], "a.1", "whole number"),
+        ({"type": "map", "values": "int"}, {"k": "x"}, "a.k", "whole number"),
+        (["null", "int"], "x", "a", "whole number"),
+        (["int", "string"], 1.5, "a", "one of int, string"),
+    ],
+)
+def test_what_does_not_fit_is_named_by_its_path(
+    kind: object, value: object, path: str, says: str
+) -> None:
+    with pytest.raises(MismatchError) as refused:
+        written(field(kind), {"a": value})
+    told = refused.value.told()
+    assert (told.path, says in told.message) == (path, True), told
+
+
+def test_a_field_that_is_absent_has_its_default_or_is_missed() -> None:
+    assert read(field("int", default=7), written(field("int", default=7), {})) == {"a": 7}
+    with pytest.raises(MismatchError, match="is missing"):
+        written(field("int"), {"other": 1})
+
+
+def test_unions_are_plain_or_wrapped_as_avro_has_them() -> None:
+    kind = field(["null", "int", "string"])
+    assert written(kind, {"a": "x"}) == written(kind, {"a": {"string": "x"}}, wrapped=True)
+    for value in ("x", {"long": 1}, {"int": 1, "string": "x"}):
+        with pytest.raises(MismatchError, match="one member"):
+            written(kind, {"a": value}, wrapped=True)
+
+
+def test_decimals_are_texts_that_say_all_their_digits() -> None:
+    kind = field({"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2})
+    for value, text in (("1.20", "1.20"), (1.2, "1.20"), (-7, "-7.00"), ("0.05", "0.05")):
+        assert read(kind, written(kind, {"a": value})) == {"a": text}
+    for wrong in ("1.234", 12345, "x", "NaN", True, "1e999999999"):
+        with pytest.raises(MismatchError, match="at most 6 digits"):
+            written(kind, {"a": wrong})
+
+
+def test_times_are_the_numbers_that_avro_has() -> None:
+    kind = field({"type": "long", "logicalType": "timestamp-millis"})
+    assert read(kind, written(kind, {"a": 1_700_000_000_000})) == {"a": 1_700_000_000_000}
+
+
+def test_hermes_metadata_are_filled_in_and_never_shown() -> None:
+    map_of = {"type": "map", "values": "string"}
+    for kind in (map_of, ["null", map_of]):
+        schema = {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": "__metadata", "type": kind}, {"name": "a", "type": "int"}],
+        }
+        for wrapped in (False, True):
+            body = written(schema, {"a": 1}, wrapped=wrapped)
+            assert codec(schema).value(body)["__metadata"] == {"messageId": "m-1"}
+            assert read(schema, body) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("{", "is not JSON"),
+        ('"nope"', "unknown type nope"),
+        ("7", "is not an Avro schema"),
+        ('{"type": "array"}', "is not an Avro schema"),
+        ('["int", "int"]', "type twice"),
+        ('[["int"]]', "union in it"),
+        ('{"type": "enum", "name": "E", "symbols": []}', "without symbols"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "whole number"),
+        ('{"type": "array", "items": "null"}', "takes? no room"),
+        ('{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}', "no room"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "R"}]}',
+            "without end",
+        ),
+        ('{"type": "array", "items": ' * 70 + '"int"' + "}" * 70, "nested deeper"),
+    ],
+)
+def test_what_is_no_avro_schema_or_a_dangerous_one_is_refused(schema: str, says: str) -> None:
+    with pytest.raises(ValidationFailedError, match=says) as refused:
+        AvroCodec(schema)
+    assert [each.path for each in refused.value.details] == ["schema"]
+
+
+def doubling() -> Any:  # noqa: ANN401 - JSON is of any type
+    """A record with two of another, which has two of another, … and not a byte in all of them."""
+    inner: Any = {"type": "record", "name": "R0", "fields": []}
+    for level in range(1, 20):
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": inner["name"]}]
+        inner = {"type": "record", "name": f"R{level}", "fields": fields}
+    return inner
+
+
+def test_a_record_that_grows_out_of_nothing_is_refused() -> None:
+    with pytest.raises(ValidationFailedError, match="too much takes no room"):
+        codec(doubling())
+
+
+def test_an_array_of_what_grows_out_of_nothing_is_refused_before_it_is_looked_through() -> None:
+    many = {"name": "many", "type": {"type": "array", "items": "R19"}}
+    last = {"type": "record", "name": "Last", "fields": [many]}
+    fields = [{"name": "all", "type": doubling()}, {"name": "last", "type": last}]
+    with pytest.raises(ValidationFailedError, match="too much takes no room"):
+        codec({"type": "record", "name": "Root", "fields": fields})
+
+
+def test_a_message_nested_a_million_deep_is_an_error_and_no_crash() -> None:
+    with pytest.raises(AvroError, match="nested too deep"):
+        codec(NODE).json(b"\x02" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x02",
+        b"\x04abc",
+        b"\x02a\0",
+        b"\x04\xff\xff",
+        b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f",
+    ],
+)
+def test_bytes_that_are_no_message_are_an_error(body: bytes) -> None:
+    with pytest.raises(AvroError, match="is not Avro of its schema"):
+        codec("string").json(body)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.binary(max_size=200))
+def test_no_bytes_make_anything_but_a_message_or_an_error(body: bytes) -> None:
+    with suppress(AvroError):
+        json.loads(codec(ALL).json(body))
+
+
+def test_json_that_fits_many_types_many_levels_deep_ends() -> None:
+    other = {"type": "record", "name": "B", "fields": [{"name": "n", "type": ["A", "B"]}]}
+    other["fields"] += [{"name": "b", "type": "int"}]  # type: ignore[operator] # a list
+    fields = [{"name": "n", "type": ["A", other]}, {"name": "a", "type": "int"}]
+    branches = {"type": "record", "name": "A", "fields": fields}
+    value: dict[str, Any] = {}
+    for _ in range(60):
+        value = {"n": value, "a": 1, "b": 1}
+    with pytest.raises(MismatchError, match="takes more work"):
+        written(branches, value)
