@@ -13,7 +13,7 @@ from contextlib import (
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from uuid import uuid4
 
 from starlette.types import ASGIApp
@@ -42,8 +42,7 @@ from app.domain.status import WorkerStatus
 from app.domain.streams import TRACES
 from app.log.interface import MessageLog
 from app.metrics.publish_counts import PublishCounts
-from app.otlp.exporter import Otlp, open_otlp
-from app.registry import open_registry
+from app.otlp.configured import configured_otlp
 from app.services.access.audit import AuditService
 from app.services.access.authorization import AccessService, Gate
 from app.services.access.first_key import Announce, make_first_key
@@ -104,6 +103,9 @@ from app.storage.notices import ACCESS, APPLIED, CHANGES, listen
 from app.storage.runtime.published_ids import claimed_ids
 from app.storage.runtime.receipts import receipt_channel
 from app.tracing.buffer import TraceBuffer
+
+if TYPE_CHECKING:
+    from app.otlp.exporter import Otlp
 
 # What is left of the traces when a process ends has this long.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
@@ -179,7 +181,7 @@ class _Core:
     counts: PublishCounts
     writability: Writability
     volumes: Volumes
-    otlp: Otlp | None
+    otlp: "Otlp | None"
     pings: PingService
     activity: ActivityService
     announcer: Announcer
@@ -206,7 +208,7 @@ async def _core(
     )
     counts = PublishCounts()
     directory = TopicDirectory(topics.get, deleted=counts.forget)
-    otlp = await stack.enter_async_context(open_otlp(settings, _process_name()))
+    otlp = await stack.enter_async_context(configured_otlp(settings, _process_name()))
     writability = Writability()
     published = Publisher(log, counts=counts, writability=writability)
     publisher = await stack.enter_async_context(_publisher(database_url, log, published))
@@ -357,6 +359,8 @@ async def _schemas(
     if settings.schema_registry_url is None:
         yield _Schemas(SchemaService(topics))
         return
+    from app.registry import open_registry  # noqa: PLC0415 - with httpx: 0.1 s of CPU
+
     url, suffix = settings.schema_registry_url.get_secret_value(), settings.schema_subject_suffix
     async with open_registry(url, suffix=suffix) as registry:
         mirror = RegistryMirror(topics, registry, directory)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 import structlog
@@ -24,9 +24,8 @@ from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.metrics.name_cap import NameCap
 from app.metrics.shared import StoredTraceTotals
-from app.otlp.exporter import Otlp, open_otlp
+from app.otlp.configured import configured_otlp
 from app.otlp.spans import SpanBuffer
-from app.registry import open_registry
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -72,6 +71,9 @@ from workers.telemetry.export import Exported
 from workers.telemetry.observer import WorkerObserver
 from workers.telemetry.status_page import Address, StatusPage, served
 from workers.telemetry.worker_metrics import Connections, WorkerMetrics
+
+if TYPE_CHECKING:
+    from app.otlp.exporter import Otlp
 
 # Of what a worker that stops has to write, the traces come last, and may be lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
@@ -135,7 +137,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
     worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
         stopping = await stack.enter_async_context(stop_signals())
-        otlp = await stack.enter_async_context(open_otlp(settings, worker_id))
+        otlp = await stack.enter_async_context(configured_otlp(settings, worker_id))
         observers = await _observers(settings, otlp, stack, number=number)
         spans = None if otlp is None else otlp.spans
         vault = open_vault(settings)
@@ -177,7 +179,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
 
 
 async def _observers(
-    settings: Settings, otlp: Otlp | None, stack: AsyncExitStack, *, number: int
+    settings: Settings, otlp: "Otlp | None", stack: AsyncExitStack, *, number: int
 ) -> Collection[WorkerObserver]:
     """The observers of the worker: an OTLP endpoint, and its page, where they are configured."""
     exported = () if otlp is None else (Exported(otlp),)
@@ -194,6 +196,8 @@ async def _observers(
 async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryLookup | None:
     if settings.schema_registry_url is None:
         return None
+    from app.registry import open_registry  # noqa: PLC0415 - only those with a registry need it
+
     url, suffix = settings.schema_registry_url.get_secret_value(), settings.schema_subject_suffix
     return await stack.enter_async_context(open_registry(url, suffix=suffix))
 

@@ -17,6 +17,10 @@ class ExhaustedError(BodyError):
         super().__init__(f"the message takes more than {WORK_MAX} steps of work to look at")
 
 
+class PathError(ValueError):
+    """A JSONPath that cannot be used, or not on this body; the message says why."""
+
+
 class Budget:
     """What is left of the work. It counts the same wherever a message is looked at.
 

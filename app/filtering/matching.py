@@ -1,7 +1,7 @@
 """Filters of a subscription, compiled: whether it wants a message."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
@@ -10,11 +10,13 @@ from app.domain.errors import FieldProblem, ValidationFailedError
 from app.domain.message import Message
 from app.expressions import EvaluationError
 from app.filtering.bodies import ParsedBodies
-from app.filtering.budget import WORK_MAX, BodyError, Budget
+from app.filtering.budget import WORK_MAX, BodyError, Budget, PathError
 from app.filtering.expressions import MessageCondition
-from app.filtering.paths import Path, PathError
 from app.filtering.regexes import Regex
 from app.filtering.texts import text_of
+
+if TYPE_CHECKING:
+    from app.filtering.paths import Path
 
 # Propagated headers whose names are compared in one step of work.
 _HEADERS_PER_WORK: Final = 2
@@ -111,6 +113,8 @@ def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
     regex = Regex(each.matcher)
     if each.type is FilterType.HEADER:
         return _header_condition(each.header, regex)
+    from app.filtering.paths import Path  # noqa: PLC0415 - 50 ms of CPU: for who filters by paths
+
     try:
         path = Path(each.path)
     except PathError as exc:
@@ -143,7 +147,7 @@ def _header_condition(header: str, regex: Regex) -> _Condition:
     return condition
 
 
-def _path_condition(path: Path, bodies: ParsedBodies, agree: _Agree) -> _Condition:
+def _path_condition(path: "Path", bodies: ParsedBodies, agree: _Agree) -> _Condition:
     def condition(message: Message, budget: Budget) -> Verdict:
         found = path.values(bodies.of(message, budget), budget)
         return WANTED if found and agree(found, budget) else UNWANTED

@@ -32,15 +32,11 @@ from jsonpath.selectors import (
     WildcardSelector,
 )
 
-from app.filtering.budget import Budget
+from app.filtering.budget import Budget, PathError
 from app.filtering.selection import spend_weight
 
 # Nesting of containers that `..` descends into.
 DEPTH_MAX: Final = 500
-
-
-class PathError(ValueError):
-    """A path that cannot be used, or not on this body; the message says why."""
 
 
 class _Missing:

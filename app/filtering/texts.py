@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import orjson
 
-from app.filtering.budget import Budget
-from app.filtering.paths import PathError
+from app.filtering.budget import Budget, PathError
 
 # Bytes of JSON that are one piece of work to write.
 _BYTES_PER_WORK: Final = 48

@@ -86,21 +86,19 @@ class Otlp:
 
 @asynccontextmanager
 async def open_otlp(
+    endpoint: str,
     settings: Settings,
     instance: str,
     *,
     spans_every: timedelta = SPANS_EVERY,
     metrics_every: timedelta = METRICS_EVERY,
-) -> AsyncIterator[Otlp | None]:
-    """The export of the process that calls itself `instance`; None where no endpoint is set.
+) -> AsyncIterator[Otlp]:
+    """The export of the process that calls itself `instance` to `endpoint`.
 
     The last spans have a moment to go at the end.
     """
-    if settings.otlp_endpoint is None:
-        yield None
-        return
     async with otlp_client(
-        settings.otlp_endpoint.get_secret_value(),
+        endpoint,
         settings.otlp_header_fields,
         ca_file=settings.ca_file,
     ) as client:

@@ -135,14 +135,6 @@ def many_positional(module: Module) -> Iterator[Finding]:
             yield _finding(module, function, advice, name=name)
 
 
-def inner_imports(module: Module) -> Iterator[Finding]:
-    """Imports inside functions."""
-    for name, function in module.functions():
-        for node in ast.walk(function):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                yield _finding(module, node, "import at the top of the module", name=name)
-
-
 def mock_imports(module: Module) -> Iterator[Finding]:
     """Uses of unittest.mock and its like."""
     for node in ast.walk(module.tree):
@@ -229,7 +221,6 @@ RULES: Final[tuple[Callable[[Module], Iterator[Finding]], ...]] = (
     long_functions,
     long_modules,
     many_positional,
-    inner_imports,
     mock_imports,
     banned_calls,
     naive_clock,

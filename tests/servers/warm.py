@@ -37,6 +37,9 @@ SERVICE: Final = (
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
         if (name := module.name) != COMMAND_LINE
     ),
+    # What is imported when it is needed: most tests need one of them.
+    "app.filtering.paths",
+    "app.log.kafka",
 )
 
 

@@ -1,13 +1,17 @@
 """A worker's metrics and spans, sent to an OTLP endpoint."""
 
-from app.otlp.exporter import Otlp
+from typing import TYPE_CHECKING
+
 from workers.telemetry.observer import ObservedWorker
+
+if TYPE_CHECKING:
+    from app.otlp.exporter import Otlp
 
 
 class Exported:
     """Exports what is observed, by `otlp`."""
 
-    def __init__(self, otlp: Otlp) -> None:
+    def __init__(self, otlp: "Otlp") -> None:
         self._otlp = otlp
 
     async def watch(self, observed: ObservedWorker) -> None:

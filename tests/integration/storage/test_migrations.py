@@ -2,11 +2,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.database import open_database
-from app.storage.migrate import alembic_config, upgrade
+from app.storage.migrate import alembic_config, head, upgrade
 from app.storage.urls import sqlalchemy_url
 
 
@@ -69,6 +70,11 @@ def test_oauth_providers_from_before_they_named_their_users_are_marked(postgres_
         assert later == ({"client_id": "x"}, False)
     finally:
         engine.dispose()
+
+
+def test_the_last_migration_is_known_by_the_names_of_the_files() -> None:
+    scripts = ScriptDirectory.from_config(alembic_config())
+    assert head() == scripts.get_current_head()
 
 
 def test_several_processes_may_migrate_at_once(empty_postgres_url: str) -> None:

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
-from pydantic import SecretStr
 
 from app.config import Settings
 from app.domain.catalogue.topic import Topic
@@ -28,10 +27,9 @@ SOON = timedelta(milliseconds=20)
 @asynccontextmanager
 async def exporting(collector: Collector, **settings: str) -> AsyncIterator[Otlp]:
     """An export that is in no hurry, but for tests."""
-    endpoint = SecretStr(collector.url)
-    given = Settings(otlp_endpoint=endpoint, **settings)  # type: ignore[arg-type]  # parsed there
-    async with open_otlp(given, "w1", spans_every=SOON, metrics_every=SOON) as otlp:
-        assert otlp is not None
+    given = Settings(**settings)  # type: ignore[arg-type]  # parsed there
+    soon = {"spans_every": SOON, "metrics_every": SOON}
+    async with open_otlp(collector.url, given, "w1", **soon) as otlp:
         yield otlp
 
 

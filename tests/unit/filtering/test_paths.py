@@ -1,8 +1,8 @@
 import orjson
 import pytest
 
-from app.filtering.budget import WORK_MAX, Budget, ExhaustedError
-from app.filtering.paths import Path, PathError
+from app.filtering.budget import WORK_MAX, Budget, ExhaustedError, PathError
+from app.filtering.paths import Path
 
 ORDER = {
     "id": "o-1",
