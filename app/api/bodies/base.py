@@ -28,6 +28,8 @@ class Schema(BaseModel):
         serialize_by_alias=True,
         strict=True,
         frozen=True,
+        # With the first body of its kind: most processes see few of them.
+        defer_build=True,
     )
 
     def answered(self) -> JsonObject:

@@ -1,11 +1,13 @@
 """The OpenAPI document of the whole API, generated from the code."""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.api.bodies.base import Schema
 from app.api.management.access.key_bodies import KeyBody
@@ -36,6 +38,7 @@ from app.api.openapi.publishing import batch_operation, publish_operation
 
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{model}"
+_NAMED: Final = re.compile(r'"#/components/schemas/(\w+)"')
 # Read by the routes themselves, so FastAPI does not know them.
 _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
@@ -64,8 +67,10 @@ def document() -> dict[str, Any]:
     """The whole API, publishing included; `shared` of it is what clients get."""
     described = management_app().openapi()
     schemas = described["components"]["schemas"]
-    _, bodies = models_json_schema([(body, "validation") for body in _BODIES], ref_template=_REF)
-    schemas.update(bodies["$defs"])
+    answered = _definitions(_answered(described), "serialization")
+    schemas.update({name: _without_nulls(each) for name, each in answered.items()})
+    schemas.update(_definitions(_BODIES, "validation"))
+    described["components"]["schemas"] = dict(sorted(schemas.items()))
     topic = _topic(described)
     described["paths"]["/topics/{topic}"]["post"] = publish_operation(topic)
     described["paths"]["/topics/{topic}/batch"] = {"post": batch_operation(topic)}
@@ -81,6 +86,37 @@ def document() -> dict[str, Any]:
 def serve_document(app: FastAPI) -> None:
     """Have the app serve this document, made when it is first asked for, instead of its own."""
     app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
+
+
+def _definitions(models: Iterable[type[Schema]], mode: JsonSchemaMode) -> dict[str, Any]:
+    _, found = models_json_schema([(each, mode) for each in models], ref_template=_REF)
+    definitions: dict[str, Any] = found["$defs"]
+    return definitions
+
+
+def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of what is answered, where what has no value is left out."""
+    for each in schema.get("properties", {}).values():
+        if each.get("default", ...) is None:
+            del each["default"]
+    return schema
+
+
+def _answered(described: Mapping[str, Any]) -> Iterator[type[Schema]]:
+    """The models that answers refer to: FastAPI does not know them."""
+    responses = [
+        operation["responses"]
+        for path in described["paths"].values()
+        for operation in path.values()
+    ]
+    named = set(_NAMED.findall(json.dumps(responses)))
+    return (model for model in _below(Schema) if model.__name__ in named)
+
+
+def _below(model: type[Schema]) -> Iterator[type[Schema]]:
+    for each in model.__subclasses__():
+        yield each
+        yield from _below(each)
 
 
 def _topic(described: Mapping[str, Any]) -> dict[str, Any]:

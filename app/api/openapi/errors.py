@@ -100,7 +100,7 @@ def rendered(responses: Mapping[int | str, Mapping[str, Any]]) -> dict[str, dict
 
 
 def _rendered(answer: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in answer.items() if name not in {"model", "content"}}
+    kept = {name: value for name, value in answer.items() if name != "content"}
     content = {JSON: {"schema": dict(_SCHEMA), "examples": dict(_examples(answer))}}
     return {**kept, "content": content}
 

@@ -83,7 +83,7 @@ def _listed() -> Responses:
     documented = answers(UnhealthyRead, many=True, headers=LINK_HEADER)
     line = "billing - The oldest message that waits is 720 s old"
     text: dict[str, Any] = {"schema": {"type": "string"}, "example": line}
-    documented[200]["content"] = {TEXT: text}
+    documented[200]["content"][TEXT] = text
     return documented
 
 

@@ -28,7 +28,7 @@ async def ping() -> str:
 
 def _health() -> Responses:
     documented = answers(ProcessHealthRead)
-    documented[200]["content"] = {TEXT: {"schema": {"type": "string"}, "example": "UP"}}
+    documented[200]["content"][TEXT] = {"schema": {"type": "string"}, "example": "UP"}
     return documented
 
 
@@ -51,7 +51,7 @@ def _readiness() -> Responses:
     unready = "A part is not as it should be"
     documented = answers(ReadinessRead) | answers(ReadinessRead, status=503, description=unready)
     for status, word in ((200, _READY), (503, _NOT_READY)):
-        documented[status]["content"] = {TEXT: {"schema": {"type": "string"}, "example": word}}
+        documented[status]["content"][TEXT] = {"schema": {"type": "string"}, "example": word}
     return documented
 
 

@@ -16,6 +16,8 @@ from app.api.documented import (
     IGNORED_HEADER,
     Responses,
     errors,
+    list_of,
+    schema_reference,
     takes,
 )
 from app.api.idempotency import RepeatableRoute
@@ -54,13 +56,13 @@ router = APIRouter(
 _ANSWER: Final[Responses] = {
     200: {
         "description": "Where it goes on, by cluster",
-        "model": dict[str, list[PartitionOffsetRead]],
         "headers": APPLIED_HEADER,
         "content": {
             "application/json": {
+                "schema": {"type": "object", "additionalProperties": list_of(PartitionOffsetRead)},
                 "example": {
                     CLUSTER: [{"topic": {"value": "shop.orders"}, "partition": 0, "offset": 42}]
-                }
+                },
             }
         },
     }
@@ -75,12 +77,16 @@ _POST_ANSWER: Final[Responses] = {
     200: {
         "description": "Sent again, or moved: then where it goes on",
         "headers": IGNORED_HEADER | APPLIED_HEADER,
-        "model": RedriveRead | list[PartitionOffsetRead],
+        "content": {
+            "application/json": {
+                "schema": {"anyOf": [schema_reference(RedriveRead), list_of(PartitionOffsetRead)]}
+            }
+        },
     },
     202: {
         "description": "To be sent again, from where to where; `Location` leads to how far it is",
         "headers": IGNORED_HEADER,
-        "model": list[SpanRead],
+        "content": {"application/json": {"schema": list_of(SpanRead)}},
     },
 }
 _DATE: Final = {"type": "string", "example": "-6h"}
