@@ -19,6 +19,8 @@ from app.domain.kafka_security import KafkaSecurity, SaslMechanism, SecurityProt
 from tests.servers.ports import free_port
 
 USER: Final = "angelia"
+# May do only what ACLs allow; all others may do all.
+LIMITED_USER: Final = "limited"
 PASSWORD: Final = "s3cret=ours"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 SESSION_MS: Final = 1500
@@ -102,6 +104,9 @@ class SecuredListeners:
 
     def settings(self) -> Iterator[tuple[str, str]]:
         """Of the broker, besides its listeners."""
+        yield "authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        yield "super.users", f"User:ANONYMOUS;User:{USER}"
+        yield "listener.name.mutual.ssl.principal.mapping.rules", r"RULE:^.*CN=([^,]+).*$/$1/"
         for name, protocol in PROTOCOLS.items():
             if protocol.endswith("SSL"):
                 yield from self._tls(f"listener.name.{name}.ssl", name)
@@ -114,7 +119,8 @@ class SecuredListeners:
     def users(self) -> Iterator[str]:
         """For `kafka-storage format`."""
         for mechanism in SCRAM:
-            yield f"--add-scram={mechanism}=[name={USER},password={PASSWORD}]"
+            for user in (USER, LIMITED_USER):
+                yield f"--add-scram={mechanism}=[name={user},password={PASSWORD}]"
 
     def _tls(self, prefix: str, name: str) -> Iterator[tuple[str, str]]:
         certificate = "expired" if name == "expired" else "server"
