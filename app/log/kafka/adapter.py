@@ -31,7 +31,6 @@ from app.log.kafka.bridge import IoThread, Work
 from app.log.kafka.client import Client, Leaders
 from app.log.kafka.commit_requests import COMMIT_TIMEOUT, Committing
 from app.log.kafka.commits import Commits
-from app.log.kafka.compression import Compression
 from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.names import NamedTail, Names
@@ -39,6 +38,7 @@ from app.log.kafka.ownership import KafkaMember, Membership
 from app.log.kafka.partition_leaders import PartitionLeaders, Places
 from app.log.kafka.probe import what_refuses
 from app.log.kafka.producer import Producer
+from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
 from app.log.kafka.tail import KafkaTail
 from app.log.kafka.topic_ends import Published

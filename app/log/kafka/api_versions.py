@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from app.log.kafka.commit_wire import COMMIT
-from app.log.kafka.ends_wire import LIST_OFFSETS
-from app.log.kafka.fetch_wire import FETCH
-from app.log.kafka.produce_wire import PRODUCE
+from app.log.kafka.protocol.appends import PRODUCE
+from app.log.kafka.protocol.commits import COMMIT
+from app.log.kafka.protocol.ends import LIST_OFFSETS
+from app.log.kafka.protocol.fetches import FETCH
 
 # To tell offsets and coordinators of many groups at once (KIP-709, KIP-699); Kafka has both from
 # 3.0 on, and all else from 2.4 on.

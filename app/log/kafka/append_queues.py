@@ -15,7 +15,12 @@ from typing import Final, NamedTuple
 from app.domain.message import NewRecord
 from app.log.interface import Position
 from app.log.kafka.client import NO_LEADER, Leaders
-from app.log.kafka.encoding import BATCH_OVERHEAD, EncodedRecord, encode_record, partition_of
+from app.log.kafka.protocol.encoding import (
+    BATCH_OVERHEAD,
+    EncodedRecord,
+    encode_record,
+    partition_of,
+)
 
 # Below Kafka's default for the largest batch, 1,048,588 bytes.
 BATCH_BYTES_MAX: Final = 1_000_000

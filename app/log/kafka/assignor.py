@@ -18,7 +18,7 @@ from kafka.protocol.consumer.metadata import (
 
 from app.domain.message import Partition
 from app.log.kafka.bridge import Untyped
-from app.log.kafka.wire import by_topic
+from app.log.kafka.protocol.wire import by_topic
 from app.log.rendezvous import rendezvous
 
 _VERSION: Final = 1

@@ -18,8 +18,8 @@ from app.log.kafka.append_queues import AppendBatch
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
 from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected, renewed
-from app.log.kafka.produce_wire import ANSWER_BYTES_MAX, Answers, read_answer
-from app.log.kafka.wire import MalformedAnswerError
+from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answer
+from app.log.kafka.protocol.wire import MalformedAnswerError
 
 # A broker answers the requests of a connection one after the other: one is with it, and the next
 # is there already when it is done. What comes meanwhile goes together.

@@ -15,7 +15,7 @@ from app.log.kafka.client import NotSentError
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
 from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected, renewed
-from app.log.kafka.wire import MalformedAnswerError
+from app.log.kafka.protocol.wire import MalformedAnswerError
 
 # A partition's first batch comes whole, however large: a topic may allow that much.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024

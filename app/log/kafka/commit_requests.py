@@ -21,10 +21,10 @@ from app.log.kafka.client import (
     NotSentError,
     reason,
 )
-from app.log.kafka.commit_wire import at_once, commit_frame, read_commit
 from app.log.kafka.coordinators import Coordinators
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.wire import MalformedAnswerError
+from app.log.kafka.protocol.commits import at_once, commit_frame, read_commit
+from app.log.kafka.protocol.wire import MalformedAnswerError
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
 # Once some are decided, they wait no longer than this for the next of the others: whoever commits

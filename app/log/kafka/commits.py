@@ -10,7 +10,7 @@ from app.domain.message import Partition
 from app.log.interface import Committed
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
-from app.log.kafka.wire import by_topic
+from app.log.kafka.protocol.wire import by_topic
 
 LOOK_TIMEOUT_S: Final = 3.0
 # A try that began in time may take a little longer.

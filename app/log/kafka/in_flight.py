@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from app.log.deadlines import CallDeadline
-from app.log.kafka.wire import MalformedAnswerError, correlation_of
+from app.log.kafka.protocol.wire import MalformedAnswerError, correlation_of
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ import structlog
 
 from app.log.deadlines import CallDeadline
 from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.protocol.wire import MalformedAnswerError, correlation_of, frames
 from app.log.kafka.refusals import RefusedError
 from app.log.kafka.sasl import Ask, authenticate
-from app.log.kafka.wire import MalformedAnswerError, correlation_of, frames
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from app.log.deadlines import CallDeadline
 from app.log.kafka import refusals
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.link import CONNECT_FAILED, Address, Link, connect
+from app.log.kafka.protocol.sasl import ANSWER_BYTES_MAX, handshake_frame, read_handshake
+from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.refusals import NO_SASL_HERE, RefusedError
 from app.log.kafka.sasl import Ask
-from app.log.kafka.sasl_wire import ANSWER_BYTES_MAX, handshake_frame, read_handshake
-from app.log.kafka.wire import MalformedAnswerError
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
 _ALL_WITHIN: Final = timedelta(seconds=2)

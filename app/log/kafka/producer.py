@@ -28,10 +28,10 @@ from app.log.interface import LogStats, Position
 from app.log.kafka.append_queues import AppendBatch, AppendTopic, KafkaAppend, Located
 from app.log.kafka.broker import Broker
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason
-from app.log.kafka.compression import Compression
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.encoding import BatchBody, batch_body, whole_batch
-from app.log.kafka.produce_wire import Answers, request_frame
+from app.log.kafka.protocol.appends import Answers, request_frame
+from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.protocol.encoding import BatchBody, batch_body, whole_batch
 
 # Who publishes is answered long before, by the API. This ends what nobody waits for, and a
 # connection that is stuck; a broker that only takes its time is not given up.

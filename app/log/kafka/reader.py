@@ -13,12 +13,12 @@ from app.log.interface import Bounds, Chunk, LogStats
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, Client, NotSentError, reason
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.decoding import CorruptBatchError
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
-from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
 from app.log.kafka.offsets_by_time import EARLIEST, LATEST, list_offsets
 from app.log.kafka.partition_leaders import Places
-from app.log.kafka.wire import MalformedAnswerError
+from app.log.kafka.protocol.decoding import CorruptBatchError
+from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
+from app.log.kafka.protocol.wire import MalformedAnswerError
 
 READ_TIMEOUT_S: Final = 3.0
 # A try that began in time may take a little longer.

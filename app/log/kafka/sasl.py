@@ -6,14 +6,14 @@ from functools import partial
 
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.refusals import RefusedError, of_authentication, of_handshake
-from app.log.kafka.sasl_wire import (
+from app.log.kafka.protocol.sasl import (
     AuthenticateAnswer,
     authenticate_frame,
     handshake_frame,
     read_authenticate,
     read_handshake,
 )
+from app.log.kafka.refusals import RefusedError, of_authentication, of_handshake
 
 Ask = Callable[[Callable[[int], bytes]], Awaitable[bytes]]
 """Sends what it makes of a correlation id, and waits for the answer."""

@@ -8,7 +8,7 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.kafka.fetch_requests import Fetcher
-from app.log.kafka.fetch_wire import FetchedPart, FetchRequest
+from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 

@@ -14,10 +14,10 @@ from app.domain.errors import LogUnavailableError
 from app.log.kafka.caller import Callers
 from app.log.kafka.client import FAILED_TRY, NO_LEADER, Leaders, NotSentError, reason
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.ends_wire import Indexes, TopicEnds, ends_frame, read_ends
 from app.log.kafka.partition_leaders import Places
+from app.log.kafka.protocol.ends import Indexes, TopicEnds, ends_frame, read_ends
+from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.reader import READ_TIMEOUT_S, paused
-from app.log.kafka.wire import MalformedAnswerError
 
 # Of one request to each broker: making it, and reading what is answered, takes some milliseconds.
 TOPICS_AT_ONCE: Final = 250

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from app.domain.kafka_security import IN_THE_CLEAR
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.link import Address
-from app.log.kafka.wire import FRAME_LENGTH
+from app.log.kafka.protocol.wire import FRAME_LENGTH
 
 PLAIN = KafkaCredentials(IN_THE_CLEAR)
 

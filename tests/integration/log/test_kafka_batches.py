@@ -8,16 +8,22 @@ from crc32c import crc32c
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from app.domain.message import NewRecord, Partition
-from app.log.kafka.compression import Compression
-from app.log.kafka.decoding import Contents, CorruptBatchError, begins_plain, contents, decode
-from app.log.kafka.encoding import (
+from app.log.kafka.fetch_requests import chunk_of
+from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.protocol.decoding import (
+    Contents,
+    CorruptBatchError,
+    begins_plain,
+    contents,
+    decode,
+)
+from app.log.kafka.protocol.encoding import (
     BATCH_OVERHEAD,
     batch_body,
     encode_record,
     partition_of,
     whole_batch,
 )
-from app.log.kafka.fetch_requests import chunk_of
 
 NOW_MS = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

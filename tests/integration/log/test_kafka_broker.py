@@ -10,8 +10,8 @@ import pytest
 from app.domain.errors import LogUnavailableError
 from app.log.kafka.append_queues import AppendBatch, AppendTopic
 from app.log.kafka.broker import IN_FLIGHT_MAX, Broker
-from app.log.kafka.produce_wire import Answers
-from app.log.kafka.wire import FRAME_LENGTH
+from app.log.kafka.protocol.appends import Answers
+from app.log.kafka.protocol.wire import FRAME_LENGTH
 from tests.integration.log.brokers import (
     NONSENSE,
     PLAIN,

@@ -11,7 +11,7 @@ from app.domain.errors import LogUnavailableError
 from app.log.kafka.caller import BrokerCaller
 from app.log.kafka.client import NotSentError
 from app.log.kafka.link import PACE_BYTES, Address
-from app.log.kafka.wire import FRAME_LENGTH, correlation_of
+from app.log.kafka.protocol.wire import FRAME_LENGTH, correlation_of
 from tests.integration.log.brokers import (
     NONSENSE,
     PLAIN,

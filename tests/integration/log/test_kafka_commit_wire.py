@@ -5,8 +5,8 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from app.domain.message import Partition
 from app.log.interface import Committed
-from app.log.kafka.commit_wire import COMMIT, commit_frame, read_commit
-from app.log.kafka.wire import FRAME_LENGTH, MalformedAnswerError
+from app.log.kafka.protocol.commits import COMMIT, commit_frame, read_commit
+from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError
 
 KEY, VERSION = COMMIT
 OFFSETS = {

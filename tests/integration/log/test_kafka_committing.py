@@ -14,10 +14,10 @@ from app.domain.message import Partition
 from app.log.interface import Committed
 from app.log.kafka.client import NotSentError
 from app.log.kafka.commit_requests import IN_FLIGHT_MAX, Committing
-from app.log.kafka.commit_wire import COMMIT
 from app.log.kafka.coordinators import Coordinators, FoundGroups, LookForGroups, found_groups
 from app.log.kafka.link import Address
-from app.log.kafka.wire import FRAME_LENGTH
+from app.log.kafka.protocol.commits import COMMIT
+from app.log.kafka.protocol.wire import FRAME_LENGTH
 from tests.integration.log.brokers import (
     NONSENSE,
     PLAIN,

@@ -3,8 +3,8 @@
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from app.log.kafka.ends_wire import LIST_OFFSETS, TopicEnds, ends_frame, read_ends
-from app.log.kafka.wire import FRAME_LENGTH, MalformedAnswerError
+from app.log.kafka.protocol.ends import LIST_OFFSETS, TopicEnds, ends_frame, read_ends
+from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError
 
 KEY, VERSION = LIST_OFFSETS
 

@@ -5,7 +5,7 @@ from kafka.protocol.consumer import FetchRequest as KafkaRequest
 from kafka.protocol.consumer import FetchResponse
 
 from app.domain.message import Partition
-from app.log.kafka.fetch_wire import (
+from app.log.kafka.protocol.fetches import (
     FETCH,
     FetchAnswer,
     FetchedPart,
@@ -13,7 +13,7 @@ from app.log.kafka.fetch_wire import (
     fetch_frame,
     read_fetch,
 )
-from app.log.kafka.wire import FRAME_LENGTH, MalformedAnswerError
+from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError
 
 KEY, VERSION = FETCH
 

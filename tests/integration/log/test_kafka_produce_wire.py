@@ -3,14 +3,14 @@
 import pytest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from app.log.kafka.produce_wire import (
+from app.log.kafka.protocol.appends import (
     ANSWER_BYTES_MAX,
     VERSION,
     PartitionAnswer,
     read_answer,
     request_frame,
 )
-from app.log.kafka.wire import FRAME_LENGTH, MalformedAnswerError, frames
+from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError, frames
 
 
 def an_answer(*, error_code: int = 0, message: str | None = None) -> bytes:

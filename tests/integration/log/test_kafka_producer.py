@@ -14,10 +14,10 @@ from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNo
 from app.domain.message import NewRecord
 from app.log.interface import LogStats, Position
 from app.log.kafka.append_queues import Located
-from app.log.kafka.compression import Compression
-from app.log.kafka.produce_wire import VERSION
 from app.log.kafka.producer import Producer
-from app.log.kafka.wire import FRAME_LENGTH
+from app.log.kafka.protocol.appends import VERSION
+from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.protocol.wire import FRAME_LENGTH
 from tests.integration.log.brokers import PLAIN
 
 TOPIC = "t"

@@ -13,8 +13,8 @@ from app.domain.kafka_security import KafkaSecurity
 from app.log.kafka.caller import BrokerCaller
 from app.log.kafka.client import NotSentError
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.sasl_wire import AUTHENTICATE, HANDSHAKE
-from app.log.kafka.wire import FRAME_LENGTH, request
+from app.log.kafka.protocol.sasl import AUTHENTICATE, HANDSHAKE
+from app.log.kafka.protocol.wire import FRAME_LENGTH, request
 from tests.integration.log.brokers import an_answer, serving
 
 USER = KafkaCredentials(

@@ -7,7 +7,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from app.log.kafka.wire import COUNT, MalformedAnswerError, correlation_of, request, string, text
+from app.log.kafka.protocol.wire import (
+    COUNT,
+    MalformedAnswerError,
+    correlation_of,
+    request,
+    string,
+    text,
+)
 
 LIST_OFFSETS: Final = (2, 1)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from app.domain.message import Partition
 from app.log.interface import Committed
-from app.log.kafka.wire import (
+from app.log.kafka.protocol.wire import (
     COUNT,
     MalformedAnswerError,
     by_topic,

@@ -12,7 +12,7 @@ from crc32c import crc32c
 from kafka.partitioner.default import murmur2
 
 from app.domain.message import NewRecord
-from app.log.kafka.compression import Compression
+from app.log.kafka.protocol.compression import Compression
 
 BATCH_OVERHEAD: Final = 61
 # What a record has in front, at most: its length, attributes, and two deltas.

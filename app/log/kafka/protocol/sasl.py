@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from app.log.kafka.wire import COUNT, SHORT, MalformedAnswerError, request, string, text
+from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, request, string, text
 
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)

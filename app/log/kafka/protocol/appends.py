@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from app.log.kafka.wire import COUNT, MalformedAnswerError, request, string, text
+from app.log.kafka.protocol.wire import COUNT, MalformedAnswerError, request, string, text
 
 VERSION: Final = 8
 PRODUCE: Final = (0, VERSION)

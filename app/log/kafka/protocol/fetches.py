@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from app.domain.message import Partition
-from app.log.kafka.wire import (
+from app.log.kafka.protocol.wire import (
     COUNT,
     MalformedAnswerError,
     by_topic,

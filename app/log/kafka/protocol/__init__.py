@@ -1,0 +1,1 @@
+"""Kafka's requests, answers and record batches as bytes (pure)."""
