@@ -1,6 +1,7 @@
 """The house rules, held to by all code of the project, and seen to catch what they are for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from statistics import median
 from typing import Final
@@ -12,6 +13,7 @@ from tests.architecture.rules import Finding
 from tests.architecture.tree import Module, modules, parsed
 
 FUNCTION_LINES_MEDIAN_MAX: Final = 10
+FOLDER_MODULES_MAX: Final = 35
 
 # Every exception to a rule, by the place as the rule reports it, with its reason.
 ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
@@ -143,3 +145,19 @@ def test_a_rule_catches_what_it_is_for(rule: Rule, path: str, text: str) -> None
 @pytest.mark.parametrize(("rule", "path", "text"), DECENCIES)
 def test_a_rule_lets_the_rest_be(rule: Rule, path: str, text: str) -> None:
     assert not list(rule(parsed(path, text)))
+
+
+def test_folders_of_product_code_are_narrow() -> None:
+    assert wide_folders([module.path for module in modules() if module.package != "tests"]) == {}
+
+
+def test_a_wide_folder_is_found() -> None:
+    paths = [f"app/a/{number}.py" for number in range(FOLDER_MODULES_MAX)]
+    assert wide_folders([*paths, "app/a/__init__.py", "app/b/a.py"]) == {}
+    assert wide_folders([*paths, "app/a/a.py"]) == {"app/a": FOLDER_MODULES_MAX + 1}
+
+
+def wide_folders(paths: Iterable[str]) -> dict[str, int]:
+    """Folders with more modules than a reader takes in at once, `__init__.py` apart."""
+    counts = Counter(path.rpartition("/")[0] for path in paths if not path.endswith("/__init__.py"))
+    return {folder: count for folder, count in counts.items() if count > FOLDER_MODULES_MAX}
