@@ -5,6 +5,9 @@ Messages go in and out on the event loop, by connections of our own: `producer` 
 `reader` have theirs from `fetch_requests`. `protocol` has the bytes of requests, answers and
 records.
 
+Each connection begins with `credentials`: TLS, and `sasl`; where brokers refuse them, `probe` asks
+why.
+
 All else is kafka-python's, which `bridge` and `client` reach: `offsets_by_time`, `commits`,
 `admin`, `ownership` with its `assignor`. `adapter` puts the parts together. kafka-python's protocol
 classes, connection manager and group coordinator are not its public API: its version is pinned, and
