@@ -10,8 +10,9 @@ dies), and whose discards may be recorded although they are not in it
 (app.domain.discards.retractions).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
-t={opened ms} e={elapsed ms} s={seek} l={life} f={finished} a={attempts}`, of t and e only one;
-parts that are zero are left out, unknown ones ignored (versions before `a` read all else).
+t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`, of t and e
+only one; parts that are zero are left out, unknown ones ignored (versions before `a` read the
+rest).
 `finished` is base64 of varints: run lengths from the committed offset on, alternately unfinished
 and finished. `attempts` is base64 of varints, too: of each message that was tried how many offsets
 it lies behind the one before it (the first: behind the committed offset), and how often it was
@@ -28,8 +29,8 @@ from typing import Final
 METADATA_BYTES_MAX: Final = 4_000
 # However much is finished, the attempts of a hundred messages that lie close together have room.
 ATTEMPTS_CHARS_MIN: Final = 300
-# Version, id, six numbers and a life take at most 190 bytes; base64 turns three bytes into four
-# characters.
+# Version, id, six numbers and a producer epoch take at most 190 bytes; base64 turns three bytes
+# into four characters.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
 # Both lengths of a run pair, for partitions of up to 2**35 unfinished messages in a row.
 RUN_PAIR_BYTES_MAX: Final = 10
@@ -60,8 +61,8 @@ class Progress:
     seek: int | None = 0
     # Of unfinished messages, at or above the offset.
     attempts: Attempts = ()
-    # Who may have recorded discards that are not committed here; "" where nobody has.
-    life: str = ""
+    # Of whoever may have recorded discards that are not committed here; "" where nobody has.
+    producer_epoch: str = ""
 
     def metadata(self) -> str:
         """The text to commit with `offset`."""
@@ -73,7 +74,7 @@ class Progress:
             "t": self.oldest_opened_ms,
             "e": self.oldest_elapsed_ms,
             "s": self.seek or None,
-            "l": self.life or None,
+            "l": self.producer_epoch or None,
             "f": base64.b64encode(encode_runs(self.offset, self.finished)).decode("ascii") or None,
         }
         written = [f"{name}={value}" for name, value in parts.items() if value is not None]
@@ -114,7 +115,7 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             filtered=int(parts.get("o", "0")),
             volume=int(parts.get("v", "0")),
             seek=int(parts.get("s", "0")),
-            life=parts.get("l", ""),
+            producer_epoch=parts.get("l", ""),
             attempts=decode_attempts(offset, base64.b64decode(parts.get("a", ""), validate=True)),
         )
     except (ValueError, binascii.Error):

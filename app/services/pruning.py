@@ -6,7 +6,7 @@ from typing import Final
 from app.storage.access.audit import AuditRepository
 from app.storage.access.keys import AccessRepository
 from app.storage.database import Database
-from app.storage.discards.retractions import VoidRepository
+from app.storage.discards.retractions import RetractionRepository
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.health.alerts import AlertRepository
 from app.storage.health.statuses import StatusRepository
@@ -25,7 +25,7 @@ REPORTS_KEPT: Final = timedelta(hours=1)
 # Nobody has sent anything through them for as long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
 # A worker that was thought dead cannot be heard of for longer.
-VOIDS_KEPT: Final = timedelta(days=7)
+RETRACTIONS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
 # Of a retransmission, where each of its messages was and is; at least.
 PLACES_KEPT: Final = timedelta(days=7)
@@ -64,7 +64,7 @@ class Pruner:
             await StandingRepository(session).prune()
             await IdempotentRequestRepository(session).drop_old()
             await AccessRepository(session).drop_ended(self._audit_kept)
-            await VoidRepository(session).drop_older(VOIDS_KEPT)
+            await RetractionRepository(session).drop_older(RETRACTIONS_KEPT)
         while await self._drop_undelivered():
             continue
         while await self._drop_places():

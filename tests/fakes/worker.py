@@ -13,7 +13,7 @@ from app.domain.catalogue.subscription import DeliveryPolicy, State, Subscriptio
 from app.domain.catalogue.topic import Topic
 from app.domain.commit import initial_metadata
 from app.domain.delivery import Delivered, Outcome, Retry
-from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.retractions import Entry, Retraction
 from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import StorageUnavailableError
 from app.domain.message import Message, NewRecord, Partition
@@ -132,7 +132,7 @@ class ControlPlane:
     statuses: dict[tuple[str, Partition], CursorStatus] = field(default_factory=dict)
     loads: dict[str, SubscriptionLoad] = field(default_factory=dict)
     undelivered: list[Undelivered] = field(default_factory=list)
-    voids: list[Void] = field(default_factory=list)
+    retractions: list[Retraction] = field(default_factory=list)
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
     traces: list[Pack] = field(default_factory=list)
     waiting_traces: dict[str, int] = field(default_factory=dict)
@@ -160,11 +160,11 @@ class ControlPlane:
         self.changed.send()
 
     def keep(self, entry: Entry) -> None:
-        """Have a discard on the list, unless it is void, or take off it what is from now on."""
-        if isinstance(entry, Void):
-            self.voids.append(entry)
+        """List a discard unless it is retracted, or unlist those that are from now on."""
+        if isinstance(entry, Retraction):
+            self.retractions.append(entry)
             self.undelivered[:] = [each for each in self.undelivered if not entry.covers(each)]
-        elif not any(void.covers(entry) for void in self.voids):
+        elif not any(retraction.covers(entry) for retraction in self.retractions):
             self.undelivered.append(entry)
 
     async def until_applied(self) -> None:

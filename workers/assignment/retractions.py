@@ -1,4 +1,4 @@
-"""Voids what a worker that died has recorded as discarded, and not committed."""
+"""Retracts what a worker that died has recorded as discarded, and not committed."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from app.domain.commit import Progress
-from app.domain.discards.retractions import void_of, void_record
+from app.domain.discards.retractions import retraction_of, retraction_record
 from app.domain.errors import AngeliaError
 from app.domain.message import NewRecord, Partition
 from app.domain.streams import UNDELIVERED
@@ -54,9 +54,9 @@ def _retractions(
         if bound is None:
             continue
         # What the log has no more is not sent again: there, the discards are all that is left.
-        retraction = void_of(committed, partition.index, start=max(start.offset, bound.start))
+        retraction = retraction_of(committed, partition.index, start=max(start.offset, bound.start))
         if retraction.offset < bound.end:
-            yield void_record(retraction)
+            yield retraction_record(retraction)
 
 
 async def _append(log: MessageLog, retractions: Sequence[NewRecord]) -> None:

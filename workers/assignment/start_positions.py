@@ -61,14 +61,14 @@ class StartFinder:
             if progress is None:
                 continue
             start = sought(progress, subscription.seek, partition=partition.index)
-            if progress.life:
+            if progress.producer_epoch:
                 unsettled[subscription, partition] = Unsettled(partition, progress, start)
             else:
                 settled[subscription, partition] = start
         return StartPositions(settled, unsettled)
 
     async def settle(self, unsettled: Collection[Unsettled]) -> None:
-        """Return once what was recorded of these and not committed is void, before they start."""
+        """Return once the discards of these that were not committed are retracted."""
         await settle(self._log, unsettled)
 
     async def copied(

@@ -284,8 +284,8 @@ class Supervisor:
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
     ) -> None:
         await self._starts.settle(unsettled.values())
-        # Reached only when their void is durable: what ends from here on is recorded behind it, and
-        # committed after it.
+        # Reached only when their retraction is durable: what ends from here on is recorded behind
+        # it, and committed after it.
         self._started({key: each.start for key, each in unsettled.items()}, terms)
 
     async def _start_from_copy(

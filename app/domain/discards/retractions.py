@@ -1,11 +1,11 @@
-"""Discards that are recorded and not committed: void once their messages are sent again.
+"""Retractions of discards that are recorded and not committed, once their messages are sent again.
 
 A discard is recorded before the commit that passes its message. A worker that dies in between
 leaves it behind, and its message is sent again and ends anew, perhaps by a delivery. So a cursor
-that discards has a name of its own, its life: a commit says it before the first discard is recorded
-with it, and the last commit, when nothing more can be recorded, says it no more. Who starts from a
-commit with a life voids what that has recorded beyond the commit, in the same stream, before any of
-it is sent again.
+that discards has a name of its own, its producer epoch: a commit contains it before the first
+discard is recorded with it, and the last commit, when nothing more can be recorded, does not.
+A worker that starts from a commit with a producer epoch first retracts what was recorded with it
+beyond the commit: it appends a retraction to the same stream before it sends any message again.
 """
 
 import bisect
@@ -18,91 +18,91 @@ from app.domain.commit import Progress, Ranges, decode_runs, encode_runs
 from app.domain.discards.undelivered import Undelivered, from_record
 from app.domain.message import NewRecord, Record
 
-HEADER_VOID: Final = b"v"
+HEADER_RETRACTION: Final = b"v"
 # Beyond each offset.
 _BEYOND: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Void:
-    """The discards of a `life`, of messages in a partition from `offset` on, but not `finished`.
+class Retraction:
+    """Takes back discards of a `producer_epoch` in a partition from `offset` on, but `finished`.
 
-    It is about those that the stream has before it, and after it: who was thought dead may go on.
+    It covers discards before and after it in the stream: a worker thought dead may go on.
     """
 
     subscription_id: str
     partition: int
-    life: str
+    producer_epoch: str
     offset: int
     finished: Ranges = ()
 
     def covers(self, discard: Undelivered) -> bool:
-        """Whether `discard` is void."""
-        whose = discard.subscription_id, discard.partition, discard.life
-        if whose != (self.subscription_id, self.partition, self.life):
+        """Whether `discard` is retracted."""
+        whose = discard.subscription_id, discard.partition, discard.producer_epoch
+        if whose != (self.subscription_id, self.partition, self.producer_epoch):
             return False
         return self.covers_offset(discard.offset)
 
     def covers_offset(self, offset: int) -> bool:
-        """Whether a discard of that life at `offset` is void."""
+        """Whether a discard of that producer epoch at `offset` is retracted."""
         if offset < self.offset:
             return False
         at = bisect.bisect_right(self.finished, (offset, _BEYOND)) - 1
         return at < 0 or offset >= self.finished[at][1]
 
 
-Entry = Undelivered | Void
+Entry = Undelivered | Retraction
 
 
-def void_of(committed: Progress, partition: int, *, start: int) -> Void:
-    """What is void when all that `committed` has not finished is sent again, from `start` on.
+def retraction_of(committed: Progress, partition: int, *, start: int) -> Retraction:
+    """What is retracted when all that `committed` has not finished is sent again, from `start` on.
 
     What lies between the commit and a `start` beyond it is not sent again: its discards stay.
     """
     offset = max(committed.offset, start)
     finished = tuple((max(a, offset), b) for a, b in committed.finished if b > offset)
-    return Void(
+    return Retraction(
         subscription_id=committed.subscription_id,
         partition=partition,
-        life=committed.life,
+        producer_epoch=committed.producer_epoch,
         offset=offset,
         finished=finished,
     )
 
 
-def void_record(void: Void) -> NewRecord:
+def retraction_record(retraction: Retraction) -> NewRecord:
     """The record of the undelivered stream, behind the discards that it is about: by their key.
 
-    It has no header that versions without voids look for: they pass over it.
+    It has no header that versions without retractions look for: they pass over it.
     """
     described = {
-        "subscriptionId": void.subscription_id,
-        "partition": void.partition,
-        "life": void.life,
-        "offset": void.offset,
-        "finished": b64encode(encode_runs(void.offset, void.finished)).decode("ascii"),
+        "subscriptionId": retraction.subscription_id,
+        "partition": retraction.partition,
+        "life": retraction.producer_epoch,
+        "offset": retraction.offset,
+        "finished": b64encode(encode_runs(retraction.offset, retraction.finished)).decode("ascii"),
     }
     return NewRecord(
-        key=void.subscription_id.encode("ascii"),
+        key=retraction.subscription_id.encode("ascii"),
         value=b"",
-        headers=((HEADER_VOID, json.dumps(described).encode("ascii")),),
+        headers=((HEADER_RETRACTION, json.dumps(described).encode("ascii")),),
     )
 
 
 def entry_of(record: Record) -> Entry | None:
     """What a record of the undelivered stream says, or None for one that is not of ours."""
-    described = record.header(HEADER_VOID)
-    return from_record(record) if described is None else _void_from(described)
+    described = record.header(HEADER_RETRACTION)
+    return from_record(record) if described is None else _retraction_from(described)
 
 
-def _void_from(described: bytes) -> Void | None:
+def _retraction_from(described: bytes) -> Retraction | None:
     try:
         parts = json.loads(described)
         finished = b64decode(parts["finished"], validate=True)
-        return Void(
+        return Retraction(
             subscription_id=parts["subscriptionId"],
             partition=parts["partition"],
-            life=parts["life"],
+            producer_epoch=parts["life"],
             offset=parts["offset"],
             finished=decode_runs(parts["offset"], finished),
         )

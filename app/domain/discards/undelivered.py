@@ -16,8 +16,9 @@ class Undelivered:
     """One discard of one message by one subscription.
 
     `key` is the message's Partition-Key. `redriven_at`: when it was sent again, as far as it is
-    known by whoever looks it up. `life`: whose discard it is (app.domain.discards.retractions), ""
-    if unknown. `retransmission`: the one that it had been sent again by, "" if none.
+    known by whoever looks it up. `producer_epoch`: that of the cursor that recorded it
+    (app.domain.discards.retractions), "" if unknown. `retransmission`: the one that it had been
+    sent again by, "" if none.
     """
 
     subscription_id: str
@@ -34,7 +35,7 @@ class Undelivered:
     headers: tuple[tuple[str, str], ...] = ()
     key: bytes | None = None
     redriven_at: datetime | None = None
-    life: str = ""
+    producer_epoch: str = ""
     retransmission: str = ""
 
 
@@ -83,7 +84,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
         "offset": undelivered.offset,
         "headers": undelivered.headers,
         "key": None if undelivered.key is None else b64encode(undelivered.key).decode("ascii"),
-        "life": undelivered.life,
+        "life": undelivered.producer_epoch,
         "retransmission": undelivered.retransmission,
     }
     return NewRecord(
@@ -115,7 +116,7 @@ def from_record(record: Record) -> Undelivered | None:
             headers=tuple((name, value) for name, value in parts["headers"]),
             # Not in records of versions that did not keep it.
             key=None if parts.get("key") is None else b64decode(parts["key"]),
-            life=parts.get("life", ""),
+            producer_epoch=parts.get("life", ""),
             retransmission=parts.get("retransmission", ""),
         )
     except (ValueError, KeyError, TypeError):

@@ -138,7 +138,7 @@ def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
         headers=tuple(map(tuple, row.headers)),
         key=row.key,
         redriven_at=row.redriven_at,
-        life=row.life or "",
+        producer_epoch=row.life or "",
     )
 
 

@@ -1,4 +1,4 @@
-"""What of the undelivered is void: taken off the list, and kept off it when it comes late."""
+"""Retracted discards: taken off the list, and kept off it when they are recorded late."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -9,34 +9,34 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.commit import decode_runs, encode_runs
-from app.domain.discards.retractions import Void
+from app.domain.discards.retractions import Retraction
 from app.domain.discards.undelivered import Undelivered
-from app.storage.discards.superseded import SecondEnds
-from app.storage.tables import UndeliveredRow, UndeliveredVoidRow
+from app.storage.discards.superseded import SupersededDiscards
+from app.storage.tables import RetractionRow, UndeliveredRow
 from app.storage.texts import storable
 
 
-class VoidRepository:
-    """The voids, by subscription, partition and life: of each the last that was recorded."""
+class RetractionRepository:
+    """The last recorded retraction of each subscription, partition and producer epoch."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def record(self, void: Void) -> None:
+    async def record(self, retraction: Retraction) -> None:
         """Keep it, and drop the discards that it covers."""
         place = {
-            "subscription_id": storable(void.subscription_id),
-            "partition": void.partition,
-            "life": storable(void.life),
+            "subscription_id": storable(retraction.subscription_id),
+            "partition": retraction.partition,
+            "life": storable(retraction.producer_epoch),
         }
-        await self._keep(place, void)
+        await self._keep(place, retraction)
         row = UndeliveredRow
-        of_life = select(row.id, row.offset, row.outdated_by).filter_by(**place)
-        found = await self._session.execute(of_life.where(row.offset >= void.offset))
-        covered = {row_id: by for row_id, offset, by in found if void.covers_offset(offset)}
+        of_epoch = select(row.id, row.offset, row.outdated_by).filter_by(**place)
+        found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
+        covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
             # Of a message that was sent again, the discard of before is the last one now.
-            await SecondEnds(self._session).void(covered)
+            await SupersededDiscards(self._session).retract(covered)
             await self._session.execute(
                 delete(row)
                 .where(row.id == any_(literal(list(covered), ARRAY(BigInteger))))
@@ -44,40 +44,40 @@ class VoidRepository:
             )
 
     async def counting(self, discards: Sequence[Undelivered]) -> list[Undelivered]:
-        """Those of `discards` that no void covers."""
-        lives = {each.life for each in discards} - {""}
-        if not lives:
+        """Those of `discards` that no retraction covers."""
+        epochs = {each.producer_epoch for each in discards} - {""}
+        if not epochs:
             return list(discards)
-        row = UndeliveredVoidRow
+        row = RetractionRow
         query = select(*row.__table__.columns).where(
             row.subscription_id.in_({each.subscription_id for each in discards}),
-            row.life.in_(lives),
+            row.life.in_(epochs),
         )
-        voids = [_void(each) for each in await self._session.execute(query)]
-        return [each for each in discards if not any(void.covers(each) for void in voids)]
+        retractions = [_retraction(each) for each in await self._session.execute(query)]
+        return [each for each in discards if not any(by.covers(each) for by in retractions)]
 
     async def drop_older(self, kept: timedelta) -> None:
         """Drop those that were recorded before that time."""
-        row = UndeliveredVoidRow
+        row = RetractionRow
         await self._session.execute(delete(row).where(row.recorded_at < func.now() - kept))
 
-    async def _keep(self, place: Mapping[str, Any], void: Void) -> None:
+    async def _keep(self, place: Mapping[str, Any], retraction: Retraction) -> None:
         told = {
-            "offset": void.offset,
-            "finished": encode_runs(void.offset, void.finished),
+            "offset": retraction.offset,
+            "finished": encode_runs(retraction.offset, retraction.finished),
             "recorded_at": func.now(),
         }
-        kept = insert(UndeliveredVoidRow).values(**place, **told)
+        kept = insert(RetractionRow).values(**place, **told)
         await self._session.execute(
             kept.on_conflict_do_update(index_elements=list(place), set_=told)
         )
 
 
-def _void(row: Row[Any]) -> Void:
-    return Void(
+def _retraction(row: Row[Any]) -> Retraction:
+    return Retraction(
         subscription_id=row.subscription_id,
         partition=row.partition,
-        life=row.life,
+        producer_epoch=row.life,
         offset=row.offset,
         finished=decode_runs(row.offset, row.finished),
     )

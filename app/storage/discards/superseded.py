@@ -24,7 +24,7 @@ Copy = tuple[str, str, str]
 Place = tuple[str, str, int, int]
 
 
-class SecondEnds:
+class SupersededDiscards:
     """Finds the discards that are not the last of their message."""
 
     def __init__(self, session: AsyncSession) -> None:
@@ -64,7 +64,7 @@ class SecondEnds:
             rows = await self._all(before.order_by(row.id))
             await self._outdate({row_id: newer[p, o] for row_id, p, o in rows})
 
-    async def void(self, ends: Mapping[int, int | None]) -> None:
+    async def retract(self, ends: Mapping[int, int | None]) -> None:
         """The rows `ends` go, each of which is outdated by another, or by none.
 
         What they had outdated is so by that from now on, or listed again.

@@ -9,12 +9,12 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.retractions import Entry, Retraction
 from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.domain.message import Partition
 from app.storage.discards.pages import MESSAGE_ID_MAX, UndeliveredPage, page_of
-from app.storage.discards.retractions import VoidRepository
-from app.storage.discards.superseded import Copy, SecondEnds
+from app.storage.discards.retractions import RetractionRepository
+from app.storage.discards.superseded import Copy, SupersededDiscards
 from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
@@ -47,30 +47,31 @@ class UndeliveredRepository:
 
         False when that was recorded before; then nothing changes. A message that is discarded
         again, because its worker died before that was committed, or somebody went back in the log,
-        stays one row, which says how it ended last; of one that was sent again, see `SecondEnds`.
-        One that is void goes, or does not come. What PostgreSQL's text cannot hold (zero
-        characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX characters.
+        stays one row, which says how it ended last; of one that was sent again, see
+        `SupersededDiscards`. One that is retracted goes, or does not come. What PostgreSQL's text
+        cannot hold (zero characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX
+        characters.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
         discards = list[Undelivered]()
         for entry in entries:
-            if isinstance(entry, Void):
+            if isinstance(entry, Retraction):
                 # Of the same message another discard may follow, which counts.
                 await self._add(discards)
                 discards.clear()
-                await VoidRepository(self._session).record(entry)
+                await RetractionRepository(self._session).record(entry)
             else:
                 discards.append(entry)
         await self._add(discards)
         return True
 
     async def _add(self, discards: Sequence[Undelivered]) -> None:
-        counting = await VoidRepository(self._session).counting(discards)
+        counting = await RetractionRepository(self._session).counting(discards)
         if counting:
             await self._session.execute(_newest_end(), [_values(each) for each in counting])
         copies = [(_copy(each), each) for each in counting if each.retransmission]
-        await SecondEnds(self._session).recorded(copies)
+        await SupersededDiscards(self._session).recorded(copies)
 
     async def last(self, subscription_id: str) -> Undelivered | None:
         """The newest, if there is any."""
@@ -148,7 +149,7 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "body": undelivered.body,
         "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
         "key": undelivered.key,
-        "life": storable(undelivered.life) or None,
+        "life": storable(undelivered.producer_epoch) or None,
     }
 
 

@@ -16,7 +16,7 @@ from app.domain.replay.retransmission import RUN_MAX, MessageRun, Retransmission
 from app.domain.replay.sending_rate import Sending
 from app.storage.catalogue.rows import subscription_of
 from app.storage.discards.pages import undelivered_of
-from app.storage.discards.superseded import SecondEnds
+from app.storage.discards.superseded import SupersededDiscards
 from app.storage.replay.retransmissions import request_of
 from app.storage.sealing import vault_of
 from app.storage.tables import (
@@ -198,7 +198,7 @@ class SendingRepository:
             return False
         await self._claim(sending, sent)
         await self._mark(sending, sent)
-        await SecondEnds(self._session).sent(sending.subscription_id, sent)
+        await SupersededDiscards(self._session).sent(sending.subscription_id, sent)
         return True
 
     async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:
@@ -232,7 +232,7 @@ class SendingRepository:
         )
 
     async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        """Lock the discards of these, by their ids, as `SecondEnds` does."""
+        """Lock the discards of these, by their ids, as `SupersededDiscards` does."""
         row = UndeliveredRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         theirs = select(row.id).where(

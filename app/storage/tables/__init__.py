@@ -29,7 +29,7 @@ from app.storage.tables.catalogue import (
     TopicRow,
     TopicVolumeRow,
 )
-from app.storage.tables.discards import UndeliveredRow, UndeliveredVoidRow
+from app.storage.tables.discards import RetractionRow, UndeliveredRow
 from app.storage.tables.health import AlertRow, LeaseRow, StandingRow
 from app.storage.tables.jobs import JobRow, SparkRunnerRow
 from app.storage.tables.ledgers import (
@@ -106,6 +106,7 @@ __all__ = [
     "PublishedIdRow",
     "RateNoteRow",
     "RecorderPositionRow",
+    "RetractionRow",
     "RetransmissionRecordRow",
     "RetransmissionRow",
     "RetransmissionRunRow",
@@ -121,7 +122,6 @@ __all__ = [
     "TopicRow",
     "TopicVolumeRow",
     "UndeliveredRow",
-    "UndeliveredVoidRow",
     "WorkerRow",
     "WorkloadConstraintRow",
     "metadata",

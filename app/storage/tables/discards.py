@@ -56,7 +56,7 @@ class UndeliveredRow(Base):
     key: Mapped[bytes | None]
     redriven_at: Mapped[datetime | None]
     redrive_id: Mapped[str | None]
-    # Whose discard it is, as voids name them; not known of those that earlier versions recorded.
+    # The producer epoch that recorded it; not known of those that earlier versions recorded.
     life: Mapped[str | None]
     # Its message was sent again, from here, and discarded again, which is a row of its own.
     outdated: Mapped[bool] = mapped_column(server_default=false())
@@ -64,8 +64,8 @@ class UndeliveredRow(Base):
     outdated_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
-class UndeliveredVoidRow(Base):
-    """Discards that do not count: of a life in a partition, from `offset` on, but `finished`."""
+class RetractionRow(Base):
+    """Retracts discards of a producer epoch (`life`) from `offset` on, but for `finished` ones."""
 
     __tablename__ = "undelivered_voids"
     __table_args__ = (Index("ix_undelivered_voids_age", "recorded_at"),)

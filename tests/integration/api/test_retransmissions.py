@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from app.api.management.replay.retransmissions_bodies import RetransmitBody
-from app.domain.discards.retractions import Void
+from app.domain.discards.retractions import Retraction
 from app.domain.job import JobResult
 from app.domain.message import NewRecord, Partition
 from app.domain.replay.retransmission import CANCELLED_KEPT, RetransmissionState, Sent
@@ -259,7 +259,7 @@ async def test_what_it_sent_and_is_discarded_again_is_listed_once_as_it_ended_la
 
 
 @pytest.mark.parametrize("order", ["evd", "edv", "dev"])
-async def test_what_a_cancelled_one_dropped_after_a_second_end_that_is_void_is_listed_again(
+async def test_what_a_cancelled_one_dropped_after_a_second_end_that_is_retracted_is_listed_again(
     api: httpx.AsyncClient, subscription: str, database: Database, order: str
 ) -> None:
     path = await requested(api, subscription)
@@ -272,15 +272,17 @@ async def test_what_a_cancelled_one_dropped_after_a_second_end_that_is_void_is_l
         await UndeliveredRepository(session).record([first], STREAM, 1)
         await SendingRepository(session, "w-1").record(sending, [Sent(0, 7, 1, 107)])
     await api.delete(path)
-    end = replace(first, partition=1, offset=107, life="ab", retransmission=job_id)
-    void = Void(subscription_id=whose, partition=1, life="ab", offset=107, finished=())
+    end = replace(first, partition=1, offset=107, producer_epoch="ab", retransmission=job_id)
+    retraction = Retraction(
+        subscription_id=whose, partition=1, producer_epoch="ab", offset=107, finished=()
+    )
     for position, step in enumerate(order, start=2):
         # The worker that discarded it is gone, and the next one drops it: known in any order.
         async with database.transaction() as session:
             if step == "d":
                 await SendingRepository(session, "w-2").unmark(job_id, [(1, 107)])
             else:
-                entry = end if step == "e" else void
+                entry = end if step == "e" else retraction
                 await UndeliveredRepository(session).record([entry], STREAM, position)
     listed = (await api.get(f"{subscription}/undelivered")).json()
     assert [(each["offset"], "redrivenAt" in each) for each in listed] == [(7, False)]

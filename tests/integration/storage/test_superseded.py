@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from app.domain.discards.redrive import RedriveFilter
-from app.domain.discards.retractions import Entry, Void
+from app.domain.discards.retractions import Entry, Retraction
 from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.domain.message import Partition
 from app.services.inspection.traces import TraceService
@@ -42,12 +42,12 @@ async def record(database: Database, *entries: Entry) -> None:
         await UndeliveredRepository(session).record(entries, STREAM, before + len(entries))
 
 
-def a_void(end: Undelivered) -> Void:
+def a_retraction(end: Undelivered) -> Retraction:
     """Of the worker that discarded it, before that was committed."""
-    return Void(
+    return Retraction(
         subscription_id=end.subscription_id,
         partition=end.partition,
-        life=end.life,
+        producer_epoch=end.producer_epoch,
         offset=end.offset,
         finished=(),
     )
@@ -141,51 +141,57 @@ async def test_what_is_discarded_once_more_where_it_stood_is_listed(database: Da
     assert await listed(database) == [(1, 1_003)]
 
 
-async def test_what_ended_before_is_listed_again_when_its_second_end_is_void(
+async def test_what_ended_before_is_listed_again_when_its_second_end_is_retracted(
     database: Database,
 ) -> None:
     first, other = an_undelivered(3), an_undelivered(4)
     await record(database, first, other)
     await redrive(database)
-    second = its_second_end(first, life="ab")
-    await record(database, second, its_second_end(other, life="cd"))
+    second = its_second_end(first, producer_epoch="ab")
+    await record(database, second, its_second_end(other, producer_epoch="cd"))
     assert await listed(database) == [(1, 1_004), (1, 1_003)]
-    await record(database, a_void(second))
+    await record(database, a_retraction(second))
     assert await listed(database) == [(1, 1_004), (0, 3)]
     # What comes late of it changes nothing, and what its next worker discards does.
     await record(database, second)
     assert await listed(database) == [(1, 1_004), (0, 3)]
-    await record(database, replace(second, life="ef"))
+    await record(database, replace(second, producer_epoch="ef"))
     assert await listed(database) == [(1, 1_004), (1, 1_003)]
 
 
-@pytest.mark.parametrize(("void", "left"), [((2,), [1]), ((1,), [2]), ((1, 2), [0]), ((2, 1), [0])])
-async def test_of_what_was_sent_again_twice_the_last_end_that_is_not_void_is_listed(
-    database: Database, void: tuple[int, ...], left: list[int]
+@pytest.mark.parametrize(
+    ("retraction", "left"), [((2,), [1]), ((1,), [2]), ((1, 2), [0]), ((2, 1), [0])]
+)
+async def test_of_what_was_sent_again_twice_the_last_end_that_is_not_retracted_is_listed(
+    database: Database, retraction: tuple[int, ...], left: list[int]
 ) -> None:
     first = an_undelivered(0)
     later = first.discarded_at + timedelta(hours=2)
     ends = [
         first,
-        its_second_end(first, offset=1, life="ab"),
-        its_second_end(first, offset=2, life="cd", discarded_at=later, retransmission="s" * 32),
+        its_second_end(first, offset=1, producer_epoch="ab"),
+        its_second_end(
+            first, offset=2, producer_epoch="cd", discarded_at=later, retransmission="s" * 32
+        ),
     ]
     for end, redrive_id in zip(ends, (REDRIVE, "s" * 32, "t" * 32), strict=True):
         await record(database, end)
         assert await redrive(database, redrive_id=redrive_id) == 1
-    await record(database, *[a_void(replace(ends[each], partition=1)) for each in void])
+    await record(database, *[a_retraction(replace(ends[each], partition=1)) for each in retraction])
     assert [offset for _, offset in await listed(database)] == left
 
 
-async def test_what_one_life_discarded_twice_is_void_at_once(database: Database) -> None:
+async def test_what_one_producer_epoch_discarded_twice_is_retracted_at_once(
+    database: Database,
+) -> None:
     first = an_undelivered(0)
     later = first.discarded_at + timedelta(hours=2)
-    second = its_second_end(first, offset=1, life="ab")
+    second = its_second_end(first, offset=1, producer_epoch="ab")
     third = replace(second, offset=2, discarded_at=later, retransmission="s" * 32)
     for end, redrive_id in ((first, REDRIVE), (second, "s" * 32), (third, "t" * 32)):
         await record(database, end)
         assert await redrive(database, redrive_id=redrive_id) == 1
-    await record(database, a_void(second))
+    await record(database, a_retraction(second))
     assert await listed(database) == [(0, 0)]
 
 

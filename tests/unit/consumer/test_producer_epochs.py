@@ -36,7 +36,7 @@ class Log:
 def life_in(committed: Committed) -> str:
     progress = parse_progress("s", committed.offset, committed.metadata)
     assert progress is not None
-    return progress.life
+    return progress.producer_epoch
 
 
 class NoTraces:
@@ -70,7 +70,7 @@ class Scene:
             await self.committer.begin_epoch(GROUP, cursor)
 
 
-async def test_a_life_begins_with_a_commit_at_once_and_one_is_enough() -> None:
+async def test_a_producer_epoch_begins_with_a_commit_at_once_and_one_is_enough() -> None:
     scene = Scene()
     cursor = scene.cursor()
     assert cursor.producer_epoch == ""
@@ -95,7 +95,7 @@ async def test_lives_that_begin_together_are_committed_together() -> None:
     assert len(scene.log.rounds) <= 2
 
 
-async def test_no_life_has_begun_before_its_commit_is_durable() -> None:
+async def test_no_producer_epoch_has_begun_before_its_commit_is_durable() -> None:
     scene = Scene()
     cursor = scene.cursor()
     scene.log.failing = True
@@ -111,7 +111,7 @@ async def test_no_life_has_begun_before_its_commit_is_durable() -> None:
     assert scene.log.rounds[-1] == {0: cursor.producer_epoch}
 
 
-async def test_all_commits_say_the_life_until_all_has_landed() -> None:
+async def test_all_commits_say_the_producer_epoch_until_all_has_landed() -> None:
     scene = Scene()
     cursor = scene.cursor()
     await scene.begin(cursor)
@@ -138,7 +138,7 @@ async def test_one_that_has_landed_and_never_lived_commits_nothing_more() -> Non
     assert scene.log.rounds == []
 
 
-async def test_who_waits_for_the_life_of_an_abandoned_cursor_goes_on() -> None:
+async def test_who_waits_for_the_producer_epoch_of_an_abandoned_cursor_goes_on() -> None:
     scene = Scene()
     cursor, late = scene.cursor(), scene.cursor(1)
     scene.log.failing = True
@@ -151,7 +151,7 @@ async def test_who_waits_for_the_life_of_an_abandoned_cursor_goes_on() -> None:
     assert (cursor.producer_epoch, late.producer_epoch) == ("", "")
 
 
-async def test_a_log_that_was_made_anew_begins_another_life() -> None:
+async def test_a_log_that_was_made_anew_begins_another_producer_epoch() -> None:
     scene = Scene()
     cursor = scene.cursor()
     await scene.begin(cursor)

@@ -372,7 +372,7 @@ class Cursor:
         # Once all has ended that we shall ever send, what we recorded is in it.
         if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
-        return replace(progress, life=self._producer_epoch.name)
+        return replace(progress, producer_epoch=self._producer_epoch.name)
 
     def commit_done(self, progress: Progress) -> None:
         """`progress` is durable."""
@@ -381,7 +381,10 @@ class Cursor:
         if self._in_doubt:
             self._in_doubt = False
             self._touch()  # once more, behind the one that failed
-        elif self._producer_epoch is not None and self._producer_epoch.name == progress.life:
+        elif (
+            self._producer_epoch is not None
+            and self._producer_epoch.name == progress.producer_epoch
+        ):
             self._producer_epoch.committed()
 
     def commit_failed(self) -> None:

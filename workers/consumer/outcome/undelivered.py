@@ -84,7 +84,7 @@ def bare_undelivered_of(
         offset=message.offset,
         body=message.raw,
         key=message.key,
-        life=job.cursor.producer_epoch,
+        producer_epoch=job.cursor.producer_epoch,
         retransmission="" if message.addressed is None else message.addressed.job_id,
     )
 

@@ -14,7 +14,7 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.commit import Progress, parse_progress
 from app.domain.delivery import Delivered, Discarded, Outcome
-from app.domain.discards.retractions import Entry, Void, entry_of
+from app.domain.discards.retractions import Entry, Retraction, entry_of
 from app.domain.message import NewRecord, Partition
 from app.domain.status import CursorStatus
 from app.domain.streams import UNDELIVERED
@@ -72,10 +72,10 @@ class Interrupted(MemoryLog):
         return [entry_of(record) for record in self.records(UNDELIVERED)] if known else []
 
     def recorded(self) -> int:
-        return len(self.entries()) - len(self.voids())
+        return len(self.entries()) - len(self.retractions())
 
-    def voids(self) -> list[Void]:
-        return [entry for entry in self.entries() if isinstance(entry, Void)]
+    def retractions(self) -> list[Retraction]:
+        return [entry for entry in self.entries() if isinstance(entry, Retraction)]
 
 
 class Scene:
@@ -133,7 +133,7 @@ class Scene:
         return self.world.plane.statuses.get(here) or NOBODYS
 
     async def until_recorded(self, count: int) -> None:
-        """Wait until the recorder is through with so many discards, void or not."""
+        """Wait until the recorder is through with so many discards, retracted or not."""
         await self.world.plane.until(lambda: self.log.recorded() == count)
         await self.world.plane.until(self._is_recorded)
 
@@ -141,8 +141,8 @@ class Scene:
         parts = [Partition(UNDELIVERED, n) for n in range(4)]
         return all(self.world.plane.stream.get(p, 0) == len(self.log.of(p)) for p in parts)
 
-    def life(self) -> str:
-        return self.progress().life
+    def producer_epoch(self) -> str:
+        return self.progress().producer_epoch
 
     def counts(self) -> tuple[int, int]:
         progress = self.progress()
@@ -172,7 +172,7 @@ async def test_what_was_committed_before_its_worker_died_stays_listed() -> None:
     assert scene.counts() == (1, 2)
 
 
-async def test_what_several_workers_recorded_before_they_died_is_void() -> None:
+async def test_what_several_workers_recorded_before_they_died_is_retracted() -> None:
     scene = await Scene().begin()
     await scene.lose_a_worker(b"1", recorded=1)
     await scene.lose_a_worker(b"2", recorded=2)
@@ -263,12 +263,12 @@ async def test_a_worker_that_was_thought_dead_has_nothing_listed_any_more() -> N
     zombie = scene.world.a_worker("zombie")
     running = asyncio.create_task(zombie.run(asyncio.Event()))
     await scene.world.publish(scene.topic, b"1")
-    await scene.world.plane.until(lambda: bool(scene.life()))
+    await scene.world.plane.until(lambda: bool(scene.producer_epoch()))
     late, scene.log.held = scene.log.held, None
     scene.log.kill("zombie")
     scene.refused = lambda _: False
     async with scene.world.worker("next"):
-        await scene.world.plane.until(lambda: bool(scene.world.plane.voids))
+        await scene.world.plane.until(lambda: bool(scene.world.plane.retractions))
         late.set()
         await scene.until_recorded(1)
         await scene.until_ended(1)
@@ -282,17 +282,17 @@ async def test_nothing_is_said_where_nothing_was_discarded_or_workers_stop_in_or
     async with scene.world.worker("first"):
         await scene.world.publish(scene.topic, *[b"%d" % n for n in range(10)])
         await scene.until_ended(10)
-        assert scene.life()
-    assert not scene.life()
+        assert scene.producer_epoch()
+    assert not scene.producer_epoch()
     scene.refused = lambda _: False
     async with scene.world.doomed_worker("second"):
         await scene.world.publish(scene.topic, b"10")
         await scene.until_ended(11)
-        assert not scene.life()
+        assert not scene.producer_epoch()
     async with scene.world.worker("third"):
         await scene.world.publish(scene.topic, b"11")
         await scene.until_ended(12)
-    assert scene.log.voids() == []
+    assert scene.log.retractions() == []
     assert len(scene.listed()) == 10
 
 
@@ -301,12 +301,12 @@ async def test_nothing_is_said_of_one_that_had_nothing_left_to_send() -> None:
     async with scene.world.doomed_worker("first"):
         await scene.world.publish(scene.topic, b"1")
         await scene.until_ended(1)
-    assert scene.life()
+    assert scene.producer_epoch()
     async with scene.world.worker("next"):
         await scene.until_held_by("next")
         await scene.world.publish(scene.topic, b"2")
         await scene.until_ended(2)
-    assert scene.log.voids() == []
+    assert scene.log.retractions() == []
     assert scene.listed() == [b"1", b"2"]
 
 
@@ -320,7 +320,7 @@ async def test_what_the_log_has_no_more_stays_listed() -> None:
         await scene.world.plane.until(lambda: scene.listed() == [b"1"])
 
 
-async def test_only_what_is_to_be_voided_waits_for_the_stream() -> None:
+async def test_only_what_is_to_be_retracted_waits_for_the_stream() -> None:
     scene = await Scene().begin()
     other = await scene.world.subscribe(scene.topic, "other")
     await scene.lose_a_worker(b"1", recorded=1)
