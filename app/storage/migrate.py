@@ -20,6 +20,11 @@ MIGRATION_LOCK: Final = 0x616E67656C6961
 # Another process may be migrating all the while.
 _TURN_TIMEOUT_MS: Final = 60_000
 _CONNECT_TIMEOUT_S: Final = 5
+# Steps from before the first one that there is now were in no release.
+_BEFORE_FIRST: Final = (
+    "Migrate it first with the commit before the one that added"
+    " migrations/versions/0052_baseline.py, or begin with a new database."
+)
 
 _log = structlog.get_logger()
 
@@ -29,22 +34,22 @@ def upgrade(url: str) -> None:
 
     Several processes may do so at once: one migrates, the others wait for it, up to a minute. A
     migration waits at most five seconds for the lock of a table. StorageUnavailableError when the
-    database does not answer, or a lock is not had; the database is then at the last revision that
-    was completed.
+    database does not answer, a lock is not had, or no step leads on from where it is; the database
+    is then at the last revision that was completed.
     """
     try:
         with _turn(url) as connection:
-            if _revision(connection) != head():
+            revision = _revision(connection)
+            if revision != head():
+                _require_known(revision)
                 _migrate(url)
     except psycopg.OperationalError as exc:
         raise StorageUnavailableError(f"Cannot migrate the database: {exc}") from exc
 
 
-@cache
 def head() -> str:
     """The newest revision that this version knows: the number in the name of its last file."""
-    names = [each.name for each in files("migrations").joinpath("versions").iterdir()]
-    return max(number for name in names if (number := name.partition("_")[0]).isdecimal())
+    return max(_known())
 
 
 def alembic_config(url: str | None = None) -> "Config":
@@ -55,6 +60,21 @@ def alembic_config(url: str | None = None) -> "Config":
     config.set_main_option("script_location", str(files("migrations")).replace("%", "%%"))
     config.attributes["url"] = url
     return config
+
+
+@cache
+def _known() -> frozenset[str]:
+    names = [each.name for each in files("migrations").joinpath("versions").iterdir()]
+    numbers = [name.partition("_")[0] for name in names]
+    return frozenset(number for number in numbers if number.isdecimal())
+
+
+def _require_known(revision: str | None) -> None:
+    if revision is None or revision in _known():
+        return
+    reason = _BEFORE_FIRST if revision < min(_known()) else "It is of a newer version."
+    message = f"Cannot migrate the database: it is at {revision}, which this version does not know."
+    raise StorageUnavailableError(f"{message} {reason}")
 
 
 def _migrate(url: str) -> None:

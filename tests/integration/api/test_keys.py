@@ -35,7 +35,7 @@ async def test_an_empty_installation_announces_one_admins_key_once(postgres_url:
 async def test_a_process_that_is_there_before_its_tables_waits_for_them(
     postgres_url: str, log: MemoryLog
 ) -> None:
-    command.downgrade(alembic_config(postgres_url), "0014")
+    command.downgrade(alembic_config(postgres_url), "base")
     announced: asyncio.Queue[str] = asyncio.Queue()
     app = create_app(
         Settings(auth="keys", secret_key=SecretStr(KEY)),

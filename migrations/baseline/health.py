@@ -1,21 +1,22 @@
-"""Health: how subscriptions do, alerts, and who of all processes looks after them.
+"""Leases, health of subscriptions, and alerts."""
 
-Revision ID: 0019
-Revises: 0017
-"""
+from typing import Final
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0019"
-down_revision = "0017"
-branch_labels = None
-depends_on = None
+TABLES: Final = ("leases", "standings", "alerts")
 
 
-def upgrade() -> None:
-    op.add_column("cursors", sa.Column("position", sa.BigInteger(), nullable=True))
+def create() -> None:
+    """Create the tables of health."""
+    _create_leases()
+    _create_standings()
+    _create_alerts()
+
+
+def _create_leases() -> None:
     op.create_table(
         "leases",
         sa.Column("name", sa.Text(), nullable=False),
@@ -24,6 +25,9 @@ def upgrade() -> None:
         sa.Column("renewed_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_leases"),
     )
+
+
+def _create_standings() -> None:
     op.create_table(
         "standings",
         sa.Column("subscription_id", sa.Text(), nullable=False),
@@ -37,6 +41,9 @@ def upgrade() -> None:
         ["subscription_id"],
         postgresql_where=sa.text("unhealthy"),
     )
+
+
+def _create_alerts() -> None:
     op.create_table(
         "alerts",
         sa.Column("id", sa.Text(), nullable=False),
@@ -47,9 +54,13 @@ def upgrade() -> None:
         sa.Column("description", sa.Text(), nullable=False),
         sa.Column("details", postgresql.JSONB(), nullable=False),
         sa.Column("raised_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("cleared_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("cleared_at", sa.DateTime(timezone=True)),
         sa.Column("announced", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_alerts"),
+    )
+    op.create_index("ix_alerts_raised_at", "alerts", ["raised_at"])
+    op.create_index(
+        "ix_alerts_unannounced", "alerts", ["raised_at"], postgresql_where=sa.text("announced < 2")
     )
     op.create_index(
         "uq_alerts_active",
@@ -58,17 +69,3 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("cleared_at IS NULL"),
     )
-    op.create_index("ix_alerts_raised_at", "alerts", ["raised_at"])
-    op.create_index(
-        "ix_alerts_unannounced",
-        "alerts",
-        ["raised_at"],
-        postgresql_where=sa.text("announced < 2"),
-    )
-
-
-def downgrade() -> None:
-    op.drop_table("alerts")
-    op.drop_table("standings")
-    op.drop_table("leases")
-    op.drop_column("cursors", "position")

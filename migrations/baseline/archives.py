@@ -1,22 +1,24 @@
-"""The archive: folders of Parquet files, what is in them, and how far they reach.
+"""Archives: folders of Parquet files, what is in them, and how far they reach."""
 
-Revision ID: 0022
-Revises: 0024
-"""
+from typing import Final
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0022"
-down_revision = "0024"
-branch_labels = None
-depends_on = None
+from migrations.baseline.columns import time_of_writing
 
-_FOLDER = ("job_id", "attempt", "topic")
+TABLES: Final = ("archive_folders", "archive_pieces", "archive_positions")
 
 
-def upgrade() -> None:
+def create() -> None:
+    """Create the tables of archives."""
+    _create_archive_folders()
+    _create_archive_pieces()
+    _create_archive_positions()
+
+
+def _create_archive_folders() -> None:
     op.create_table(
         "archive_folders",
         sa.Column("job_id", sa.Text(), nullable=False),
@@ -26,17 +28,12 @@ def upgrade() -> None:
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("spans", postgresql.JSONB(), nullable=False),
         sa.Column("state", sa.Text(), server_default=sa.text("'WRITING'"), nullable=False),
-        sa.Column(
-            "begun_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.func.clock_timestamp(),
-            nullable=False,
-        ),
-        sa.Column("dropped_at", sa.DateTime(timezone=True), nullable=True),
+        time_of_writing("begun_at"),
+        sa.Column("dropped_at", sa.DateTime(timezone=True)),
         sa.CheckConstraint(
             "state IN ('WRITING', 'KEPT', 'DROPPED')", name="ck_archive_folders_state"
         ),
-        sa.PrimaryKeyConstraint(*_FOLDER, name="pk_archive_folders"),
+        sa.PrimaryKeyConstraint("job_id", "attempt", "topic", name="pk_archive_folders"),
     )
     op.create_index(
         "ix_archive_folders_topic",
@@ -44,6 +41,9 @@ def upgrade() -> None:
         ["topic", "begun_at"],
         postgresql_where=sa.text("state = 'KEPT'"),
     )
+
+
+def _create_archive_pieces() -> None:
     op.create_table(
         "archive_pieces",
         sa.Column("job_id", sa.Text(), nullable=False),
@@ -58,13 +58,18 @@ def upgrade() -> None:
         sa.Column("messages", sa.BigInteger(), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
-            _FOLDER,
-            [f"archive_folders.{name}" for name in _FOLDER],
+            ["job_id", "attempt", "topic"],
+            ["archive_folders.job_id", "archive_folders.attempt", "archive_folders.topic"],
             name="fk_archive_pieces_job_id_attempt_topic_archive_folders",
             ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint(*_FOLDER, "day", "partition", name="pk_archive_pieces"),
+        sa.PrimaryKeyConstraint(
+            "job_id", "attempt", "topic", "day", "partition", name="pk_archive_pieces"
+        ),
     )
+
+
+def _create_archive_positions() -> None:
     op.create_table(
         "archive_positions",
         sa.Column("topic", sa.Text(), nullable=False),
@@ -75,9 +80,3 @@ def upgrade() -> None:
             "topic", "topic_created_at", "partition", name="pk_archive_positions"
         ),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("archive_positions")
-    op.drop_table("archive_pieces")
-    op.drop_table("archive_folders")

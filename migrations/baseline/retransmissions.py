@@ -1,20 +1,30 @@
-"""Retransmissions: what was asked for, which messages were chosen, and where they were appended.
+"""Retransmissions: the requests, what was chosen, and where it was appended."""
 
-Revision ID: 0020
-Revises: 0019
-"""
+from typing import Final
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0020"
-down_revision = "0019"
-branch_labels = None
-depends_on = None
+from migrations.baseline.columns import create_result, gone_with, time_of_writing
+
+TABLES: Final = (
+    "retransmissions",
+    "retransmission_runs",
+    "retransmission_records",
+    "retransmission_sent",
+)
 
 
-def upgrade() -> None:
+def create() -> None:
+    """Create the tables of retransmissions."""
+    _create_retransmissions()
+    _create_retransmission_runs()
+    _create_retransmission_records()
+    _create_retransmission_sent()
+
+
+def _create_retransmissions() -> None:
     op.create_table(
         "retransmissions",
         sa.Column("id", sa.Text(), nullable=False),
@@ -23,13 +33,8 @@ def upgrade() -> None:
         sa.Column("subscription", sa.Text(), nullable=False),
         sa.Column("request", postgresql.JSONB(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column(
-            "requested_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.func.clock_timestamp(),
-            nullable=False,
-        ),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        time_of_writing("requested_at"),
+        sa.Column("ended_at", sa.DateTime(timezone=True)),
         sa.Column("attempt", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("matched", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("size", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
@@ -38,51 +43,67 @@ def upgrade() -> None:
         sa.Column(
             "samples", postgresql.JSONB(), server_default=sa.text("'[]'::jsonb"), nullable=False
         ),
-        sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("worker", sa.Text(), nullable=True),
-        sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["id"],
-            ["spark_jobs.id"],
-            name="fk_retransmissions_id_spark_jobs",
-            ondelete="CASCADE",
-        ),
+        sa.Column("reason", sa.Text()),
+        sa.Column("worker", sa.Text()),
+        sa.Column("lease_until", sa.DateTime(timezone=True)),
+        sa.Column("archived", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("archived_size", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("gone", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        gone_with("spark_jobs.id", table="retransmissions", column="id"),
         sa.PrimaryKeyConstraint("id", name="pk_retransmissions"),
     )
     op.create_index(
         "ix_retransmissions_newest", "retransmissions", ["subscription_id", "requested_at", "id"]
     )
+    # What a worker looks for: few, whatever has ended.
     op.create_index(
         "ix_retransmissions_sending",
         "retransmissions",
         ["requested_at"],
         postgresql_where=sa.text("state = 'SENDING'"),
     )
-    op.create_table(
+
+
+def _create_retransmission_runs() -> None:
+    create_result(
         "retransmission_runs",
-        sa.Column("job_id", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("part", sa.Integer(), nullable=False),
-        sa.Column("row", sa.Integer(), nullable=False),
         sa.Column("partition", sa.Integer(), nullable=False),
         sa.Column("start", sa.BigInteger(), nullable=False),
         sa.Column("end", sa.BigInteger(), nullable=False),
         sa.Column("messages", sa.BigInteger(), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
-        sa.Column("undelivered", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["job_id"],
-            ["retransmissions.id"],
-            name="fk_retransmission_runs_job_id_retransmissions",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("job_id", "attempt", "part", "row", name="pk_retransmission_runs"),
+        sa.Column("undelivered", sa.BigInteger()),
+        sa.Column("archived", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        of="retransmissions.id",
     )
     op.create_index(
         "ix_retransmission_runs_place",
         "retransmission_runs",
         ["job_id", "attempt", "partition", "start"],
     )
+
+
+def _create_retransmission_records() -> None:
+    create_result(
+        "retransmission_records",
+        sa.Column("partition", sa.Integer(), nullable=False),
+        sa.Column("offset", sa.BigInteger(), nullable=False),
+        sa.Column("timestamp_ms", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("key", sa.LargeBinary()),
+        sa.Column("value", sa.LargeBinary()),
+        sa.Column("header_names", postgresql.ARRAY(sa.LargeBinary()), nullable=False),
+        sa.Column("header_values", postgresql.ARRAY(sa.LargeBinary()), nullable=False),
+        of="retransmissions.id",
+    )
+    op.create_index(
+        "ix_retransmission_records_place",
+        "retransmission_records",
+        ["job_id", "attempt", "partition", "offset"],
+    )
+
+
+def _create_retransmission_sent() -> None:
     op.create_table(
         "retransmission_sent",
         sa.Column("job_id", sa.Text(), nullable=False),
@@ -90,12 +111,7 @@ def upgrade() -> None:
         sa.Column("source_offset", sa.BigInteger(), nullable=False),
         sa.Column("partition", sa.Integer(), nullable=False),
         sa.Column("offset", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["job_id"],
-            ["retransmissions.id"],
-            name="fk_retransmission_sent_job_id_retransmissions",
-            ondelete="CASCADE",
-        ),
+        gone_with("retransmissions.id", table="retransmission_sent", column="job_id"),
         sa.PrimaryKeyConstraint(
             "job_id", "source_partition", "source_offset", name="pk_retransmission_sent"
         ),
@@ -103,9 +119,3 @@ def upgrade() -> None:
     op.create_index(
         "ix_retransmission_sent_place", "retransmission_sent", ["job_id", "partition", "offset"]
     )
-
-
-def downgrade() -> None:
-    op.drop_table("retransmission_sent")
-    op.drop_table("retransmission_runs")
-    op.drop_table("retransmissions")

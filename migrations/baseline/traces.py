@@ -1,32 +1,65 @@
-"""Traces by day, whose they are, and what of them was lost.
+"""Traces by day, whose they are, and what of them was lost."""
 
-Revision ID: 0013
-Revises: 0012
-"""
+from typing import Final
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
-revision = "0013"
-down_revision = "0012"
-branch_labels = None
-depends_on = None
+from migrations.baseline.columns import time_of_writing
+
+TABLES: Final = ("trace_packs", "traces", "trace_sources", "trace_losses")
 
 
-def upgrade() -> None:
+def create() -> None:
+    """Create the tables of traces."""
+    _create_trace_packs()
+    _create_traces()
+    _create_trace_sources()
+    _create_trace_losses()
+
+
+def _create_trace_packs() -> None:
+    op.create_table(
+        "trace_packs",
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("first_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("sources", postgresql.ARRAY(sa.Integer()), nullable=False),
+        sa.Column("partitions", postgresql.ARRAY(sa.Integer()), nullable=False),
+        sa.Column("first_offsets", postgresql.ARRAY(sa.BigInteger()), nullable=False),
+        sa.Column("message_keys", postgresql.ARRAY(sa.Integer()), nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        postgresql_partition_by="RANGE (at)",
+    )
+    # Each partition, a day, gets its own when it is made. A list of what is pending would be read
+    # by every look-up.
+    op.create_index(
+        "ix_trace_packs_message_keys",
+        "trace_packs",
+        ["message_keys"],
+        postgresql_using="gin",
+        postgresql_with={"fastupdate": "off"},
+    )
+    # Both are as random as they can be: to compress them would cost CPU for nothing.
+    op.execute("ALTER TABLE trace_packs ALTER body SET STORAGE EXTERNAL")
+    op.execute("ALTER TABLE trace_packs ALTER message_keys SET STORAGE EXTERNAL")
+
+
+def _create_traces() -> None:
     op.create_table(
         "traces",
+        # Widest first: PostgreSQL pads what is not aligned.
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("message_key", sa.BigInteger(), nullable=False),
         sa.Column("offset", sa.BigInteger(), nullable=False),
         sa.Column("source", sa.Integer(), nullable=False),
         sa.Column("partition", sa.Integer(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("status_code", sa.Integer(), nullable=True),
-        sa.Column("queued", sa.REAL(), nullable=True),
-        sa.Column("waited", sa.REAL(), nullable=True),
-        sa.Column("connect", sa.REAL(), nullable=True),
-        sa.Column("took", sa.REAL(), nullable=True),
+        sa.Column("status_code", sa.Integer()),
+        sa.Column("queued", sa.REAL()),
+        sa.Column("waited", sa.REAL()),
+        sa.Column("connect", sa.REAL()),
+        sa.Column("took", sa.REAL()),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("message_id", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
@@ -36,27 +69,27 @@ def upgrade() -> None:
         sa.Column("retransmission", sa.Text(), nullable=False),
         postgresql_partition_by="RANGE (at)",
     )
-    # Each partition gets its own when it is made.
     op.create_index("ix_traces_message", "traces", ["message_key"])
     op.create_index("ix_traces_source", "traces", ["source", "at"])
+
+
+def _create_trace_sources() -> None:
     op.create_table(
         "trace_sources",
         sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False),
         sa.Column("topic", sa.Text(), nullable=False),
         sa.Column("subscription_id", sa.Text(), nullable=False),
         sa.Column("subscription", sa.Text(), nullable=False),
-        sa.Column(
-            "seen_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.func.clock_timestamp(),
-            nullable=False,
-        ),
+        time_of_writing("seen_at"),
         sa.PrimaryKeyConstraint("id", name="pk_trace_sources"),
         sa.UniqueConstraint(
             "topic", "subscription_id", name="uq_trace_sources_topic_subscription_id"
         ),
     )
     op.create_index("ix_trace_sources_subscription_id", "trace_sources", ["subscription_id"])
+
+
+def _create_trace_losses() -> None:
     op.create_table(
         "trace_losses",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -67,8 +100,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_trace_losses"),
     )
     op.create_index("ix_trace_losses_at", "trace_losses", ["at"])
-
-
-def downgrade() -> None:
-    for table in ("trace_losses", "trace_sources", "traces"):
-        op.drop_table(table)

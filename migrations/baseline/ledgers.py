@@ -1,20 +1,25 @@
-"""Ledgers: what was asked for, what Spark counted for it, and the entries, chained by their hashes.
+"""Completeness ledgers: what was asked for, what was counted, and the entries."""
 
-Revision ID: 0021
-Revises: 0020
-"""
+from typing import Final
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0021"
-down_revision = "0020"
-branch_labels = None
-depends_on = None
+from migrations.baseline.columns import create_result, gone_with
+
+TABLES: Final = ("ledger_requests", "ledger_counts", "ledger_discards", "ledger_entries")
 
 
-def upgrade() -> None:
+def create() -> None:
+    """Create the tables of ledgers."""
+    _create_ledger_requests()
+    _create_ledger_counts()
+    _create_ledger_discards()
+    _create_ledger_entries()
+
+
+def _create_ledger_requests() -> None:
     op.create_table(
         "ledger_requests",
         sa.Column("job_id", sa.Text(), nullable=False),
@@ -22,11 +27,14 @@ def upgrade() -> None:
         sa.Column("topic", sa.Text(), nullable=False),
         sa.Column("subscription", sa.Text(), nullable=False),
         sa.Column("request", postgresql.JSONB(), nullable=False),
-        _of_job("ledger_requests", "spark_jobs.id"),
+        gone_with("spark_jobs.id", table="ledger_requests", column="job_id"),
         sa.PrimaryKeyConstraint("job_id", name="pk_ledger_requests"),
     )
     op.create_index("ix_ledger_requests_subscription_id", "ledger_requests", ["subscription_id"])
-    _create_result(
+
+
+def _create_ledger_counts() -> None:
+    create_result(
         "ledger_counts",
         sa.Column("partition", sa.Integer(), nullable=False),
         sa.Column("carried", sa.Boolean(), nullable=False),
@@ -34,14 +42,22 @@ def upgrade() -> None:
         sa.Column("whose", sa.Text(), nullable=False),
         sa.Column("messages", sa.BigInteger(), nullable=False),
         sa.Column("first", sa.BigInteger(), nullable=False),
+        of="ledger_requests.job_id",
     )
-    _create_result(
+
+
+def _create_ledger_discards() -> None:
+    create_result(
         "ledger_discards",
         sa.Column("partition", sa.Integer(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("status", sa.Integer(), nullable=True),
+        sa.Column("status", sa.Integer()),
         sa.Column("messages", sa.BigInteger(), nullable=False),
+        of="ledger_requests.job_id",
     )
+
+
+def _create_ledger_entries() -> None:
     op.create_table(
         "ledger_entries",
         sa.Column("subscription_id", sa.Text(), nullable=False),
@@ -52,29 +68,15 @@ def upgrade() -> None:
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("previous", sa.Text(), nullable=False),
         sa.Column("hash", sa.Text(), nullable=False),
+        sa.Column("key_id", sa.Text()),
+        sa.Column("signature", sa.Text()),
+        sa.Column("missing", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("subscription_id", "number", name="pk_ledger_entries"),
     )
-    op.create_index("ix_ledger_entries_to_at", "ledger_entries", ["to_at"])
-
-
-def downgrade() -> None:
-    for table in ("ledger_entries", "ledger_discards", "ledger_counts", "ledger_requests"):
-        op.drop_table(table)
-
-
-def _create_result(table: str, *columns: sa.Column[object]) -> None:
-    op.create_table(
-        table,
-        sa.Column("job_id", sa.Text(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("part", sa.Integer(), nullable=False),
-        sa.Column("row", sa.Integer(), nullable=False),
-        *columns,
-        _of_job(table, "ledger_requests.job_id"),
-        sa.PrimaryKeyConstraint("job_id", "attempt", "part", "row", name=f"pk_{table}"),
+    op.create_index(
+        "ix_ledger_entries_missing",
+        "ledger_entries",
+        ["subscription_id"],
+        postgresql_where=sa.text("missing > 0"),
     )
-
-
-def _of_job(table: str, target: str) -> sa.ForeignKeyConstraint:
-    name = f"fk_{table}_job_id_{target.partition('.')[0]}"
-    return sa.ForeignKeyConstraint(["job_id"], [target], name=name, ondelete="CASCADE")
+    op.create_index("ix_ledger_entries_to_at", "ledger_entries", ["to_at"])

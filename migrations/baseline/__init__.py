@@ -1,0 +1,1 @@
+"""What the baseline creates, by capability, as in `app/storage/tables`."""
