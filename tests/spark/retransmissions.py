@@ -169,7 +169,7 @@ async def a_bench(
     async with harness.opened() as log:
         await log.create_topic(a_topic(TOPIC, partitions=3))
         async with database.transaction() as session:
-            await add_topic(session)
+            await add_topic(session, propagated_headers=("x",))
             subscription = await SubscriptionRepository(session).add(a_subscription())
         yield Bench(
             spark=spark,

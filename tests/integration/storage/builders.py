@@ -95,9 +95,13 @@ def an_undelivered(offset: int = 0, **settings: Any) -> Undelivered:  # noqa: AN
     return replace(discard, **settings)
 
 
-async def add_topic(session: AsyncSession, name: str = TOPIC) -> Topic:
+async def add_topic(
+    session: AsyncSession,
+    name: str = TOPIC,
+    **settings: Any,  # noqa: ANN401 - fields of the value
+) -> Topic:
     """A topic, and its group if there is none."""
-    topic = Topic(name=name)
+    topic = Topic(name=name, **settings)
     if not await GroupRepository(session).exists(topic.group):
         await GroupRepository(session).add(topic.group)
     return await TopicRepository(session).add(topic)
