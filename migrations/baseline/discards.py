@@ -1,4 +1,4 @@
-"""Undelivered messages, and the discards among them that are void."""
+"""Undelivered messages, and retractions of discards."""
 
 from typing import Final
 
