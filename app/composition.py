@@ -64,7 +64,7 @@ from app.services.discards.redrives import RedriveService
 from app.services.discards.undelivered import UndeliveredService
 from app.services.durability import DurabilityService
 from app.services.health.announcements import Announcer
-from app.services.health.monitor import Watch, watch_settings
+from app.services.health.monitor import HealthMonitor, monitor_settings
 from app.services.health.subscription_health import HealthService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.insight.analytics import AnalyticsService
@@ -255,7 +255,9 @@ def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, Non
     yield repeat(core.activity.look, every=LOOK_EVERY, name="look_for_activity")
     yield repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids")
     yield repeat(KeyUse(database, core.keys).note, every=USED_EVERY, name="note_keys_used")
-    yield Watch(database, core.log, core.announcer, settings=watch_settings(settings)).run()
+    yield HealthMonitor(
+        database, core.log, core.announcer, settings=monitor_settings(settings)
+    ).run()
     if settings.access_controlled:
         yield make_first_key(core.key_service, announce)
 

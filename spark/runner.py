@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from app.domain.errors import LogUnavailableError, StorageUnavailableError, UnavailableError
-from app.domain.job import Claim, ClaimStanding, Job, JobProgress, JobResult
+from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
 from spark.errors import EngineLostError
 from spark.work import WorkProgress, WorkStoppedError
 
@@ -32,7 +32,7 @@ class JobStore(Protocol):
     async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - the same
     async def report(  # noqa: D102 - the same
         self, claim: Claim, progress: JobProgress, lease: timedelta
-    ) -> ClaimStanding: ...
+    ) -> ClaimState: ...
     async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - the same
     async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - the same
     async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - the same
@@ -130,7 +130,7 @@ class Runner:
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
             looking.cancel()
         # The last lines, before the state that they explain.
-        await self._standing(job.claim, progress)
+        await self._claim_state(job.claim, progress)
         await self._settle(job, doing.result(), ending)
 
     async def _done(self, job: Job, progress: WorkProgress) -> JobResult | _Failure | None:
@@ -172,17 +172,17 @@ class Runner:
         kept_until = loop.time() + self._pace.lease.total_seconds()
         while not doing.done():
             await asyncio.wait({doing}, timeout=self._pace.report_every.total_seconds())
-            standing = await self._standing(job.claim, progress)
-            if standing is not None:
+            claim_state = await self._claim_state(job.claim, progress)
+            if claim_state is not None:
                 kept_until = loop.time() + self._pace.lease.total_seconds()
             overdue = loop.time() > kept_until
-            ending = ending or _ending_for(standing, overdue=overdue, stopping=stopping.is_set())
+            ending = ending or _ending_for(claim_state, overdue=overdue, stopping=stopping.is_set())
             if ending is not None and not doing.done():
                 progress.stop()
                 await asyncio.to_thread(self._engine.cancel, job)
         return ending
 
-    async def _standing(self, claim: Claim, progress: WorkProgress) -> ClaimStanding | None:
+    async def _claim_state(self, claim: Claim, progress: WorkProgress) -> ClaimState | None:
         """What the store says to the report; None when it does not answer."""
         try:
             return await self._store.report(claim, progress.now(), self._pace.lease)
@@ -232,10 +232,10 @@ async def _until(event: asyncio.Event) -> None:
     await event.wait()
 
 
-def _ending_for(standing: ClaimStanding | None, *, overdue: bool, stopping: bool) -> _Ending | None:
-    if standing is ClaimStanding.CANCELLED:
+def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool) -> _Ending | None:
+    if claim_state is ClaimState.CANCELLED:
         return _Ending.CANCELLED
-    if standing is ClaimStanding.LOST or overdue:
+    if claim_state is ClaimState.LOST or overdue:
         return _Ending.LOST
     return _Ending.STOPPING if stopping else None
 

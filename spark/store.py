@@ -6,7 +6,7 @@ import structlog
 
 from app.domain.errors import SecretKeyMissingError
 from app.domain.insight.ledger import LedgerEntry
-from app.domain.job import Claim, ClaimStanding, Job, JobProgress, JobResult
+from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
 from app.storage.database import Database
 from app.storage.insight.analytics import AnalyticsRepository
 from app.storage.insight.archives import ArchiveRepository
@@ -48,7 +48,7 @@ class DatabaseJobs:
         async with self._database.transaction() as session:
             return await JobRepository(session).take(self._runner, lease)
 
-    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimStanding:
+    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
         """Say how far it is, and keep it for another `lease`."""
         async with self._database.transaction() as session:
             return await JobRepository(session).report(claim, progress, lease)

@@ -47,7 +47,7 @@ class JobState(StrEnum):
 ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 
 
-class ClaimStanding(StrEnum):
+class ClaimState(StrEnum):
     """What a runner hears when it reports on a job: go on, stop as asked, or it is not its own."""
 
     KEPT = "KEPT"

@@ -10,7 +10,7 @@ from app.storage.discards.retractions import RetractionRepository
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.health.alerts import AlertRepository
 from app.storage.health.statuses import StatusRepository
-from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.subscription_health import SubscriptionHealthRepository
 from app.storage.idempotent_requests import IdempotentRequestRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.insight.ledgers import LedgerRepository
@@ -61,7 +61,7 @@ class Pruner:
             await CircuitRepository(session).prune(CIRCUITS_KEPT)
             await RateNoteRepository(session).prune(REPORTS_KEPT)
             await SparkRunnerRepository(session).prune(REPORTS_KEPT)
-            await StandingRepository(session).prune()
+            await SubscriptionHealthRepository(session).prune()
             await IdempotentRequestRepository(session).drop_old()
             await AccessRepository(session).drop_ended(self._audit_kept)
             await RetractionRepository(session).drop_older(RETRACTIONS_KEPT)

@@ -15,8 +15,8 @@ _OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prospects:
-    """What lies before a subscription, as of the last look; `drain` None: for ever, or not known.
+class BacklogForecast:
+    """Backlog forecast of one subscription as of the last look; `drain` None: for ever or unknown.
 
     `oldest_age` is that of the oldest message that is not finished, at least: of one that is being
     tried it is how long. `expiring` messages end their time to live before they are delivered.
@@ -33,8 +33,8 @@ class SubscriptionFigures:
 
     `rate` counts requests, `batch_rate` those that are batches, `throughput` delivered bytes. `lag`
     is in messages. `output` is what leaves at most over all workers, in the mode of the one that
-    fares worst, and with the circuit that lets least through; None: none reports. `prospects` are
-    looked at for a single subscription only.
+    fares worst, and with the circuit that lets least through; None: none reports. A
+    `backlog_forecast` is made for a single subscription only.
     """
 
     delivered: int
@@ -53,7 +53,7 @@ class SubscriptionFigures:
     codes_5xx: float = 0.0
     retries: float = 0.0
     output: Output | None = None
-    prospects: Prospects | None = None
+    backlog_forecast: BacklogForecast | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def subscription_figures(
         inflight=sum(load.in_flight for load in loads),
         lag=lag,
         output=_output([load.output for load in loads]),
-        prospects=None,
+        backlog_forecast=None,
         **_rates(loads),
     )
 

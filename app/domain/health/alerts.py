@@ -108,7 +108,7 @@ class Case:
     """A subscription and all that is known of how it does."""
 
     subscription: Subscription
-    standing: SubscriptionHealth
+    subscription_health: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
     # What the last entry of its ledger misses, if it does.
     short: Shortfall | None = None
@@ -193,21 +193,21 @@ def _retry_buffer(case: Case) -> Iterator[Reading]:
 
 
 def _undelivered(case: Case, limits: Limits) -> Iterator[Reading]:
-    standing = case.standing
-    share = standing.discarded_share
-    if share < limits.undelivered * _SHARE_OVER or not standing.discarded:
+    subscription_health = case.subscription_health
+    share = subscription_health.discarded_share
+    if share < limits.undelivered * _SHARE_OVER or not subscription_health.discarded:
         return
-    few = standing.discarded < DISCARDED_MIN
+    few = subscription_health.discarded < DISCARDED_MIN
     yield Reading(
         kind=AlertKind.UNDELIVERED,
         description=f"{share:.0%} of the messages of the last minute were discarded",
-        details={"discarded": standing.discarded, "share": round(share, 4)},
+        details={"discarded": subscription_health.discarded, "share": round(share, 4)},
         is_nearly_over=few or share < limits.undelivered,
     )
 
 
 def _loss(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    loss = case.standing.first_loss
+    loss = case.subscription_health.first_loss
     if loss is None or loss.at - now > limits.loss * _SPAN_OVER:
         return
     seconds = max(0.0, (loss.at - now).total_seconds())
@@ -219,7 +219,7 @@ def _loss(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
             "firstLossAt": loss.at.isoformat(),
             "expiring": loss.messages,
             "rateNeeded": None if loss.rate is None else round(loss.rate, 3),
-            "outputRate": round(case.standing.output_rate, 3),
+            "outputRate": round(case.subscription_health.output_rate, 3),
         },
         is_nearly_over=loss.at - now > limits.loss,
     )
@@ -266,7 +266,7 @@ def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
         )
 
 
-class Told(NamedTuple):
+class AlertChanges(NamedTuple):
     """What is to be told: alerts that begin, and alerts that are over."""
 
     raised: Sequence[Alert]
@@ -281,12 +281,12 @@ class AlertBook:
         # Since when something untold is so, and something told is over.
         self._since: dict[tuple[str, AlertKind], datetime] = {}
 
-    def told(
+    def changes(
         self,
         active: Sequence[Alert],
         read: Sequence[tuple[Subscription, Sequence[Reading]]],
         now: datetime,
-    ) -> Told:
+    ) -> AlertChanges:
         """What is to be told, when `active` has been, and `read` is so of all subscriptions."""
         known = {(alert.subscription_id, alert.kind): alert for alert in active}
         found = {(who.id, each.kind): (who, each) for who, what in read for each in what}
@@ -305,7 +305,7 @@ class AlertBook:
             for key in sorted(over)
             if key[0] not in there or now - self._since[key] >= _CLEARED_AFTER.get(key[1], _NO_TIME)
         ]
-        return Told(raised, cleared)
+        return AlertChanges(raised, cleared)
 
     def _alert(self, subscription: Subscription, reading: Reading, now: datetime) -> Alert:
         return Alert(

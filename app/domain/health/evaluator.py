@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class ClusterSnapshot:
     """All that is seen at `now` (seconds since the epoch).
 
     `cursors` (by partition) and `loads` are by subscription id, and `workers` are those that run;
@@ -83,8 +83,8 @@ class _Place:
         return self.ends.end - self.front
 
 
-class Gauge:
-    """One process's memory of what it saw."""
+class HealthEvaluator:
+    """One process's memory of what it saw, and what follows from it for each subscription."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
@@ -96,28 +96,28 @@ class Gauge:
         # Subscriptions of which nothing was to be said, as they were then.
         self._idle: dict[str, Subscription] = {}
 
-    def observe(self, sighting: Sighting) -> None:
+    def observe(self, snapshot: ClusterSnapshot) -> None:
         """Remember it, and forget what is not there any more."""
         known = self._arrivals
-        self._arrivals = {each: known.get(each) or Arrivals() for each in sighting.ends}
-        for partition, ends in sighting.ends.items():
+        self._arrivals = {each: known.get(each) or Arrivals() for each in snapshot.ends}
+        for partition, ends in snapshot.ends.items():
             arrivals = self._arrivals[partition]
             if arrivals.last is None or arrivals.last.offset != ends.end:
-                self._arrived[partition.topic] = sighting.now
-            arrivals.observe(sighting.now, ends.end)
-        there = sighting.subscriptions
+                self._arrived[partition.topic] = snapshot.now
+            arrivals.observe(snapshot.now, ends.end)
+        there = snapshot.subscriptions
         self._paces = {key: pace for key, pace in self._paces.items() if key[0] in there}
         self._totals = {key: pace for key, pace in self._totals.items() if key in there}
         self._idle = {key: each for key, each in self._idle.items() if key in there}
-        self._arrived = {key: at for key, at in self._arrived.items() if key in sighting.topics}
+        self._arrived = {key: at for key, at in self._arrived.items() if key in snapshot.topics}
 
-    def unknown(self, sighting: Sighting) -> dict[Partition, int]:
+    def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
         """Partitions with messages that wait since before it knows of, and the first of these."""
         found: dict[Partition, int] = {}
-        for subscription in sighting.subscriptions.values():
+        for subscription in snapshot.subscriptions.values():
             if subscription.id in self._idle:
                 continue
-            for place in _places(subscription, sighting):
+            for place in _places(subscription, snapshot):
                 first = self._arrivals[place.partition].first
                 if place.waiting > 0 and first and first.offset > place.front:
                     oldest = found.get(place.partition, place.front)
@@ -130,43 +130,43 @@ class Gauge:
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
 
-    def standings(self, sighting: Sighting) -> dict[str, SubscriptionHealth]:
+    def evaluate(self, snapshot: ClusterSnapshot) -> dict[str, SubscriptionHealth]:
         """How each subscription does, by its id."""
         found: dict[str, SubscriptionHealth] = {}
-        for each in sighting.subscriptions.values():
-            if each.topic not in sighting.topics:
+        for each in snapshot.subscriptions.values():
+            if each.topic not in snapshot.topics:
                 continue
-            if self._is_idle(each, sighting):
+            if self._is_idle(each, snapshot):
                 found[each.id] = IDLE
                 continue
-            standing = found[each.id] = self._standing(each, sighting)
-            if standing == IDLE:
+            subscription_health = found[each.id] = self._health(each, snapshot)
+            if subscription_health == IDLE:
                 self._idle[each.id] = each
         return found
 
-    def _is_idle(self, subscription: Subscription, sighting: Sighting) -> bool:
+    def _is_idle(self, subscription: Subscription, snapshot: ClusterSnapshot) -> bool:
         """Whether there is still nothing to say: it costs nothing to find out."""
         arrived = self._arrived.get(subscription.topic, 0.0)
-        if subscription.id in sighting.moved or sighting.now - arrived <= WINDOW.total_seconds():
+        if subscription.id in snapshot.moved or snapshot.now - arrived <= WINDOW.total_seconds():
             self._idle.pop(subscription.id, None)
             return False
         return self._idle.get(subscription.id) is subscription
 
-    def _standing(self, subscription: Subscription, sighting: Sighting) -> SubscriptionHealth:
-        places = list(_places(subscription, sighting))
-        now = sighting.now
+    def _health(self, subscription: Subscription, snapshot: ClusterSnapshot) -> SubscriptionHealth:
+        places = list(_places(subscription, snapshot))
+        now = snapshot.now
         waits = [place for place in places if self._waits(place, now)]
         self._time(subscription.id, places, waits, now=now)
         queues = list(self._queues(subscription, waits, now=now))
         total = self._total(subscription.id, places, now)
         lag_time = max((now - queue.arrived[0].at for queue in queues), default=0.0)
         lag = timedelta(seconds=round(max(0.0, lag_time), 1))
-        loads = sighting.loads.get(subscription.id, ())
+        loads = snapshot.loads.get(subscription.id, ())
         signs = signs_of(loads, lag=lag, client_errors=subscription.policy.retry_client_errors)
-        topic = sighting.topics[subscription.topic]
+        topic = snapshot.topics[subscription.topic]
         known = subscription.rests or all(self._is_known(subscription, each) for each in waits)
         losses = [*_queue_losses(queues, subscription, topic)] if known else []
-        losses += _open_loss(subscription, sighting)
+        losses += _open_loss(subscription, snapshot)
         return SubscriptionHealth(
             lag=sum(place.lag for place in places),
             lag_time=lag,
@@ -254,19 +254,19 @@ class Gauge:
         return age >= _NEARLY * life.total_seconds()
 
 
-def _places(subscription: Subscription, sighting: Sighting) -> Iterator[_Place]:
-    topic = sighting.topics.get(subscription.topic)
+def _places(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[_Place]:
+    topic = snapshot.topics.get(subscription.topic)
     if topic is None:
         return
-    cursors = sighting.cursors.get(subscription.id, {})
+    cursors = snapshot.cursors.get(subscription.id, {})
     for index in range(topic.partitions):
         partition = Partition(topic.name, index)
-        if ends := sighting.ends.get(partition):
+        if ends := snapshot.ends.get(partition):
             seen = cursors.get(index)
             started = subscription.start.get(index, 0)
             committed = seen.status.offset if seen else started
             front = committed
-            if seen and seen.status.worker_id in sighting.workers and not subscription.rests:
+            if seen and seen.status.worker_id in snapshot.workers and not subscription.rests:
                 front = max(front, seen.status.position or 0)
             yield _place(partition, seen, ends=ends, front=front, committed=committed)
 
@@ -333,17 +333,17 @@ def _queue_losses(
             )
 
 
-def _open_loss(subscription: Subscription, sighting: Sighting) -> Iterator[Loss]:
+def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[Loss]:
     """Of messages that are tried: in vain, or one of them for long."""
-    opened = sighting.opened.get(subscription.id)
+    opened = snapshot.opened.get(subscription.id)
     if opened is None:
         return
-    loads = sighting.loads.get(subscription.id, ())
+    loads = snapshot.loads.get(subscription.id, ())
     cause, life = _end(subscription.policy, loads)
     in_vain = not any(load.counts.codes_2xx for load in loads)
-    if in_vain or sighting.now - opened >= life / 2:
+    if in_vain or snapshot.now - opened >= life / 2:
         tried = sum(load.in_flight + load.parked for load in loads) if in_vain else 1
-        at = _instant(max(sighting.now, opened + life))
+        at = _instant(max(snapshot.now, opened + life))
         yield Loss(cause=cause, at=at, messages=max(1, tried))
 
 

@@ -15,7 +15,7 @@ from app.domain.status import SubscriptionLoad
 from app.services.health.collector import KnownState
 from app.storage.catalogue.changes import changes_since
 from app.storage.database import Database
-from app.storage.health.cluster_snapshot import Reports, SightingRepository
+from app.storage.health.cluster_snapshot import ClusterSnapshotRepository, Reports
 from app.storage.insight.ledgers import LedgerRepository
 
 # Loads and workers that were not reported for this long are gone.
@@ -40,8 +40,8 @@ class Register:
         # Reports that were being written when they were read last are read again.
         since = None if self.is_new else WINDOW
         async with database.transaction() as session:
-            sightings = SightingRepository(session)
-            reports = await sightings.reports(since=since, within=REPORTED_WITHIN)
+            snapshots = ClusterSnapshotRepository(session)
+            reports = await snapshots.reports(since=since, within=REPORTED_WITHIN)
             short = await LedgerRepository(session).short()
         self._apply(changes)
         self._take_in(reports)

@@ -1,4 +1,4 @@
-"""A look at all subscriptions: what is known of them, what the log says, and how each one does."""
+"""Collects what is known of all subscriptions, and what the log says, for the evaluator."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.commit import parse_progress
 from app.domain.health.arrivals import Point
-from app.domain.health.evaluator import Ends, Gauge, Seen, Sighting
+from app.domain.health.evaluator import ClusterSnapshot, Ends, HealthEvaluator, Seen
 from app.domain.health.indicators import Thresholds
 from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.insight.ledger_missing import Shortfall
@@ -31,7 +31,7 @@ TRYING_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """What the database knows at `now` (epoch seconds); see `Sighting` for the rest."""
+    """What the database knows at `now` (epoch seconds); see `ClusterSnapshot` for the rest."""
 
     now: float
     topics: Mapping[str, Topic]
@@ -44,8 +44,8 @@ class KnownState:
     short: Mapping[str, Shortfall] = field(default_factory=dict)
 
 
-class Looker:
-    """Looks again and again, and remembers what it saw.
+class HealthCollector:
+    """Takes snapshots of the cluster, and remembers what it saw.
 
     It asks the log for the ends of all partitions at once, and for more only of those where
     messages wait since before its first look, and of subscriptions that try messages again.
@@ -53,11 +53,11 @@ class Looker:
 
     def __init__(self, log: MessageLog, thresholds: Thresholds) -> None:
         self._log = log
-        self._gauge = Gauge(thresholds)
+        self._evaluator = HealthEvaluator(thresholds)
 
     async def look(self, known: KnownState) -> Mapping[str, SubscriptionHealth]:
         """How each subscription does, by its id; LogUnavailableError."""
-        sighting = Sighting(
+        snapshot = ClusterSnapshot(
             now=known.now,
             topics=known.topics,
             subscriptions=known.subscriptions,
@@ -68,10 +68,10 @@ class Looker:
             ends=await self._ends(known),
             opened=await self._opened(known),
         )
-        self._gauge.observe(sighting)
-        await self._recall(sighting)
+        self._evaluator.observe(snapshot)
+        await self._recall(snapshot)
         # Thousands of them take a while, in which the loop has other things to do.
-        return await asyncio.to_thread(self._gauge.standings, sighting)
+        return await asyncio.to_thread(self._evaluator.evaluate, snapshot)
 
     async def _ends(self, known: KnownState) -> dict[Partition, Ends]:
         watched = {each.topic for each in known.subscriptions.values()} & known.topics.keys()
@@ -83,25 +83,25 @@ class Looker:
         bounds = await self._log.bounds(partitions) if partitions else {}
         return {partition: Ends(each.start, each.end) for partition, each in bounds.items()}
 
-    async def _recall(self, sighting: Sighting) -> None:
+    async def _recall(self, snapshot: ClusterSnapshot) -> None:
         try:
             async with asyncio.timeout(RECALL_WITHIN.total_seconds()):
-                await self._recall_all(sighting)
+                await self._recall_all(snapshot)
         except TimeoutError:
             return
 
-    async def _recall_all(self, sighting: Sighting) -> None:
+    async def _recall_all(self, snapshot: ClusterSnapshot) -> None:
         """Ask when messages arrived that wait, back to the oldest of them."""
         ago, step = 0.0, RECALL_FIRST_S
-        while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(sighting)):
+        while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(snapshot)):
             ago, step = ago + step, step * RECALL_FACTOR
-            at = sighting.now - ago
+            at = snapshot.now - ago
             found = await self._log.offsets_at(fronts.keys(), int(at * 1000))
-            self._gauge.recall({each: [Point(at, offset)] for each, offset in found.items()})
+            self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
-    async def _unknown(self, sighting: Sighting) -> Mapping[Partition, int]:
-        """As `Gauge.unknown`, off the loop: it looks at each place of each subscription."""
-        return await asyncio.to_thread(self._gauge.unknown, sighting)
+    async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
+        """As `HealthEvaluator.unknown`, off the loop: it looks at all subscriptions."""
+        return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:
         """When the oldest message was taken of those that subscriptions try again."""

@@ -12,27 +12,27 @@ from app.domain.health.forecast import LossCause
 from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
 from app.log.interface import MessageLog
-from app.services.rates import Prospects
+from app.services.rates import BacklogForecast
 
 _EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL, LossCause.RETRY_BUFFER})
 # The log's word on what is being tried is worth this wait; else it is left out.
 _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 
 
-async def prospects(
+async def backlog_forecast(
     log: MessageLog,
     subscription: Subscription,
-    standing: SubscriptionHealth,
+    subscription_health: SubscriptionHealth,
     *,
     unfinished: Collection[Partition],
-) -> Prospects:
+) -> BacklogForecast:
     """What the last look says of it; `unfinished`: where it has messages that are not finished."""
     taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
     tried = timedelta() if taken is None else datetime.now(UTC) - taken
-    return Prospects(
-        oldest_age=max(standing.lag_time, tried),
-        drain=standing.drain,
-        expiring=sum(loss.messages for loss in standing.losses if loss.cause in _EXPIRE),
+    return BacklogForecast(
+        oldest_age=max(subscription_health.lag_time, tried),
+        drain=subscription_health.drain,
+        expiring=sum(loss.messages for loss in subscription_health.losses if loss.cause in _EXPIRE),
     )
 
 

@@ -1,4 +1,4 @@
-"""Watches over all subscriptions: one process at a time, of all that could."""
+"""Monitors the health of all subscriptions: one process at a time, of all that could."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ import structlog
 from app.config import Settings
 from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import StorageUnavailableError
-from app.domain.health.alerts import AlertBook, Case, Limits, Reading, Told, readings
+from app.domain.health.alerts import AlertBook, AlertChanges, Case, Limits, Reading, readings
 from app.domain.health.indicators import Thresholds
 from app.domain.health.subscription_health import SubscriptionHealth
 from app.log.interface import MessageLog
 from app.services.health.announcements import Announcer
 from app.services.health.cluster_state import Register
-from app.services.health.collector import KnownState, Looker
+from app.services.health.collector import HealthCollector, KnownState
 from app.services.periodic import repeat
 from app.storage.database import Database
 from app.storage.health.alerts import AlertRepository
-from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.subscription_health import SubscriptionHealthRepository
 from app.storage.runtime.leases import LeaseRepository
 
 _log = structlog.get_logger(__name__)
@@ -31,13 +31,13 @@ _log = structlog.get_logger(__name__)
 Readings = Sequence[tuple[Subscription, Sequence[Reading]]]
 
 LEASE: Final = "health"
-# A watch that has missed as many looks is gone.
+# A monitor that has missed as many looks is gone.
 LOOKS_MISSED: Final = 3
 LEASE_MIN: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchSettings:
+class HealthMonitorSettings:
     """How often it looks, and from when on there is something to say."""
 
     every: timedelta
@@ -46,13 +46,13 @@ class WatchSettings:
 
     @property
     def lease(self) -> timedelta:
-        """How long a watch that says nothing keeps the others out."""
+        """How long a monitor that says nothing keeps the others out."""
         return max(LEASE_MIN, LOOKS_MISSED * self.every)
 
 
-def watch_settings(settings: Settings) -> WatchSettings:
+def monitor_settings(settings: Settings) -> HealthMonitorSettings:
     """What the settings of the process say of it."""
-    return WatchSettings(
+    return HealthMonitorSettings(
         every=timedelta(seconds=settings.health_interval),
         thresholds=Thresholds(
             lag=timedelta(seconds=settings.health_lag),
@@ -70,7 +70,7 @@ def watch_settings(settings: Settings) -> WatchSettings:
     )
 
 
-class Watch:
+class HealthMonitor:
     """One process's part in it: it looks while it has the lease, and else asks for it.
 
     What it finds is written, and what it raises and clears, in one transaction that renews the
@@ -78,7 +78,12 @@ class Watch:
     """
 
     def __init__(
-        self, database: Database, log: MessageLog, announcer: Announcer, *, settings: WatchSettings
+        self,
+        database: Database,
+        log: MessageLog,
+        announcer: Announcer,
+        *,
+        settings: HealthMonitorSettings,
     ) -> None:
         self._database = database
         self._log = log
@@ -106,10 +111,10 @@ class Watch:
             self._forget()
             return
         known = await self._register.learn(self._database)
-        standings = await self._looker.look(known)
+        health_by_id = await self._collector.look(known)
         # Off the loop, as the look itself: there may be thousands.
-        read = await asyncio.to_thread(_all_readings, known, standings, self._settings.limits)
-        if await self._write(standings, read, now=datetime.fromtimestamp(known.now, UTC)):
+        read = await asyncio.to_thread(_all_readings, known, health_by_id, self._settings.limits)
+        if await self._write(health_by_id, read, now=datetime.fromtimestamp(known.now, UTC)):
             await self._announcer.announce()
 
     async def resign(self) -> None:
@@ -119,7 +124,7 @@ class Watch:
 
     def _forget(self) -> None:
         self._register = Register()
-        self._looker = Looker(self._log, self._settings.thresholds)
+        self._collector = HealthCollector(self._log, self._settings.thresholds)
         self._book = AlertBook(lambda: uuid4().hex)
         self._written: Mapping[str, SubscriptionHealth] = {}
 
@@ -127,43 +132,47 @@ class Watch:
         return await lease.take(LEASE, self._holder, self._settings.lease)
 
     async def _write(
-        self, standings: Mapping[str, SubscriptionHealth], read: Readings, *, now: datetime
+        self, health_by_id: Mapping[str, SubscriptionHealth], read: Readings, *, now: datetime
     ) -> bool:
         """Whether it was written; else another process looks now."""
-        changed = {each: it for each, it in standings.items() if self._written.get(each) != it}
+        changed = {each: it for each, it in health_by_id.items() if self._written.get(each) != it}
         async with self._database.transaction() as session:
             if not await self._take(LeaseRepository(session)):
                 return False
-            await StandingRepository(session).write(changed)
+            await SubscriptionHealthRepository(session).write(changed)
             alerts = AlertRepository(session)
-            told = self._book.told(await alerts.active(), read, now)
-            await alerts.clear(told.cleared)
-            await alerts.raise_(told.raised)
-        self._written = standings
-        _say(told)
+            changes = self._book.changes(await alerts.active(), read, now)
+            await alerts.clear(changes.cleared)
+            await alerts.raise_(changes.raised)
+        self._written = health_by_id
+        _log_changes(changes)
         return True
 
 
 def _all_readings(
-    known: KnownState, standings: Mapping[str, SubscriptionHealth], limits: Limits
+    known: KnownState, health_by_id: Mapping[str, SubscriptionHealth], limits: Limits
 ) -> Readings:
     """What is to be told of each subscription."""
     now = datetime.fromtimestamp(known.now, UTC)
     return [
-        (each, list(readings(_case(each, standings[each.id], known), limits, now)))
+        (each, list(readings(_case(each, health_by_id[each.id], known), limits, now)))
         for each in known.subscriptions.values()
-        if each.id in standings
+        if each.id in health_by_id
     ]
 
 
-def _case(subscription: Subscription, standing: SubscriptionHealth, known: KnownState) -> Case:
+def _case(
+    subscription: Subscription, subscription_health: SubscriptionHealth, known: KnownState
+) -> Case:
     loads = known.loads.get(subscription.id, ())
     short = known.short.get(subscription.id)
-    return Case(subscription=subscription, standing=standing, loads=loads, short=short)
+    return Case(
+        subscription=subscription, subscription_health=subscription_health, loads=loads, short=short
+    )
 
 
-def _say(told: Told) -> None:
-    for alert in told.raised:
+def _log_changes(changes: AlertChanges) -> None:
+    for alert in changes.raised:
         _log.warning(
             "alert_raised",
             kind=alert.kind,
@@ -171,7 +180,7 @@ def _say(told: Told) -> None:
             subscription=alert.subscription,
             description=alert.description,
         )
-    for alert in told.cleared:
+    for alert in changes.cleared:
         _log.info(
             "alert_cleared", kind=alert.kind, topic=alert.topic, subscription=alert.subscription
         )

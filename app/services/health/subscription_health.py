@@ -1,4 +1,4 @@
-"""How subscriptions do, as the watch saw them last."""
+"""How subscriptions do, as the monitor saw them last."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,22 @@ from app.services.health.monitor import LEASE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.alerts import AlertRepository
-from app.storage.health.subscription_health import HealthQuery, StandingRepository, Unhealthy
+from app.storage.health.subscription_health import (
+    HealthQuery,
+    SubscriptionHealthRepository,
+    Unhealthy,
+)
 
 # What is older says nothing of now.
 FRESH: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class RecordedHealth:
     """A subscription, and how it did `at` that time; both None: nobody has looked lately."""
 
     subscription: Subscription
-    standing: SubscriptionHealth | None
+    subscription_health: SubscriptionHealth | None
     at: datetime | None
 
     @property
@@ -33,37 +37,37 @@ class Look:
         """Hermes' word for it: one that is suspended is healthy."""
         if self.subscription.state is State.SUSPENDED:
             return Health.HEALTHY
-        if self.standing is None:
+        if self.subscription_health is None:
             return Health.NO_DATA
-        return Health.UNHEALTHY if self.standing.problems else Health.HEALTHY
+        return Health.UNHEALTHY if self.subscription_health.problems else Health.HEALTHY
 
     @property
     def problems(self) -> Sequence[Problem]:
         """What is wrong with it."""
-        if self.standing is None or self.health is not Health.UNHEALTHY:
+        if self.subscription_health is None or self.health is not Health.UNHEALTHY:
             return ()
-        return self.standing.problems
+        return self.subscription_health.problems
 
 
 class HealthService:
-    """Looks up what the watch has written; each method is one transaction."""
+    """Looks up what the monitor has written; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def subscription(self, topic: str, name: str) -> Look:
+    async def subscription(self, topic: str, name: str) -> RecordedHealth:
         """TopicNotFoundError, SubscriptionNotFoundError."""
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
-            standings = StandingRepository(session)
-            seen = await standings.looked_at(found.id, LEASE, within=FRESH)
-        standing, at = seen or (None, None)
-        return Look(subscription=found, standing=standing, at=at)
+            repository = SubscriptionHealthRepository(session)
+            seen = await repository.looked_at(found.id, LEASE, within=FRESH)
+        subscription_health, at = seen or (None, None)
+        return RecordedHealth(subscription=found, subscription_health=subscription_health, at=at)
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
         """Subscriptions with problems, by topic and name; suspended ones are none."""
         async with self._database.transaction() as session:
-            return await StandingRepository(session).unhealthy(wanted, page)
+            return await SubscriptionHealthRepository(session).unhealthy(wanted, page)
 
     async def alerts(
         self, *, active: bool, limit: int, after: str | None = None

@@ -11,7 +11,7 @@ import structlog
 from app.domain.errors import NotFoundError, UnavailableError
 from app.domain.message import Partition
 from app.log.interface import Bounds, MessageLog
-from app.services.health.forecasts import prospects
+from app.services.health.forecasts import backlog_forecast
 from app.services.health.monitor import LEASE
 from app.services.health.subscription_health import FRESH
 from app.services.metrics.volumes import Volumes
@@ -25,7 +25,7 @@ from app.services.rates import (
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
-from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.subscription_health import SubscriptionHealthRepository
 from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
@@ -53,15 +53,15 @@ class MetricsService:
             status = StatusRepository(session)
             cursors = await status.cursors(found.id)
             loads = await status.loads(found.id, within=REPORTED_WITHIN)
-            standings = StandingRepository(session)
-            seen = await standings.looked_at(found.id, LEASE, within=FRESH)
+            repository = SubscriptionHealthRepository(session)
+            seen = await repository.looked_at(found.id, LEASE, within=FRESH)
         bounds = await self._bounds(topic)
         lag = lag_behind(cursors, bounds)
         figures = subscription_figures(cursors, loads, lag)
         if seen:
             unfinished = bounds.keys() if lag and bounds else ()
-            ahead = await prospects(self._log, found, seen[0], unfinished=unfinished)
-            figures = replace(figures, prospects=ahead)
+            ahead = await backlog_forecast(self._log, found, seen[0], unfinished=unfinished)
+            figures = replace(figures, backlog_forecast=ahead)
         return figures if found.batching is None else replace(figures, batch_rate=figures.rate)
 
     async def topic(self, name: str) -> TopicFigures:

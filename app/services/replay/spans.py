@@ -21,7 +21,7 @@ from app.log.interface import Bounds, MessageLog
 from app.services.log_positions import EPOCH, bounds_of, offsets_at
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
-from app.storage.insight.archive_coverage import ArchiveReachRepository
+from app.storage.insight.archive_coverage import ArchiveCoverageRepository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ async def archived(database: Database, topic: str, times: Times) -> ArchivedOffs
     """What there is in its archive; TopicNotFoundError, StorageUnavailableError."""
     async with database.transaction() as session:
         found = await TopicRepository(session).get(topic)
-        repository = ArchiveReachRepository(session)
+        repository = ArchiveCoverageRepository(session)
         return ArchivedOffsets(
             kept=await repository.kept(found), dated=await repository.dated(found, times)
         )

@@ -25,7 +25,7 @@ class Reports:
     workers: frozenset[str]
 
 
-class SightingRepository:
+class ClusterSnapshotRepository:
     """Reports in bulk. How old they are is told by the database's clock."""
 
     def __init__(self, session: AsyncSession) -> None:

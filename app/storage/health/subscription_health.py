@@ -16,7 +16,7 @@ from app.domain.paging import ALL_KEYS, KeyPage
 from app.storage.json_values import from_json, to_json
 from app.storage.runtime.leases import LeaseRepository
 from app.storage.tables import Json, SubscriptionRow
-from app.storage.tables import StandingRow as Row
+from app.storage.tables import SubscriptionHealthRow as Row
 
 _severity: Final = SubscriptionRow.settings["monitoring"]["severity"].astext
 
@@ -42,18 +42,18 @@ class Unhealthy:
     topic: str
     name: str
     severity: Severity
-    standing: SubscriptionHealth
+    subscription_health: SubscriptionHealth
 
 
-class StandingRepository:
-    """One standing of each subscription: the last one."""
+class SubscriptionHealthRepository:
+    """The last known health of each subscription."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def write(self, standings: Mapping[str, SubscriptionHealth]) -> None:
+    async def write(self, health_by_id: Mapping[str, SubscriptionHealth]) -> None:
         """Store these instead of the ones before, by subscription id."""
-        items = sorted(standings.items())
+        items = sorted(health_by_id.items())
         for at in range(0, len(items), ROWS_MAX):
             written = insert(Row).values([_values(*each) for each in items[at : at + ROWS_MAX]])
             replaced = {
@@ -68,17 +68,17 @@ class StandingRepository:
         """The last one; None: it has not been looked at."""
         query = select(Row.standing).where(Row.subscription_id == subscription_id)
         stored = await self._session.scalar(query)
-        return None if stored is None else _standing_of(stored)
+        return None if stored is None else _health_of(stored)
 
     async def looked_at(
         self, subscription_id: str, lease: str, *, within: timedelta
     ) -> tuple[SubscriptionHealth, datetime] | None:
         """How it did, and when whoever has `lease` looked last; None: nobody has `within` that."""
         at = await LeaseRepository(self._session).renewed_at(lease)
-        standing = await self.get(subscription_id)
-        if at is None or standing is None or datetime.now(UTC) - at > within:
+        subscription_health = await self.get(subscription_id)
+        if at is None or subscription_health is None or datetime.now(UTC) - at > within:
             return None
-        return standing, at
+        return subscription_health, at
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
         """Those with problems, suspended ones not; by topic and name."""
@@ -108,7 +108,7 @@ class StandingRepository:
                 topic=topic,
                 name=name,
                 severity=Severity(severity or Severity.NON_IMPORTANT),
-                standing=_standing_of(stored),
+                subscription_health=_health_of(stored),
             )
             for topic, name, severity, stored in await self._session.execute(query)
         ]
@@ -119,13 +119,13 @@ class StandingRepository:
         await self._session.execute(delete(Row).where(Row.subscription_id.not_in(existing)))
 
 
-def _values(subscription_id: str, standing: SubscriptionHealth) -> dict[str, Any]:
+def _values(subscription_id: str, subscription_health: SubscriptionHealth) -> dict[str, Any]:
     return {
         "subscription_id": subscription_id,
-        "unhealthy": bool(standing.problems),
-        "standing": to_json(standing),
+        "unhealthy": bool(subscription_health.problems),
+        "standing": to_json(subscription_health),
     }
 
 
-def _standing_of(stored: Json) -> SubscriptionHealth:
+def _health_of(stored: Json) -> SubscriptionHealth:
     return SubscriptionHealth(**from_json(SubscriptionHealth, stored))

@@ -33,7 +33,7 @@ GROUP BY p.partition
 _FOR_EVER_MS: Final = 2**63 - 1
 
 
-class ArchiveReachRepository:
+class ArchiveCoverageRepository:
     """Reads what counts of an archive."""
 
     def __init__(self, session: AsyncSession) -> None:

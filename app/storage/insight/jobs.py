@@ -24,7 +24,7 @@ from app.domain.errors import (
 from app.domain.job import (
     ENDED,
     Claim,
-    ClaimStanding,
+    ClaimState,
     Job,
     JobKind,
     JobProgress,
@@ -169,7 +169,7 @@ class JobRepository:
         }
         return await self._changed(found, taken)
 
-    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimStanding:
+    async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
         """Say how far it is, and keep it for another `lease`."""
         reported = {
             "step": storable(progress.step),
@@ -181,8 +181,8 @@ class JobRepository:
             _of(claim).values(reported).returning(JobRow.cancel_requested)
         )
         if asked is None:
-            return ClaimStanding.LOST
-        return ClaimStanding.CANCELLED if asked else ClaimStanding.KEPT
+            return ClaimState.LOST
+        return ClaimState.CANCELLED if asked else ClaimState.KEPT
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
         """It is DONE, and has that result; False when it was not this claim's any more."""

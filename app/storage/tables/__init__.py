@@ -30,7 +30,7 @@ from app.storage.tables.catalogue import (
     TopicVolumeRow,
 )
 from app.storage.tables.discards import RetractionRow, UndeliveredRow
-from app.storage.tables.health import AlertRow, LeaseRow, StandingRow
+from app.storage.tables.health import AlertRow, LeaseRow, SubscriptionHealthRow
 from app.storage.tables.jobs import JobRow, SparkRunnerRow
 from app.storage.tables.ledgers import (
     LedgerCountRow,
@@ -114,7 +114,7 @@ __all__ = [
     "SimulatedMinuteRow",
     "SimulationRow",
     "SparkRunnerRow",
-    "StandingRow",
+    "SubscriptionHealthRow",
     "SubscriptionLoadRow",
     "SubscriptionRow",
     "TombstoneRow",

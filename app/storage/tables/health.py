@@ -22,7 +22,7 @@ class LeaseRow(Base):
     renewed_at: Mapped[datetime]
 
 
-class StandingRow(Base):
+class SubscriptionHealthRow(Base):
     """How a subscription does. It is written when that changes, and left alone otherwise."""
 
     __tablename__ = "standings"

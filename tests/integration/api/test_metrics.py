@@ -31,7 +31,7 @@ from app.services.health.monitor import LEASE
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.statuses import StatusRepository
-from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.subscription_health import SubscriptionHealthRepository
 from app.storage.health.workers import WorkerRepository
 from app.storage.runtime.leases import LeaseRepository
 from tests.fakes.keys import KEY
@@ -86,12 +86,14 @@ async def report(
         await StatusRepository(session).write(cursors, loads)
 
 
-async def look(database: Database, stored: Subscription, standing: SubscriptionHealth) -> None:
+async def look(
+    database: Database, stored: Subscription, subscription_health: SubscriptionHealth
+) -> None:
     """As if a process had looked at how it does a moment ago, and no other did soon."""
     async with database.transaction() as session:
         await session.execute(text("DELETE FROM leases"))
         assert await LeaseRepository(session).take(LEASE, "tests", HOUR)
-        await StandingRepository(session).write({stored.id: standing})
+        await SubscriptionHealthRepository(session).write({stored.id: subscription_health})
 
 
 @asynccontextmanager
@@ -209,10 +211,10 @@ async def test_how_it_does_and_what_it_will_lose_is_that_of_the_last_look(
 ) -> None:
     loss = Loss(cause=LossCause.RETENTION, at=datetime.now(UTC) + HOUR, messages=7, rate=5.0)
     problem = Problem(code=Indicator.LAGGING, description="it lags")
-    standing = SubscriptionHealth(
+    subscription_health = SubscriptionHealth(
         lag=9, lag_time=timedelta(seconds=90), drain=None, losses=(loss,), problems=(problem,)
     )
-    await look(database, stored, standing)
+    await look(database, stored, subscription_health)
     read = await scraped(api)
     assert [read.value(OF + name) for name in ("unhealthy", "lag_seconds")] == [1, 90]
     assert read.value(f"{OF}loss_seconds") == pytest.approx(3600, abs=60)

@@ -15,7 +15,7 @@ from app.domain.health.subscription_health import SubscriptionHealth
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.health.alerts import AlertRepository
-from app.storage.health.subscription_health import StandingRepository
+from app.storage.health.subscription_health import SubscriptionHealthRepository
 from tests.fakes.keys import KEY
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -61,7 +61,7 @@ async def all_fail(database: Database) -> None:
     async with database.transaction() as session:
         for number, (topic, name) in enumerate((t, n) for t in TOPICS for n in NAMES):
             found = await SubscriptionRepository(session).get(topic, name)
-            await StandingRepository(session).write(
+            await SubscriptionHealthRepository(session).write(
                 {found.id: SubscriptionHealth(problems=(problem,))}
             )
             raised = [

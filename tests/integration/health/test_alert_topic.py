@@ -15,15 +15,15 @@ GONE = "The endpoint answered 410"
 
 async def test_an_alert_is_announced_when_it_begins_and_when_it_is_over(watched: Watched) -> None:
     subscription = await watched.subscription()
-    watch = watched.watch()
-    await watch.look()
+    monitor = watched.monitor()
+    await monitor.look()
     assert ALERTS not in watched.log.topics
     await watched.set_state(subscription, State.SUSPENDED, GONE)
     for _ in range(3):
-        await watch.look()
+        await monitor.look()
     await watched.set_state(subscription, State.ACTIVE)
     for _ in range(3):
-        await watch.look()
+        await monitor.look()
     raised, cleared = watched.announced()
     assert raised["data"]["description"] == f"Suspended: {GONE}"
     assert raised["subject"] == f"{TOPIC}/billing"
@@ -37,16 +37,16 @@ async def test_messages_that_a_ledger_misses_are_told_until_the_next_entry_misse
     watched: Watched,
 ) -> None:
     subscription = await watched.subscription()
-    watch = watched.watch()
+    monitor = watched.monitor()
     await add_entry(watched.database, subscription, number=1, missing=7)
     for _ in range(2):
-        await watch.look()
+        await monitor.look()
     assert watched.told() == [("LEDGER_MISSING", "RAISED")]
     [raised] = watched.announced()
     details = raised["data"]["details"]
     assert (details["entry"], details["missing"]) == (1, 7)
     await add_entry(watched.database, subscription, number=2, missing=0)
-    await watch.look()
+    await monitor.look()
     assert watched.told()[1:] == [("LEDGER_MISSING", "CLEARED")]
 
 
@@ -63,13 +63,13 @@ async def test_the_topic_is_one_of_ours_and_nobody_else_publishes_to_it(watched:
 async def test_what_could_not_be_announced_is_announced_later_in_order(watched: Watched) -> None:
     subscription = await watched.subscription()
     await watched.announcer().make_topic()
-    watch = watched.watch()
+    monitor = watched.monitor()
     await watched.set_state(subscription, State.SUSPENDED, GONE)
-    await watch.look()
+    await monitor.look()
     (sent,) = watched.log.records(ALERTS)
     await watched.forget_announcements()
     await watched.set_state(subscription, State.ACTIVE)
-    await watch.look()
+    await monitor.look()
     assert watched.told() == [("SUSPENDED", "RAISED")] * 2 + [("SUSPENDED", "CLEARED")]
     assert [record.header(b"id") for record in watched.log.records(ALERTS)][:2] == [
         sent.header(b"id")
@@ -78,26 +78,26 @@ async def test_what_could_not_be_announced_is_announced_later_in_order(watched: 
 
 async def test_a_log_that_takes_nothing_keeps_alerts_waiting(watched: Watched) -> None:
     subscription = await watched.subscription()
-    watch = watched.watch()
+    monitor = watched.monitor()
     await watched.set_state(subscription, State.SUSPENDED, GONE)
     watched.log.refusing.add(ALERTS)
     with pytest.raises(LogUnavailableError):
-        await watch.look()
+        await monitor.look()
     await watched.set_state(subscription, State.ACTIVE)
     with pytest.raises(LogUnavailableError):
-        await watch.look()
+        await monitor.look()
     watched.log.refusing.clear()
-    await watch.look()
+    await monitor.look()
     assert watched.told() == [("SUSPENDED", "RAISED"), ("SUSPENDED", "CLEARED")]
 
 
 async def test_alerts_about_who_gets_alerts_are_not_sent_to_them(watched: Watched) -> None:
     await watched.announcer().make_topic()
     on_alerts = await watched.add(a_subscription("pager", topic=ALERTS))
-    watch = watched.watch()
+    monitor = watched.monitor()
     await watched.set_state(on_alerts, State.SUSPENDED, GONE)
     for _ in range(3):
-        await watch.look()
+        await monitor.look()
     assert watched.announced() == []
     async with watched.database.transaction() as session:
         (alert,) = await AlertRepository(session).active()
@@ -107,24 +107,24 @@ async def test_alerts_about_who_gets_alerts_are_not_sent_to_them(watched: Watche
 
 async def test_alerts_of_a_subscription_that_is_deleted_are_over(watched: Watched) -> None:
     subscription = await watched.subscription()
-    watch = watched.watch()
+    monitor = watched.monitor()
     await watched.set_state(subscription, State.SUSPENDED, GONE)
-    await watch.look()
+    await monitor.look()
     await watched.delete(subscription)
-    await watch.look()
+    await monitor.look()
     assert watched.told() == [("SUSPENDED", "RAISED"), ("SUSPENDED", "CLEARED")]
 
 
 async def test_alerts_of_many_subscriptions_begin_and_are_over_together(watched: Watched) -> None:
     names = {f"billing-{number}" for number in range(5)}
     subscriptions = [await watched.subscription(name) for name in sorted(names)]
-    watch = watched.watch()
+    monitor = watched.monitor()
     for each in subscriptions:
         await watched.set_state(each, State.SUSPENDED, f"{GONE} ({each.name})")
-    await watch.look()
+    await monitor.look()
     for each in subscriptions:
         await watched.set_state(each, State.ACTIVE)
-    await watch.look()
+    await monitor.look()
     events = [event["data"] for event in watched.announced()]
     for state in ("RAISED", "CLEARED"):
         said = {e["subscriptionName"]: e["description"] for e in events if e["state"] == state}

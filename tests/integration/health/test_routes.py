@@ -53,11 +53,11 @@ async def test_before_anybody_looked_there_is_no_data(
 
 async def test_health_is_as_in_hermes(api: httpx.AsyncClient, watched: Watched) -> None:
     subscription = await watched.subscription()
-    watch = watched.watch()
-    await watch.look()
+    monitor = watched.monitor()
+    await monitor.look()
     assert await got(api, f"{PATH}/health") == {"status": "HEALTHY", "problems": []}
     await watched.report(subscription, counts=FAILING)
-    await watch.look()
+    await monitor.look()
     problem = {
         "code": "MALFUNCTIONING",
         "description": "10 of 10.2 attempts a second are answered 5xx",
@@ -92,7 +92,7 @@ async def test_unhealthy_subscriptions_are_found_by_what_they_are(
     audit = await watched.add(audit)
     for subscription in (billing, audit):
         await watched.report(subscription, counts=FAILING)
-    await watched.watch().look()
+    await watched.monitor().look()
     assert [each["name"] for each in await got(api, "/unhealthy", **query)] == found
 
 
@@ -101,7 +101,7 @@ async def test_unhealthy_subscriptions_are_listed_as_text_too(
 ) -> None:
     subscription = await watched.subscription()
     await watched.report(subscription, counts=AttemptCounts(timeouts=300, codes_5xx=300))
-    await watched.watch().look()
+    await watched.monitor().look()
     response = await api.get("/unhealthy", params=ALL, headers={"Accept": "text/plain"})
     assert response.headers["Content-Type"].startswith("text/plain")
     assert response.text == (
@@ -115,7 +115,7 @@ async def test_a_forecast_says_what_will_be_lost_and_when(
     subscription = await watched.subscription()
     await watched.published(TOPIC, 80, ago=timedelta(hours=1))
     await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
-    await watched.watch().look()
+    await watched.monitor().look()
     forecast = await got(api, f"{PATH}/forecast")
     assert forecast["lag"] == 80
     assert forecast["lagSeconds"] == pytest.approx(3600, rel=0.4)
@@ -140,7 +140,7 @@ async def test_metrics_say_what_lies_before_a_subscription(
     assert await ahead(api) == [None, None, None]
     await watched.published(TOPIC, 80, ago=timedelta(hours=1))
     await watched.set_state(subscription, State.SUSPENDED)
-    await watched.watch().look()
+    await watched.monitor().look()
     forecast = await got(api, f"{PATH}/forecast")
     expired = sum(each["messages"] for each in forecast["losses"] if each["cause"] == "PUBLISH_TTL")
     assert expired == pytest.approx(80, abs=1)
@@ -151,7 +151,7 @@ async def test_a_message_that_is_tried_for_long_is_unfinished_for_that_long(
     api: httpx.AsyncClient, watched: Watched
 ) -> None:
     subscription = await watched.subscription()
-    await watched.watch().look()
+    await watched.monitor().look()
     assert await ahead(api) == [0, 0, 0]
     await watched.published(TOPIC, 1, ago=timedelta(hours=1))
     (taken,) = [
@@ -173,15 +173,15 @@ async def test_alerts_are_listed_while_they_are_so_and_afterwards_if_asked_for(
     api: httpx.AsyncClient, watched: Watched
 ) -> None:
     subscription = await watched.subscription()
-    watch = watched.watch()
+    monitor = watched.monitor()
     await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
-    await watch.look()
+    await monitor.look()
     (alert,) = await got(api, "/alerts")
     assert alert["kind"] == "SUSPENDED"
     assert alert["details"] == {"reason": "The endpoint answered 410"}
     assert "clearedAt" not in alert
     await watched.set_state(subscription, State.ACTIVE)
-    await watch.look()
+    await monitor.look()
     assert await got(api, "/alerts") == []
     (over,) = await got(api, "/alerts", active="false", limit="1")
     assert over["id"] == alert["id"]
@@ -196,7 +196,7 @@ async def test_whoever_wants_alerts_subscribes_before_there_are_any(
     assert made.status_code == httpx.codes.CREATED
     subscription = await watched.subscription()
     await watched.set_state(subscription, State.SUSPENDED, "The endpoint answered 410")
-    await watched.watch().look()
+    await watched.monitor().look()
     assert watched.told() == [("SUSPENDED", "RAISED")]
 
 

@@ -12,7 +12,7 @@ from app.domain.errors import LogUnavailableError
 from app.domain.health.forecast import LossCause
 from app.domain.health.indicators import Health, Indicator
 from app.domain.status import AttemptCounts, Output
-from app.services.health.subscription_health import HealthService, Look
+from app.services.health.subscription_health import HealthService, RecordedHealth
 from app.storage.database import Database
 from app.storage.health.subscription_health import HealthQuery
 from tests.integration.health.watched import FAILING, Watched, at_start
@@ -21,30 +21,30 @@ from tests.integration.storage.builders import NOON, TOPIC
 HOUR = timedelta(hours=1)
 
 
-async def looked_up(database: Database, name: str = "billing") -> Look:
+async def looked_up(database: Database, name: str = "billing") -> RecordedHealth:
     return await HealthService(database).subscription(TOPIC, name)
 
 
 async def test_nothing_is_known_of_what_nobody_has_looked_at(watched: Watched) -> None:
     await watched.subscription()
     look = await looked_up(watched.database)
-    assert (look.health, look.standing, look.at) == (Health.NO_DATA, None, None)
+    assert (look.health, look.subscription_health, look.at) == (Health.NO_DATA, None, None)
 
 
 async def test_a_subscription_that_does_nothing_is_healthy(watched: Watched) -> None:
     await watched.subscription()
-    await watched.watch().look()
+    await watched.monitor().look()
     look = await looked_up(watched.database)
     assert look.health is Health.HEALTHY
-    assert look.standing is not None
-    assert look.standing.lag == 0
+    assert look.subscription_health is not None
+    assert look.subscription_health.lag == 0
 
 
 async def test_one_that_fails_is_unhealthy_until_it_is_suspended(watched: Watched) -> None:
     subscription = await watched.subscription()
     await watched.report(subscription, counts=FAILING)
-    watch = watched.watch()
-    await watch.look()
+    monitor = watched.monitor()
+    await monitor.look()
     look = await looked_up(watched.database)
     assert look.health is Health.UNHEALTHY
     assert [problem.code for problem in look.problems] == [Indicator.MALFUNCTIONING]
@@ -58,7 +58,7 @@ async def test_one_that_fails_is_unhealthy_until_it_is_suspended(watched: Watche
 
 async def test_what_a_watch_wrote_long_ago_is_not_known_any_more(watched: Watched) -> None:
     await watched.subscription()
-    await watched.watch().look()
+    await watched.monitor().look()
     async with watched.database.transaction() as session:
         await session.execute(text("UPDATE leases SET renewed_at = now() - interval '1 hour'"))
     assert (await looked_up(watched.database)).health is Health.NO_DATA
@@ -71,12 +71,12 @@ async def test_messages_that_wait_since_before_the_first_look_are_as_old_as_the_
     await watched.published(TOPIC, 800, ago=HOUR)
     cursors = [at_start(subscription, partition) for partition in range(8)]
     await watched.report(subscription, *cursors, counts=AttemptCounts())
-    await watched.watch().look()
-    standing = (await looked_up(watched.database)).standing
-    assert standing is not None
-    assert standing.lag == 800
-    assert standing.lag_time.total_seconds() == pytest.approx(3600, rel=0.4)
-    assert [problem.code for problem in standing.problems] == [Indicator.LAGGING]
+    await watched.monitor().look()
+    subscription_health = (await looked_up(watched.database)).subscription_health
+    assert subscription_health is not None
+    assert subscription_health.lag == 800
+    assert subscription_health.lag_time.total_seconds() == pytest.approx(3600, rel=0.4)
+    assert [problem.code for problem in subscription_health.problems] == [Indicator.LAGGING]
 
 
 async def test_what_a_worker_has_taken_does_not_wait(watched: Watched) -> None:
@@ -84,22 +84,22 @@ async def test_what_a_worker_has_taken_does_not_wait(watched: Watched) -> None:
     await watched.published(TOPIC, 800, ago=HOUR)
     taken = [at_start(subscription, partition, position=100) for partition in range(8)]
     await watched.report(subscription, *taken)
-    await watched.watch().look()
-    standing = (await looked_up(watched.database)).standing
-    assert standing is not None
-    assert (standing.lag, standing.lag_time) == (800, timedelta())
+    await watched.monitor().look()
+    subscription_health = (await looked_up(watched.database)).subscription_health
+    assert subscription_health is not None
+    assert (subscription_health.lag, subscription_health.lag_time) == (800, timedelta())
 
 
 async def test_a_suspended_subscription_s_losses_are_forecast(watched: Watched) -> None:
     subscription = await watched.subscription()
     await watched.published(TOPIC, 80, ago=HOUR)
     await watched.set_state(subscription, State.SUSPENDED)
-    await watched.watch().look()
-    standing = (await looked_up(watched.database)).standing
-    assert standing is not None
-    assert standing.first_loss is not None
-    assert standing.first_loss.cause is LossCause.RETENTION
-    assert standing.first_loss.messages == pytest.approx(80, abs=1)
+    await watched.monitor().look()
+    subscription_health = (await looked_up(watched.database)).subscription_health
+    assert subscription_health is not None
+    assert subscription_health.first_loss is not None
+    assert subscription_health.first_loss.cause is LossCause.RETENTION
+    assert subscription_health.first_loss.messages == pytest.approx(80, abs=1)
 
 
 async def test_one_of_many_watches_looks_and_another_one_when_it_resigns(
@@ -108,16 +108,16 @@ async def test_one_of_many_watches_looks_and_another_one_when_it_resigns(
     subscription = await watched.subscription()
     opened = CircuitReading(state=CircuitState.OPEN, since=NOON, reason="so many failures")
     await watched.report(subscription, output=Output(circuit=opened))
-    watches = [watched.watch() for _ in range(4)]
+    monitors = [watched.monitor() for _ in range(4)]
     for _ in range(3):
         async with asyncio.TaskGroup() as looks:
-            for watch in watches:
-                looks.create_task(watch.look())
+            for monitor in monitors:
+                looks.create_task(monitor.look())
     assert watched.told() == [("CIRCUIT_OPEN", "RAISED")]
-    for watch in watches:
-        await watch.resign()
+    for monitor in monitors:
+        await monitor.resign()
         async with asyncio.TaskGroup() as looks:
-            for other in watches:
+            for other in monitors:
                 looks.create_task(other.look())
     assert watched.told() == [("CIRCUIT_OPEN", "RAISED")]
 
@@ -126,7 +126,7 @@ async def test_a_watch_that_hangs_is_replaced_and_what_it_finds_then_is_refused(
     watched: Watched,
 ) -> None:
     subscription = await watched.subscription()
-    first, second = watched.watch(), watched.watch()
+    first, second = watched.monitor(), watched.monitor()
     await first.look()
     await second.look()
     async with watched.database.transaction() as session:
@@ -141,7 +141,7 @@ async def test_a_watch_that_hangs_is_replaced_and_what_it_finds_then_is_refused(
 
 async def test_what_a_watch_saw_before_it_was_replaced_is_refused(watched: Watched) -> None:
     subscription = await watched.subscription()
-    first, second = watched.watch(), watched.watch()
+    first, second = watched.monitor(), watched.monitor()
 
     async def replace_it() -> None:
         async with watched.database.transaction() as session:
@@ -156,10 +156,10 @@ async def test_what_a_watch_saw_before_it_was_replaced_is_refused(watched: Watch
 
 async def test_a_log_that_is_down_is_looked_at_again(watched: Watched) -> None:
     await watched.subscription()
-    watch = watched.watch()
+    monitor = watched.monitor()
     watched.log.go_down()
     with pytest.raises(LogUnavailableError):
-        await watch.look()
+        await monitor.look()
     watched.log.come_back()
-    await watch.look()
+    await monitor.look()
     assert (await looked_up(watched.database)).health is Health.HEALTHY

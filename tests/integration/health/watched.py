@@ -17,7 +17,7 @@ from app.domain.streams import ALERTS
 from app.log.interface import Bounds
 from app.services.catalogue.topics import TopicService, log_topic
 from app.services.health.announcements import Announcer
-from app.services.health.monitor import Watch, WatchSettings
+from app.services.health.monitor import HealthMonitor, HealthMonitorSettings
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
@@ -62,9 +62,9 @@ class Watched:
         )
         return Announcer(self.database, self.log, topics)
 
-    def watch(self) -> Watch:
-        settings = WatchSettings(every=EVERY)
-        return Watch(self.database, self.log, self.announcer(), settings=settings)
+    def monitor(self) -> HealthMonitor:
+        settings = HealthMonitorSettings(every=EVERY)
+        return HealthMonitor(self.database, self.log, self.announcer(), settings=settings)
 
     async def subscription(self, name: str = "billing") -> Subscription:
         added = await add_subscription(self.database, name)

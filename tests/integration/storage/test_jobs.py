@@ -8,7 +8,7 @@ from app.domain.errors import JobEndedError, JobNotFoundError, JobQueueFullError
 from app.domain.job import (
     LOST_MAX,
     Claim,
-    ClaimStanding,
+    ClaimState,
     Job,
     JobKind,
     JobProgress,
@@ -117,7 +117,7 @@ async def test_a_job_whose_runner_is_gone_is_taken_again_and_the_first_taker_is_
     assert second == Claim(job_id=first.job_id, attempt=2)
     async with database.transaction() as session:
         jobs = JobRepository(session)
-        assert await jobs.report(first, JobProgress(), LEASE) is ClaimStanding.LOST
+        assert await jobs.report(first, JobProgress(), LEASE) is ClaimState.LOST
         assert not await jobs.finish(first, JobResult(counts={"messages": 1}))
         assert not await jobs.fail(first, "it broke")
         assert not await jobs.release(first)
@@ -143,7 +143,7 @@ async def test_what_a_runner_reports_is_stored_and_keeps_the_job_its_own(
     claim = await claimed(database, lease=RAN_OUT)
     progress = JobProgress(step="counting", done=0.5, log=("one\0", "two"))
     async with database.transaction() as session:
-        assert await JobRepository(session).report(claim, progress, LEASE) is ClaimStanding.KEPT
+        assert await JobRepository(session).report(claim, progress, LEASE) is ClaimState.KEPT
     assert await taken(database) is None
     job = await found(database, claim.job_id)
     assert job.progress == replace(progress, log=("one\N{REPLACEMENT CHARACTER}", "two"))
@@ -164,7 +164,7 @@ async def test_a_running_job_is_cancelled_by_its_runner(database: Database) -> N
         jobs = JobRepository(session)
         asked = await jobs.cancel(claim.job_id)
         assert (asked.state, asked.cancel_requested) == (JobState.RUNNING, True)
-        assert await jobs.report(claim, JobProgress(), LEASE) is ClaimStanding.CANCELLED
+        assert await jobs.report(claim, JobProgress(), LEASE) is ClaimState.CANCELLED
         assert await jobs.cancelled(claim)
     assert (await found(database, claim.job_id)).state is JobState.CANCELLED
 

@@ -17,7 +17,7 @@ from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Message, NewRecord, Partition
 from app.domain.status import CursorStatus
 from app.services.catalogue.topics import log_topic
-from app.services.health.collector import KnownState, Looker
+from app.services.health.collector import HealthCollector, KnownState
 from tests.fakes.in_flight import InFlightRequest
 from tests.fakes.worker import World, delivered
 from workers.delivery.in_flight import ResponseListener
@@ -70,7 +70,7 @@ class Clockwork:
     active: list[Alert] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._looker = Looker(self.world.log, Thresholds())
+        self._collector = HealthCollector(self.world.log, Thresholds())
         self._book = AlertBook(lambda: f"a{len(self.active)}")
 
     async def pass_time(self) -> None:
@@ -88,15 +88,15 @@ class Clockwork:
 
     async def look(self) -> SubscriptionHealth:
         known = self._known()
-        standings = await self._looker.look(known)
-        standing = standings[self.subscription.id]
+        health_by_id = await self._collector.look(known)
+        subscription_health = health_by_id[self.subscription.id]
         now = datetime.fromtimestamp(self.now, UTC)
-        case = Case(subscription=self.subscription, standing=standing)
+        case = Case(subscription=self.subscription, subscription_health=subscription_health)
         read = [(self.subscription, list(readings(case, Limits(), now)))]
-        told = self._book.told(self.active, read, now)
+        told = self._book.changes(self.active, read, now)
         self.active += told.raised
         self.raised |= {alert.kind: self.now for alert in told.raised}
-        return standing
+        return subscription_health
 
     @property
     def lost(self) -> int:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from app.domain.catalogue.subscription import DeliveryPolicy, Subscription
 from app.domain.catalogue.topic import Topic
-from app.domain.health.evaluator import Ends, Gauge, Seen, Sighting
+from app.domain.health.evaluator import ClusterSnapshot, Ends, HealthEvaluator, Seen
 from app.domain.health.indicators import Thresholds
 from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
@@ -40,7 +40,7 @@ class Model:
     _spare: float = 0.0
 
     def __post_init__(self) -> None:
-        self.gauge = Gauge(Thresholds())
+        self.evaluator = HealthEvaluator(Thresholds())
         self.topic = Topic(name=TOPIC, partitions=self.partitions, retention=self.retention)
         self.subscription = Subscription(
             id="s-1", topic=TOPIC, name="billing", endpoint="http://b.test/", policy=self.policy
@@ -70,13 +70,13 @@ class Model:
             self.delivered[oldest] += 1
 
     def look(self) -> SubscriptionHealth:
-        sighting = self.sighting()
-        self.gauge.observe(sighting)
-        return self.gauge.standings(sighting)[self.subscription.id]
+        snapshot = self.snapshot()
+        self.evaluator.observe(snapshot)
+        return self.evaluator.evaluate(snapshot)[self.subscription.id]
 
-    def sighting(self) -> Sighting:
+    def snapshot(self) -> ClusterSnapshot:
         cursors = {index: Seen(status, self.now) for index, status in enumerate(self._statuses())}
-        return Sighting(
+        return ClusterSnapshot(
             now=self.now,
             topics={TOPIC: self.topic},
             subscriptions={self.subscription.id: self.subscription},

@@ -13,11 +13,11 @@ from app.domain.health.alert_events import alert_event
 from app.domain.health.alerts import (
     Alert,
     AlertBook,
+    AlertChanges,
     AlertKind,
     Case,
     Limits,
     Reading,
-    Told,
     readings,
 )
 from app.domain.health.forecast import Loss, LossCause
@@ -35,7 +35,7 @@ SUBSCRIPTION = Subscription(
 def a_case(
     subscription: Subscription = SUBSCRIPTION,
     *,
-    standing: SubscriptionHealth | None = None,
+    subscription_health: SubscriptionHealth | None = None,
     **output: object,
 ) -> Case:
     load = SubscriptionLoad(
@@ -47,7 +47,11 @@ def a_case(
         counts=AttemptCounts(),
         output=Output(**output),  # type: ignore[arg-type] # fields of the value
     )
-    return Case(subscription=subscription, standing=standing or SubscriptionHealth(), loads=[load])
+    return Case(
+        subscription=subscription,
+        subscription_health=subscription_health or SubscriptionHealth(),
+        loads=[load],
+    )
 
 
 def kinds(case: Case) -> list[tuple[AlertKind, bool]]:
@@ -116,21 +120,24 @@ SHORT = Shortfall(number=3, missing=7, since=NOW - DAY, until=NOW)
         # What waits for its delay has not failed.
         (buffered(10, sending_delay=timedelta(seconds=1)), []),
         (
-            a_case(standing=SubscriptionHealth(discarded=10, discarded_share=0.05)),
+            a_case(subscription_health=SubscriptionHealth(discarded=10, discarded_share=0.05)),
             [(AlertKind.UNDELIVERED, False)],
         ),
         (
-            a_case(standing=SubscriptionHealth(discarded=10, discarded_share=0.03)),
+            a_case(subscription_health=SubscriptionHealth(discarded=10, discarded_share=0.03)),
             [(AlertKind.UNDELIVERED, True)],
         ),
-        (a_case(standing=SubscriptionHealth(discarded=10, discarded_share=0.02)), []),
+        (a_case(subscription_health=SubscriptionHealth(discarded=10, discarded_share=0.02)), []),
         (
-            a_case(standing=SubscriptionHealth(discarded=9, discarded_share=1.0)),
+            a_case(subscription_health=SubscriptionHealth(discarded=9, discarded_share=1.0)),
             [(AlertKind.UNDELIVERED, True)],
         ),
-        (a_case(standing=a_loss(timedelta(hours=6))), [(AlertKind.LOSS_FORECAST, False)]),
-        (a_case(standing=a_loss(timedelta(hours=8))), [(AlertKind.LOSS_FORECAST, True)]),
-        (a_case(standing=a_loss(timedelta(hours=10))), []),
+        (
+            a_case(subscription_health=a_loss(timedelta(hours=6))),
+            [(AlertKind.LOSS_FORECAST, False)],
+        ),
+        (a_case(subscription_health=a_loss(timedelta(hours=8))), [(AlertKind.LOSS_FORECAST, True)]),
+        (a_case(subscription_health=a_loss(timedelta(hours=10))), []),
         (replace(a_case(), short=SHORT), [(AlertKind.LEDGER_MISSING, False)]),
         (a_case(a_certificate(14 * DAY)), [(AlertKind.CERTIFICATE_EXPIRY, False)]),
         (a_case(a_certificate(-DAY)), [(AlertKind.CERTIFICATE_EXPIRY, False)]),
@@ -160,10 +167,10 @@ class Story:
         self, seconds: float, *what: Reading, who: Sequence[Subscription] = (SUBSCRIPTION,)
     ) -> tuple[list[str], list[str]]:
         now = NOW + timedelta(seconds=seconds)
-        told: Told = self.book.told(self.active, [(each, what) for each in who], now)
-        over = {alert.id for alert in told.cleared}
-        self.active = [each for each in self.active if each.id not in over] + [*told.raised]
-        return [each.id for each in told.raised], [each.id for each in told.cleared]
+        changes: AlertChanges = self.book.changes(self.active, [(each, what) for each in who], now)
+        over = {alert.id for alert in changes.cleared}
+        self.active = [each for each in self.active if each.id not in over] + [*changes.raised]
+        return [each.id for each in changes.raised], [each.id for each in changes.cleared]
 
 
 def reading(kind: AlertKind, *, nearly_over: bool = False) -> Reading:

@@ -13,11 +13,11 @@ LOOK_EVERY = 5
 
 def looked(model: Model, seconds: int) -> SubscriptionHealth:
     """What the last look saw, of looks over so many seconds."""
-    standing = model.look()
+    subscription_health = model.look()
     for _ in range(seconds // LOOK_EVERY):
         model.pass_seconds(LOOK_EVERY)
-        standing = model.look()
-    return standing
+        subscription_health = model.look()
+    return subscription_health
 
 
 def until_loss(model: Model) -> float:
@@ -31,13 +31,13 @@ def until_loss(model: Model) -> float:
 
 
 def test_a_subscriber_that_keeps_up_has_nothing_before_it() -> None:
-    standing = looked(Model(arriving=10, capacity=50), 120)
-    assert standing.losses == ()
-    assert standing.lag <= 10
-    assert standing.lag_time < timedelta(seconds=2)
-    assert standing.arrival_rate == pytest.approx(10, rel=0.1)
-    assert standing.output_rate == pytest.approx(10, rel=0.1)
-    assert standing.drain == timedelta()
+    subscription_health = looked(Model(arriving=10, capacity=50), 120)
+    assert subscription_health.losses == ()
+    assert subscription_health.lag <= 10
+    assert subscription_health.lag_time < timedelta(seconds=2)
+    assert subscription_health.arrival_rate == pytest.approx(10, rel=0.1)
+    assert subscription_health.output_rate == pytest.approx(10, rel=0.1)
+    assert subscription_health.drain == timedelta()
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_the_first_loss_is_forecast_within_a_fifth_of_what_then_happens(
     arriving: float, capacity: float, life_s: int, watched_s: int
 ) -> None:
     model = Model(arriving=arriving, capacity=capacity, retention=timedelta(seconds=life_s))
-    standing = looked(model, watched_s)
+    subscription_health = looked(model, watched_s)
     assert model.first_loss is None
-    assert standing.first_loss is not None
-    assert standing.first_loss.cause is LossCause.RETENTION
-    forecast = standing.first_loss.at.timestamp() - model.now
+    assert subscription_health.first_loss is not None
+    assert subscription_health.first_loss.cause is LossCause.RETENTION
+    forecast = subscription_health.first_loss.at.timestamp() - model.now
     happened = until_loss(model)
     assert forecast == pytest.approx(happened, rel=0.2, abs=2)
 
@@ -61,9 +61,9 @@ def test_the_forecast_holds_although_the_subscriber_was_idle_for_long_before() -
     model = Model(arriving=0, capacity=10, retention=timedelta(seconds=60))
     looked(model, 300)
     model.arriving = 30
-    standing = looked(model, 20)
-    assert standing.first_loss is not None
-    forecast = standing.first_loss.at.timestamp() - model.now
+    subscription_health = looked(model, 20)
+    assert subscription_health.first_loss is not None
+    forecast = subscription_health.first_loss.at.timestamp() - model.now
     assert forecast == pytest.approx(until_loss(model), rel=0.2)
 
 
@@ -90,10 +90,10 @@ def test_a_backlog_drains_when_it_says() -> None:
     looked(model, 300)
     model.capacity = 25
     # It is seen soon that it goes again.
-    standing = looked(model, 15)
-    assert standing.drain is not None
+    subscription_health = looked(model, 15)
+    assert subscription_health.drain is not None
     begun = model.now
-    expected = begun + standing.drain.total_seconds()
+    expected = begun + subscription_health.drain.total_seconds()
     while looked(model, LOOK_EVERY).lag_time > timedelta(seconds=2):
         assert model.now < expected * 2
     assert model.now - begun == pytest.approx(expected - begun, rel=0.2)
@@ -116,10 +116,10 @@ def test_what_is_suspended_loses_by_retention_and_nobody_is_told_of_problems() -
     looked(model, 30)
     model.suspend()
     model.open = 1_000
-    standing = looked(model, 20)
-    assert standing.problems == ()
-    assert standing.first_loss is not None
-    forecast = standing.first_loss.at.timestamp() - model.now
+    subscription_health = looked(model, 20)
+    assert subscription_health.problems == ()
+    assert subscription_health.first_loss is not None
+    forecast = subscription_health.first_loss.at.timestamp() - model.now
     assert forecast == pytest.approx(until_loss(model), rel=0.1)
 
 
@@ -127,12 +127,12 @@ def test_what_a_worker_that_is_gone_had_taken_waits_again() -> None:
     model = Model(arriving=10, capacity=10)
     looked(model, 30)
     model.capacity, model.open = 0, 1_000
-    standing = looked(model, 20)
-    assert standing.lag == pytest.approx(200, abs=20)
-    assert standing.lag_time == timedelta()
+    subscription_health = looked(model, 20)
+    assert subscription_health.lag == pytest.approx(200, abs=20)
+    assert subscription_health.lag_time == timedelta()
     model.workers = frozenset()
-    standing = looked(model, 5)
-    assert standing.lag_time >= timedelta(seconds=20)
+    subscription_health = looked(model, 5)
+    assert subscription_health.lag_time >= timedelta(seconds=20)
 
 
 def a_load(**counts: int) -> SubscriptionLoad:

@@ -10,7 +10,7 @@ from app.api.bodies.base import Schema
 from app.domain.health.alerts import Alert
 from app.domain.health.forecast import Loss
 from app.domain.health.indicators import Problem
-from app.services.health.subscription_health import Look
+from app.services.health.subscription_health import RecordedHealth
 from app.storage.health.subscription_health import Unhealthy
 
 _CODES = Literal[
@@ -32,7 +32,7 @@ class HealthRead(Schema):
     problems: tuple[HealthProblemRead, ...] = ()
 
     @classmethod
-    def of(cls, look: Look) -> "HealthRead":
+    def of(cls, look: RecordedHealth) -> "HealthRead":
         """The answer for what was seen."""
         return cls(status=look.health.value, problems=_problems(look.problems))
 
@@ -48,7 +48,7 @@ class UnhealthyRead(Schema):
     @classmethod
     def of(cls, found: Unhealthy) -> "UnhealthyRead":
         """The answer for one of them."""
-        problems = _problems(found.standing.problems)
+        problems = _problems(found.subscription_health.problems)
         return cls(
             name=found.name,
             topic_name=found.topic,
@@ -100,22 +100,24 @@ class ForecastRead(Schema):
     losses: tuple[LossRead, ...] | None = Field(default=None, description="the first one first")
 
     @classmethod
-    def of(cls, look: Look) -> "ForecastRead":
+    def of(cls, look: RecordedHealth) -> "ForecastRead":
         """The answer for what was seen."""
         topic, name = look.subscription.topic, look.subscription.name
-        standing, at = look.standing, look.at
-        if standing is None or at is None:
+        subscription_health, at = look.subscription_health, look.at
+        if subscription_health is None or at is None:
             return cls(topic_name=topic, subscription_name=name)
         return cls(
             topic_name=topic,
             subscription_name=name,
             as_of=at.isoformat(),
-            lag=standing.lag,
-            lag_seconds=standing.lag_time.total_seconds(),
-            arrival_rate=round(standing.arrival_rate, 3),
-            output_rate=round(standing.output_rate, 3),
-            drain_seconds=None if standing.drain is None else standing.drain.total_seconds(),
-            losses=tuple(_loss(loss) for loss in standing.losses),
+            lag=subscription_health.lag,
+            lag_seconds=subscription_health.lag_time.total_seconds(),
+            arrival_rate=round(subscription_health.arrival_rate, 3),
+            output_rate=round(subscription_health.output_rate, 3),
+            drain_seconds=None
+            if subscription_health.drain is None
+            else subscription_health.drain.total_seconds(),
+            losses=tuple(_loss(loss) for loss in subscription_health.losses),
         )
 
 

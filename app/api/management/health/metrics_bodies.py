@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.bodies.base import Schema
-from app.services.rates import Prospects, SubscriptionFigures, TopicFigures
+from app.services.rates import BacklogForecast, SubscriptionFigures, TopicFigures
 
 
 class SubscriptionMetricsRead(Schema):
@@ -89,17 +89,19 @@ class SubscriptionMetricsRead(Schema):
             circuit=circuit.state.value if circuit else None,
             circuit_reason=circuit.reason or None if circuit else None,
             circuit_since=circuit.since.timestamp() if circuit else None,
-            **_before_it(figures.prospects),
+            **_before_it(figures.backlog_forecast),
         )
 
 
-def _before_it(prospects: Prospects | None) -> dict[str, Any]:
-    if prospects is None:
+def _before_it(backlog_forecast: BacklogForecast | None) -> dict[str, Any]:
+    if backlog_forecast is None:
         return {}
     return {
-        "oldest_unfinished_age": round(prospects.oldest_age.total_seconds(), 1),
-        "drain_seconds": None if prospects.drain is None else prospects.drain.total_seconds(),
-        "expiring": prospects.expiring,
+        "oldest_unfinished_age": round(backlog_forecast.oldest_age.total_seconds(), 1),
+        "drain_seconds": None
+        if backlog_forecast.drain is None
+        else backlog_forecast.drain.total_seconds(),
+        "expiring": backlog_forecast.expiring,
     }
 
 
