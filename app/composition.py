@@ -79,8 +79,8 @@ from app.services.inspection.pings import PingService
 from app.services.inspection.preview import PreviewService
 from app.services.inspection.search import MessageSearch
 from app.services.inspection.traces import TraceService
-from app.services.metrics.api_process import ApiFigures, ClusterSight
-from app.services.metrics.queries import CatalogueFigures, Describes
+from app.services.metrics.api_process import ApiMetrics, ClusterSight
+from app.services.metrics.queries import CatalogueMetrics, Describes
 from app.services.metrics.resources import MetricsService
 from app.services.metrics.volumes import TELL_EVERY, Volumes
 from app.services.periodic import repeat
@@ -275,7 +275,7 @@ def _services(core: _Core) -> Services:
         archives=ArchiveService(database),
         consistency=ConsistencyService(database, log, topics),
         consumer_groups=ConsumerGroupService(database, log, namespace=settings.namespace),
-        catalogue_figures=CatalogueFigures(database, log, describes=_FIGURES, volumes=core.volumes),
+        catalogue_figures=CatalogueMetrics(database, log, describes=_FIGURES, volumes=core.volumes),
         catalogue=CatalogueService(
             database, topic=_topic_described, subscription=_subscription_described
         ),
@@ -296,7 +296,7 @@ def _services(core: _Core) -> Services:
         retransmitting=RetransmissionService(database, log, applied),
         ledgers=LedgerService(database, log),
         metrics=MetricsService(database, log, core.volumes),
-        figures=_figures(core),
+        figures=_metrics(core),
         health=HealthService(database),
         announcer=core.announcer,
         undelivered=UndeliveredService(database),
@@ -311,9 +311,9 @@ def _services(core: _Core) -> Services:
     )
 
 
-def _figures(core: _Core) -> ApiFigures:
+def _metrics(core: _Core) -> ApiMetrics:
     sight = ClusterSight(core.database, core.log, core.directory)
-    return ApiFigures(
+    return ApiMetrics(
         log=core.log,
         directory=core.directory,
         names_max=core.settings.metrics_names_max,

@@ -37,8 +37,8 @@ from app.services.inspection.pings import PingService
 from app.services.inspection.preview import PreviewService
 from app.services.inspection.search import MessageSearch
 from app.services.inspection.traces import TraceService
-from app.services.metrics.api_process import ApiFigures
-from app.services.metrics.queries import CatalogueFigures
+from app.services.metrics.api_process import ApiMetrics
+from app.services.metrics.queries import CatalogueMetrics
 from app.services.metrics.resources import MetricsService
 from app.services.readiness import ReadinessService
 from app.services.replay.republishing import OfflineService
@@ -54,7 +54,7 @@ class Services:
     keys: KeyService
     audit: AuditService
     catalogue: CatalogueService
-    catalogue_figures: CatalogueFigures
+    catalogue_figures: CatalogueMetrics
     operations: OperationsService
     activity: ActivityService
     previews: PreviewService
@@ -74,7 +74,7 @@ class Services:
     retransmitting: RetransmissionService
     ledgers: LedgerService
     metrics: MetricsService
-    figures: ApiFigures
+    figures: ApiMetrics
     health: HealthService
     announcer: Announcer
     undelivered: UndeliveredService

@@ -8,7 +8,7 @@ from app.metrics import catalogue
 from app.metrics.readings import Readings
 
 
-class ProcessFigures:
+class ProcessMetrics:
     """CPU, memory and files of this process, and its version."""
 
     def __init__(self) -> None:

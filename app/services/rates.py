@@ -28,7 +28,7 @@ class BacklogForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionFigures:
+class SubscriptionMetrics:
     """Lifetime counts, what is open now, and per-second rates over the last report of each worker.
 
     `rate` counts requests, `batch_rate` those that are batches, `throughput` delivered bytes. `lag`
@@ -57,7 +57,7 @@ class SubscriptionFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFigures:
+class TopicMetrics:
     """What is known of a topic: messages and bytes `published` ever, and what goes in and out.
 
     `volume` is what API processes have counted. Rates are per second.
@@ -72,11 +72,11 @@ class TopicFigures:
     throughput: float
 
 
-def subscription_figures(
+def summed_metrics(
     cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad], lag: int
-) -> SubscriptionFigures:
+) -> SubscriptionMetrics:
     """Sum up the reports of one subscription."""
-    return SubscriptionFigures(
+    return SubscriptionMetrics(
         delivered=sum(cursor.delivered for cursor in cursors),
         discarded=sum(cursor.discarded for cursor in cursors),
         filtered=sum(cursor.filtered for cursor in cursors),

@@ -45,7 +45,7 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
 
 def by_subscription(fates_known: DataFrame, slo: timedelta | None) -> DataFrame:
     """The fates of each subscription: counts, and figures of each part (the table's columns)."""
-    counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_figures())
+    counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_statistics())
     percentiles = [
         F.col(f"{part}_percentiles")[number].alias(f"{part}_{figure}_us")
         for part in LatencyPart
@@ -109,7 +109,7 @@ def _counted(slo: timedelta | None) -> Sequence[Column]:
     )
 
 
-def _figures() -> Sequence[Column]:
+def _statistics() -> Sequence[Column]:
     shares = list(_PERCENTILES.values())
     return [
         figure

@@ -11,7 +11,7 @@ from app.domain.status import AttemptCounts
 from app.log.interface import MessageLog
 from app.metrics import catalogue
 from app.metrics.name_cap import CappedReadings, NameCap
-from app.metrics.process import ProcessFigures
+from app.metrics.process import ProcessMetrics
 from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.metrics.shared import (
     StoredTraceTotals,
@@ -88,7 +88,7 @@ class WorkerMetrics:
     connections: Connections | None = None
     spans: SpanBuffer | None = None
     stored_traces: StoredTraceTotals | None = None
-    _process: ProcessFigures = field(default_factory=ProcessFigures)
+    _process: ProcessMetrics = field(default_factory=ProcessMetrics)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self) -> Readings:

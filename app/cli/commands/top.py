@@ -185,7 +185,7 @@ async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
     query = None if shown.topic is None else {"topicName": shown.topic}
     async with asyncio.TaskGroup() as group:
         asked = group.create_task(_subscriptions(client, query))
-        figures = group.create_task(_figures(client, query))
+        figures = group.create_task(_metrics(client, query))
     subscriptions, metrics = asked.result(), figures.result()
     # What was made or deleted between the two is there at the next look.
     known = sorted(subscriptions.keys() & metrics.keys())
@@ -196,7 +196,7 @@ async def _subscriptions(client: AsyncAngelia, query: Json | None) -> Mapping[Ke
     return {(each.topic, each.name): each async for each in client.subscriptions.query(query)}
 
 
-async def _figures(client: AsyncAngelia, query: Json | None) -> Mapping[Key, SubscriptionMetrics]:
+async def _metrics(client: AsyncAngelia, query: Json | None) -> Mapping[Key, SubscriptionMetrics]:
     every = client.subscriptions.query_metrics(query)
     return {(each.topic, each.name): each async for each in every}
 

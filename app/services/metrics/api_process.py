@@ -15,7 +15,7 @@ from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.metrics import catalogue
 from app.metrics.name_cap import CappedReadings, NameCap
-from app.metrics.process import ProcessFigures
+from app.metrics.process import ProcessMetrics
 from app.metrics.publish_counts import PublishCounts
 from app.metrics.readings import Readings, Value
 from app.metrics.shared import (
@@ -71,7 +71,7 @@ class ClusterSight:
             topics.add(catalogue.TOPIC_PUBLISHED, published, topic_labels(topic))
         for number, each in enumerate(seen.subscriptions or (), 1):
             labels = subscription_labels(each.topic, each.name)
-            for metric, value in _figures(each):
+            for metric, value in _metrics_of(each):
                 subscriptions.add(metric, value, labels)
             if number % SUBSCRIPTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -106,7 +106,7 @@ class ClusterSight:
 
 
 @dataclass(slots=True, kw_only=True)
-class ApiFigures:
+class ApiMetrics:
     """The figures of one API process: its own and, where there is `cluster`, those of all."""
 
     log: MessageLog
@@ -116,7 +116,7 @@ class ApiFigures:
     traces: TracedPublisher | None = None
     cluster: ClusterSight | None = None
     spans: SpanBuffer | None = None
-    _process: ProcessFigures = field(default_factory=ProcessFigures)
+    _process: ProcessMetrics = field(default_factory=ProcessMetrics)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     _caps: tuple[NameCap, NameCap] = field(init=False)
 
@@ -159,7 +159,7 @@ def _published(ends: Mapping[Partition, int]) -> Mapping[str, int]:
     return published
 
 
-def _figures(each: SubscriptionTotals) -> Iterator[tuple[catalogue.Metric, Value]]:
+def _metrics_of(each: SubscriptionTotals) -> Iterator[tuple[catalogue.Metric, Value]]:
     yield catalogue.LIFETIME_DELIVERED, each.delivered
     yield catalogue.LIFETIME_DISCARDED, each.discarded
     yield catalogue.LIFETIME_FILTERED, each.filtered

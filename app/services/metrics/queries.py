@@ -15,14 +15,14 @@ from app.services.catalogue.listings import FoundPage, Page
 from app.services.metrics.resources import BOUNDS_WITHIN, REPORTED_WITHIN
 from app.services.metrics.volumes import Volumes
 from app.services.rates import (
-    SubscriptionFigures,
-    TopicFigures,
+    SubscriptionMetrics,
+    TopicMetrics,
     lag_behind,
-    subscription_figures,
+    summed_metrics,
 )
 from app.storage.catalogue.listings import Key
 from app.storage.catalogue.metric_columns import PUBLISHED
-from app.storage.catalogue.metrics import FigureRepository, NamedTopic
+from app.storage.catalogue.metrics import MetricRepository, NamedTopic
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
@@ -43,11 +43,11 @@ Described = Mapping[str, Any]
 class Describes:
     """How figures are answered, and so looked at by queries."""
 
-    topic: Callable[[TopicFigures], Described]
-    subscription: Callable[[SubscriptionFigures], Described]
+    topic: Callable[[TopicMetrics], Described]
+    subscription: Callable[[SubscriptionMetrics], Described]
 
 
-class CatalogueFigures:
+class CatalogueMetrics:
     """Looks through the figures of all there is, some at a time: no more than a page needs."""
 
     def __init__(
@@ -72,7 +72,7 @@ class CatalogueFigures:
         """Those for which it may hold."""
         while True:
             async with self._database.transaction() as session:
-                figures = FigureRepository(session)
+                figures = MetricRepository(session)
                 some = await figures.subscriptions(
                     query, REPORTED_WITHIN, after=after, limit=AT_ONCE
                 )
@@ -81,7 +81,7 @@ class CatalogueFigures:
                 loads = await figures.loads(ids, REPORTED_WITHIN) if ids else {}
             for each in some:
                 mine = [cursors[each.id]] if each.id in cursors else []
-                found = subscription_figures(mine, loads.get(each.id, ()), lag_behind(mine, None))
+                found = summed_metrics(mine, loads.get(each.id, ()), lag_behind(mine, None))
                 shown = replace(found, batch_rate=found.rate) if each.batched else found
                 names = {"name": each.name, "topicName": each.topic}
                 yield (each.topic, each.name), {**names, **self._describes.subscription(shown)}
@@ -95,7 +95,7 @@ class CatalogueFigures:
         after, limit = page.after, _topics_at_once(page)
         while True:
             async with self._database.transaction() as session:
-                figures = FigureRepository(session)
+                figures = MetricRepository(session)
                 some = await figures.topics(
                     query, REPORTED_WITHIN, after=after, limit=limit, published=ever
                 )
@@ -105,7 +105,7 @@ class CatalogueFigures:
             published = await self._published(_counted(some)) if ever is None else ever
             for number, each in enumerate(some, 1):
                 rate, throughput = rates.get(each.name, _NOTHING)
-                found = TopicFigures(
+                found = TopicMetrics(
                     published=published.get(each.name),
                     volume=volumes[each.name],
                     subscriptions=each.subscriptions,
@@ -122,7 +122,7 @@ class CatalogueFigures:
     async def _ever(self) -> Mapping[str, int]:
         """Messages ever, of all topics: what is asked for is answered as it was looked for."""
         async with self._database.transaction() as session:
-            topics = await FigureRepository(session).partitions()
+            topics = await MetricRepository(session).partitions()
         return await self._published(topics, within=ALL_WITHIN)
 
     async def _published(

@@ -16,11 +16,11 @@ from app.services.health.monitor import LEASE
 from app.services.health.subscription_health import FRESH
 from app.services.metrics.volumes import Volumes
 from app.services.rates import (
-    SubscriptionFigures,
-    TopicFigures,
+    SubscriptionMetrics,
+    TopicMetrics,
     delivery_rates,
     lag_behind,
-    subscription_figures,
+    summed_metrics,
 )
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
@@ -46,7 +46,7 @@ class MetricsService:
         self._log = log
         self._volumes = volumes
 
-    async def subscription(self, topic: str, name: str) -> SubscriptionFigures:
+    async def subscription(self, topic: str, name: str) -> SubscriptionMetrics:
         """TopicNotFoundError, SubscriptionNotFoundError."""
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
@@ -57,14 +57,14 @@ class MetricsService:
             seen = await repository.looked_at(found.id, LEASE, within=FRESH)
         bounds = await self._bounds(topic)
         lag = lag_behind(cursors, bounds)
-        figures = subscription_figures(cursors, loads, lag)
+        figures = summed_metrics(cursors, loads, lag)
         if seen:
             unfinished = bounds.keys() if lag and bounds else ()
             ahead = await backlog_forecast(self._log, found, seen[0], unfinished=unfinished)
             figures = replace(figures, backlog_forecast=ahead)
         return figures if found.batching is None else replace(figures, batch_rate=figures.rate)
 
-    async def topic(self, name: str) -> TopicFigures:
+    async def topic(self, name: str) -> TopicMetrics:
         """TopicNotFoundError."""
         async with self._database.transaction() as session:
             subscriptions = await SubscriptionRepository(session).names(name)
@@ -73,7 +73,7 @@ class MetricsService:
             volumes = await self._volumes.of(VolumeRepository(session), [name])
         bounds = await self._bounds(name)
         delivery_rate, throughput = delivery_rates(loads)
-        return TopicFigures(
+        return TopicMetrics(
             published=sum(each.end for each in bounds.values()) if bounds else None,
             volume=volumes[name],
             rate=await self._publish_rate(bounds) if bounds else None,

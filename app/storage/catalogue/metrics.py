@@ -35,7 +35,7 @@ class NamedTopic:
     subscriptions: int
 
 
-class FigureRepository:
+class MetricRepository:
     """Reports of the workers, by subscription id, and what they are of."""
 
     def __init__(self, session: AsyncSession) -> None:

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.metrics import catalogue
 from app.metrics.catalogue import Metric, MetricKind
 from app.metrics.exposition import LINES_PER_TURN, exposition
-from app.metrics.process import ProcessFigures
+from app.metrics.process import ProcessMetrics
 from app.metrics.readings import Distribution, Labels, Readings
 
 SUBSCRIPTION = ("shop", "orders", "billing")
@@ -86,7 +86,7 @@ def test_a_reading_has_a_value_for_each_label(labels: Labels) -> None:
 
 async def test_a_process_tells_its_version_cpu_memory_and_files() -> None:
     readings = Readings()
-    ProcessFigures().read(readings)
+    ProcessMetrics().read(readings)
     read = {name: value for (name, _), value in samples(await families(readings)).items()}
     assert read["angelia_build_info"] == 1
     assert read["process_resident_memory_bytes"] > 1_000_000

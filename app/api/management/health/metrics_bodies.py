@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.bodies.base import Schema
-from app.services.rates import BacklogForecast, SubscriptionFigures, TopicFigures
+from app.services.rates import BacklogForecast, SubscriptionMetrics, TopicMetrics
 
 
 class SubscriptionMetricsRead(Schema):
@@ -62,7 +62,7 @@ class SubscriptionMetricsRead(Schema):
     )
 
     @classmethod
-    def of(cls, figures: SubscriptionFigures) -> "SubscriptionMetricsRead":
+    def of(cls, figures: SubscriptionMetrics) -> "SubscriptionMetricsRead":
         """The answer for `figures`."""
         output = figures.output
         circuit = output.circuit if output else None
@@ -113,7 +113,7 @@ class LifetimeRead(Schema):
     volume: int = Field(description="bytes delivered")
 
     @classmethod
-    def of(cls, figures: SubscriptionFigures) -> "LifetimeRead":
+    def of(cls, figures: SubscriptionMetrics) -> "LifetimeRead":
         """The answer for `figures`."""
         return cls(delivered=figures.delivered, discarded=figures.discarded, volume=figures.volume)
 
@@ -134,7 +134,7 @@ class TopicMetricsRead(Schema):
     subscriptions: int
 
     @classmethod
-    def of(cls, figures: TopicFigures) -> "TopicMetricsRead":
+    def of(cls, figures: TopicMetrics) -> "TopicMetricsRead":
         """The answer for `figures`."""
         return cls(
             published=figures.published,
