@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from app.domain.targeted import Addressed, addressed_to
+from app.domain.targeted import RecordTarget, target_of
 
 # Headers of a log record. A propagated request header `X` travels as `h-X`.
 HEADER_ID: Final = b"id"
@@ -16,7 +16,7 @@ HEADER_RECEIPT: Final = b"w"
 HEADER_SCHEMA_VERSION: Final = b"sv"
 HEADER_SCHEMA_ID: Final = b"sid"
 # Which subscription alone it is for (app.domain.targeted).
-HEADER_ADDRESSED: Final = b"r"
+HEADER_TARGET: Final = b"r"
 
 # The `parsed` of a message whose body nobody has needed as JSON so far.
 UNPARSED: Final = object()
@@ -78,13 +78,12 @@ class Message:
     """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
 
     `content_type` and the propagated headers are as published. A record without a value has
-    `body` None. `receipt` names who waits to hear what became of it, and `addressed` whom alone it
-    is for. `parsed` is the body as JSON while somebody keeps it, and `parsed_work` what that costs
-    (app.filtering.bodies).
+    `body` None. `receipt` names who waits to hear what became of it, and `record_target` the only
+    subscription that it is for. `parsed` is the body as JSON while somebody keeps it, and
+    `parsed_work` what that costs (app.filtering.bodies).
     """
 
     __slots__ = (
-        "addressed",
         "body",
         "content_type",
         "id",
@@ -96,6 +95,7 @@ class Message:
         "propagated",
         "published_ms",
         "receipt",
+        "record_target",
     )
 
     parsed_work: int
@@ -111,7 +111,7 @@ class Message:
         self.published_ms = record.timestamp_ms
         self.propagated: list[tuple[bytes, bytes]] = []
         self.receipt: bytes | None = None
-        self.addressed: Addressed | None = None
+        self.record_target: RecordTarget | None = None
         for name, value in record.headers:
             if name == HEADER_ID:
                 self.id = value
@@ -121,8 +121,8 @@ class Message:
                 self.propagated.append((name[len(HEADER_PROPAGATED_PREFIX) :], value))
             elif name == HEADER_RECEIPT:
                 self.receipt = value
-            elif name == HEADER_ADDRESSED:
-                self.addressed = addressed_to(value)
+            elif name == HEADER_TARGET:
+                self.record_target = target_of(value)
         if not self.id:
             # A foreign producer's record: the same id whoever reads it, and however often.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()

@@ -95,13 +95,13 @@ class Output:
 class SubscriptionLoad:
     """What one worker does for one subscription.
 
-    `counts` are over the last `window`; `in_flight`, `parked` and `output` are as of right now.
+    `counts` are over the last `window`; the others are as of right now.
     """
 
     subscription_id: str
     worker_id: str
     window: timedelta
     in_flight: int
-    parked: int
+    waiting_retries: int
     counts: AttemptCounts
     output: Output = field(default_factory=Output)

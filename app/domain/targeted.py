@@ -1,17 +1,17 @@
-"""Addressed messages: records of a topic that belong to one of its subscriptions alone.
+"""Targeted records: records of a topic that belong to one of its subscriptions alone.
 
 Such a record names the subscription, and the retransmission that it is part of, in a header
-(`HEADER_ADDRESSED`), as `{subscription id} {job id}`. All other subscriptions pass it over, and so
+(`HEADER_TARGET`), as `{subscription id} {job id}`. All other subscriptions pass it over, and so
 does everybody when that one is deleted.
 """
 
 import re
 from typing import Final, NamedTuple
 
-_ADDRESSED: Final = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{32})")
+_TARGET: Final = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{32})")
 
 
-class Addressed(NamedTuple):
+class RecordTarget(NamedTuple):
     """Whom a message is for, and the retransmission that it is part of: UUIDs in hex."""
 
     subscription_id: str
@@ -22,10 +22,10 @@ class Addressed(NamedTuple):
         return f"{self.subscription_id} {self.job_id}".encode("ascii")
 
 
-def addressed_to(header: bytes) -> Addressed | None:
+def target_of(header: bytes) -> RecordTarget | None:
     """Who is named in the header; None if it is not of ours, and the message is for everybody."""
-    found = _ADDRESSED.fullmatch(header)
+    found = _TARGET.fullmatch(header)
     if found is None:
         return None
     subscription_id, job_id = found.groups()
-    return Addressed(subscription_id.decode("ascii"), job_id.decode("ascii"))
+    return RecordTarget(subscription_id.decode("ascii"), job_id.decode("ascii"))

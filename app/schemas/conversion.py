@@ -43,7 +43,7 @@ class Fitting:
     ) -> NewRecord | RefusedValue | None:
         """The record for the target topic; None: it is of no message that was for everybody."""
         message = self._message(record, Partition(self._source.name, partition))
-        if message.addressed is not None:
+        if message.record_target is not None:
             return None
         if record.value is None:
             return RefusedValue(message.problem)

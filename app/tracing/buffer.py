@@ -67,7 +67,7 @@ class TraceBuffer:
         self._rows: list[PlainRow] = []
         self._packed: deque[_Packed] = deque()
         self._packed_entries = 0
-        self._unsaid = 0
+        self._unreported = 0
         self._recorded = 0
         self._lost = 0
         # Of those that were taken, how many wait no more.
@@ -76,11 +76,11 @@ class TraceBuffer:
         self._flushing = asyncio.Lock()
         # Somebody waits for what was added; `_behind` says that there is no use in it for now.
         self._urged = asyncio.Event()
-        self._said = asyncio.Condition()
+        self._appended = asyncio.Condition()
         self._behind = False
         # Attempts that nothing has been said of so far; whoever adds the first calls `wake`, and
         # who ends one takes it out.
-        self.in_air: dict[Any, OpenAttempts] = {}
+        self.open_attempts: dict[Any, OpenAttempts] = {}
         self._looked_at = 0.0
         # What turns monotonic seconds into those since the epoch.
         self.wall = _wall()
@@ -117,7 +117,7 @@ class TraceBuffer:
             rows.append(row)
         else:
             self._lost += 1
-            self._unsaid += 1
+            self._unreported += 1
 
     def wake(self) -> None:
         """There is something to say, or an attempt in the air."""
@@ -133,7 +133,7 @@ class TraceBuffer:
             if not await self._flush(look=not self._urged.is_set()):
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
-    async def until_said(self, within: timedelta) -> bool:
+    async def until_appended(self, within: timedelta) -> bool:
         """Wait until the stream has all that was added so far; False if that takes longer.
 
         What is lost is not waited for. While the stream takes nothing, or is slower than somebody
@@ -144,8 +144,8 @@ class TraceBuffer:
         until = self._gone + self.waiting
         self._urged.set()
         try:
-            async with asyncio.timeout(within.total_seconds()), self._said:
-                await self._said.wait_for(lambda: self._behind or self._gone >= until)
+            async with asyncio.timeout(within.total_seconds()), self._appended:
+                await self._appended.wait_for(lambda: self._behind or self._gone >= until)
         except TimeoutError:
             self._fall_behind()
         return self._gone >= until
@@ -167,47 +167,47 @@ class TraceBuffer:
             self._given.clear()
             self._urged.clear()
             if look:
-                self._say_what_is_in_the_air()
-            elif self.in_air:
+                self._record_open_attempts()
+            elif self.open_attempts:
                 self._given.set()
             await self._pack()
             appended = True
             while self._packed and appended:
                 appended = await self._append_some()
-                await self._tell()
+                await self._notify()
             if appended:
                 self._behind = False
             else:
                 self._given.set()
-            await self._tell()
+            await self._notify()
             return appended
 
-    async def _tell(self) -> None:
-        async with self._said:
-            self._said.notify_all()
+    async def _notify(self) -> None:
+        async with self._appended:
+            self._appended.notify_all()
 
     def _fall_behind(self) -> None:
         if not self._behind:
             _log.warning("traces_behind", entries=self.waiting)
         self._behind = True
 
-    def _say_what_is_in_the_air(self) -> None:
+    def _record_open_attempts(self) -> None:
         """Of attempts that are over sooner, only the end is said: that they began is in it."""
         self.wall = _wall()
         before, self._looked_at = self._looked_at, time.monotonic()
-        for attempt, attempts in list(self.in_air.items()):
+        for attempt, attempts in list(self.open_attempts.items()):
             if attempts.still(attempt, before):
-                del self.in_air[attempt]
-        if self.in_air:
+                del self.open_attempts[attempt]
+        if self.open_attempts:
             self._given.set()
 
     async def _pack(self) -> None:
         rows, self._rows = self._rows, []
         # They wait on, in whichever form.
         self._packed_entries += len(rows)
-        for first in range(0, max(len(rows), min(1, self._unsaid)), ROWS_PER_PACK):
+        for first in range(0, max(len(rows), min(1, self._unreported)), ROWS_PER_PACK):
             some = rows[first : first + ROWS_PER_PACK]
-            lost, self._unsaid = self._unsaid, 0
+            lost, self._unreported = self._unreported, 0
             self._pack_some(some, lost)
             await asyncio.sleep(0)
 
@@ -219,7 +219,7 @@ class TraceBuffer:
             self._packed_entries -= len(rows)
             self._lost += len(rows)
             self._gone += len(rows)
-            self._unsaid += lost + len(rows)
+            self._unreported += lost + len(rows)
         else:
             self._packed.append(_Packed(record, len(rows), lost))
 

@@ -18,14 +18,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.commit import Ranges
 from app.domain.insight.ledger import Book, RecordAudience
-from app.domain.message import HEADER_ADDRESSED
-from app.domain.targeted import addressed_to
+from app.domain.message import HEADER_TARGET
+from app.domain.targeted import target_of
 from spark.batches import Batches, batch_of
 from spark.schemas import LEDGER_COUNTS, PLACED_DISCARDS
 from spark.transforms.undelivered import masked
 
 _COUNTS: Final = to_arrow_schema(LEDGER_COUNTS, timezone="UTC")
-_ADDRESSED: Final = HEADER_ADDRESSED.decode("ascii")
+_TARGET: Final = HEADER_TARGET.decode("ascii")
 
 _Kind = tuple[int, bool, bool, str]
 
@@ -44,9 +44,9 @@ def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
 
     There may be several rows of a kind: each is what one task has found.
     """
-    named = F.filter("headers", lambda header: header["key"] == _ADDRESSED)
-    addressed = F.try_element_at(named, F.lit(-1))["value"].alias("addressed")
-    narrow = messages.select("partition", "offset", addressed)
+    named = F.filter("headers", lambda header: header["key"] == _TARGET)
+    record_target = F.try_element_at(named, F.lit(-1))["value"].alias("addressed")
+    narrow = messages.select("partition", "offset", record_target)
     return narrow.mapInArrow(_counting(account), LEDGER_COUNTS)
 
 
@@ -96,10 +96,10 @@ def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
         first: dict[_Kind, int] = {}
         for batch in batches:
             columns = [column.to_pylist() for column in batch.columns]
-            for partition, offset, addressed in zip(*columns, strict=True):
+            for partition, offset, record_target in zip(*columns, strict=True):
                 kind = _kind(places.get(partition), partition, offset)
                 if kind is not None:
-                    whole = (*kind, _whose(addressed, account))
+                    whole = (*kind, _whose(record_target, account))
                     found[whole] += 1
                     first[whole] = min(offset, first.get(whole, offset))
         rows = [(*kind, messages, first[kind]) for kind, messages in found.items()]
@@ -119,13 +119,15 @@ def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool
 
 
 def _whose(header: bytes | None, account: LedgerAccount) -> str:
-    addressed = None if header is None else addressed_to(header)
-    if addressed is None:
+    record_target = None if header is None else target_of(header)
+    if record_target is None:
         return RecordAudience.EVERYBODY.value
-    if addressed.subscription_id != account.subscription_id:
+    if record_target.subscription_id != account.subscription_id:
         return RecordAudience.OTHERS.value
     return (
-        RecordAudience.CANCELLED if addressed.job_id in account.dropped else RecordAudience.RESENT
+        RecordAudience.CANCELLED
+        if record_target.job_id in account.dropped
+        else RecordAudience.RESENT
     ).value
 
 

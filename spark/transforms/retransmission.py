@@ -43,7 +43,7 @@ class MessageChoice:
 def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
     """The messages (columns CHOSEN) that pass the choice, and were meant for everybody.
 
-    What was addressed to one subscription is no message of its own: it was sent before.
+    What is targeted at one subscription is no message of its own: it was sent before.
     """
     if choice.keys:
         keys = [F.lit(key.encode()) for key in choice.keys]
@@ -110,7 +110,7 @@ def _chosen_row(
     message: Message, values: Sequence[Any], *, chain: FilterChain, ids: frozenset[bytes]
 ) -> tuple[Any, ...] | None:
     index, offset, timestamp_ms, _, body, _, undelivered = values
-    if message.addressed is not None or (ids and message.id not in ids):
+    if message.record_target is not None or (ids and message.id not in ids):
         return None
     if not chain.wants(message):
         return None

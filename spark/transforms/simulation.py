@@ -51,7 +51,7 @@ class JudgedMessages:
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
     """How many messages of each second are wanted (columns ARRIVALS).
 
-    What was addressed to one subscription is no message of its own. There may be several rows of a
+    What is targeted at one subscription is no message of its own. There may be several rows of a
     second: each is what one task has found; see `by_second`.
     """
     in_time = F.col("timestamp_ms").between(judged.since_ms, judged.until_ms - 1)
@@ -120,7 +120,7 @@ def _judging(judged: JudgedMessages) -> Callable[[Batches], Batches]:
             columns = (batch.column(name).to_pylist() for name in _READ)
             for values in zip(*columns, strict=True):
                 message = message_of(*_record(values, judged.topic))
-                if message.addressed is None:
+                if message.record_target is None:
                     counts = found[values[2] // 1_000]
                     wanted, is_now = _count(counts, message, proposed=proposed, present=present)
                     if wanted != is_now:

@@ -9,8 +9,8 @@ from typing import Final
 from app.domain.commit import Progress
 from app.domain.insight.ledger import LedgerEntry
 from app.domain.job import Job, JobKind, JobResult
-from app.domain.message import HEADER_ADDRESSED, Partition
-from app.domain.targeted import Addressed
+from app.domain.message import HEADER_TARGET, Partition
+from app.domain.targeted import RecordTarget
 from app.log.interface import Committed, Position
 from app.services.insight.ledgers import LedgerService
 from spark.jobs import ledger
@@ -61,8 +61,8 @@ class Books:
         found = await self.service.between(TOPIC, name, since=EVER, until=until, limit=100)
         return found.entries
 
-    async def publish(self, count: int, *, again: Addressed | None = None) -> Sequence[Position]:
+    async def publish(self, count: int, *, again: RecordTarget | None = None) -> Sequence[Position]:
         """So many into one partition."""
-        headers = [] if again is None else [(HEADER_ADDRESSED, again.header())]
+        headers = [] if again is None else [(HEADER_TARGET, again.header())]
         bodies = [b"%d" % number for number in range(count)]
         return await self.bench.publish(*bodies, key=b"k", headers=headers)

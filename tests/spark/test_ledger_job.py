@@ -8,7 +8,7 @@ import pytest
 from app.domain.commit import Progress
 from app.domain.insight.ledger import Doubt, Sums, books_of, spans_of
 from app.domain.job import JobState
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.spark.ledger_rows import ledger_asked_for
@@ -36,7 +36,7 @@ async def test_the_sums_agree_to_the_message_over_entries_that_follow(books: Boo
     bench = books.bench
     [first, *_] = await books.publish(10)
     index = first.partition.index
-    again = Addressed("a" * 32, "b" * 32)
+    again = RecordTarget("a" * 32, "b" * 32)
     await books.publish(2, again=again)
     positions = await books.publish(4)
     # Two are refused, one is not wanted; 4, 9 and 12 on are in flight, and two go to another one.
@@ -80,7 +80,7 @@ async def test_the_sums_agree_to_the_message_over_entries_that_follow(books: Boo
 @EMBEDDED
 async def test_what_is_sent_again_to_another_one_counts_nowhere(books: Books) -> None:
     await books.publish(3)
-    [where, *_] = await books.publish(1, again=Addressed("e" * 32, "c" * 32))
+    [where, *_] = await books.publish(1, again=RecordTarget("e" * 32, "c" * 32))
     await books.passed(where.partition.index, 4, delivered=3)
     entry = await books.entry()
     assert (entry.sums, entry.doubts) == (Sums(published=3, delivered=3), [])

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.domain.insight.ledger import Book, Mark
-from app.domain.message import HEADER_ADDRESSED
-from app.domain.targeted import Addressed
+from app.domain.message import HEADER_TARGET
+from app.domain.targeted import RecordTarget
 from spark.schemas import MESSAGES, PLACED_DISCARDS
 from spark.transforms.ledger import LedgerAccount, counted, discards_by_reason, passed_discards
 from tests.spark.discards import rows_of
@@ -34,10 +34,10 @@ def an_account(*books: Book) -> LedgerAccount:
     )
 
 
-def addressed(offset: int, header: bytes | None, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
+def record_target(offset: int, header: bytes | None, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - any column
     headers = [
         {"key": "id", "value": b"m"},
-        {"key": HEADER_ADDRESSED.decode(), "value": header},
+        {"key": HEADER_TARGET.decode(), "value": header},
     ]
     return a_message(offset, headers=headers, **columns)
 
@@ -60,18 +60,18 @@ def test_records_are_counted_by_when_they_came_and_whether_they_passed(spark: Sp
 
 
 def test_each_is_for_everybody_for_this_subscription_or_for_another(spark: SparkSession) -> None:
-    first = addressed(9, Addressed(THEIRS, GOOD).header())
-    own = {"key": HEADER_ADDRESSED.decode(), "value": Addressed(OURS, GOOD).header()}
+    first = record_target(9, RecordTarget(THEIRS, GOOD).header())
+    own = {"key": HEADER_TARGET.decode(), "value": RecordTarget(OURS, GOOD).header()}
     messages = [
         a_message(7, headers=None, key=None, value=None),
-        addressed(8, Addressed(OURS, GOOD).header()),
+        record_target(8, RecordTarget(OURS, GOOD).header()),
         # As deliveries do: the last header counts.
         {**first, "headers": [*first["headers"], own]},
-        addressed(10, Addressed(OURS, DROPPED).header()),
-        addressed(11, Addressed(THEIRS, DROPPED).header()),
-        addressed(12, b"not of ours"),
-        addressed(13, None),
-        addressed(14, b""),
+        record_target(10, RecordTarget(OURS, DROPPED).header()),
+        record_target(11, RecordTarget(THEIRS, DROPPED).header()),
+        record_target(12, b"not of ours"),
+        record_target(13, None),
+        record_target(14, b""),
     ]
     found = counted(frame(spark, messages, MESSAGES).coalesce(1), an_account())
     assert rows_of(found.orderBy("whose", "passed"), "whose", "passed", "messages", "first") == [

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.job import Job, JobResult
-from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord, Record
+from app.domain.message import HEADER_ID, HEADER_TARGET, NewRecord, Record
 from app.domain.replay.republishing import RepublishRequest, RepublishTask
 from app.domain.replay.retransmission import OffsetSpan
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.services.replay.republishing import OfflineService
 from app.storage.database import Database
 from app.storage.notices import JOBS, listen
@@ -82,7 +82,7 @@ async def test_messages_of_a_time_are_published_once_wherever_they_are(
 ) -> None:
     service = await with_target(bench)
     await archived(bench)
-    alone = (HEADER_ADDRESSED, Addressed("a" * 32, "b" * 32).header())
+    alone = (HEADER_TARGET, RecordTarget("a" * 32, "b" * 32).header())
     old = [
         a_record("early", at_ms(SINCE, -1)),
         *(a_record(f"old {n}", at_ms(SINCE, n), b"k", (b"h-x", b"a")) for n in range(10)),

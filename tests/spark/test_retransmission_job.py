@@ -9,9 +9,9 @@ import pytest
 
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import ValidationFailedError
-from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
+from app.domain.message import HEADER_TARGET, NewRecord, Partition
 from app.domain.replay.retransmission import OffsetSpan, Only, RetransmissionState, Sent
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.domain.trace import TraceSource, TrackingMode
 from app.log.interface import Position
 from app.storage.discards.undelivered import UndeliveredRepository
@@ -44,8 +44,8 @@ async def test_all_that_passes_the_filters_is_chosen_and_nothing_else(bench: Ben
     await bench.publish(*(b'{"n": %d}' % n for n in range(10, 20)), headers=[(b"h-x", b"a")])
     keyed = await bench.publish(b'{"n": 1}', b'{"n": 2}', key=b"k")
     await bench.publish(b"no JSON", b"", headers=[(b"h-x", b"a")])
-    to_one = Addressed("a" * 32, "b" * 32).header()
-    await bench.publish(b'{"n": 3}', headers=[(b"h-x", b"a"), (HEADER_ADDRESSED, to_one)])
+    to_one = RecordTarget("a" * 32, "b" * 32).header()
+    await bench.publish(b'{"n": 3}', headers=[(b"h-x", b"a"), (HEADER_TARGET, to_one)])
     foreign = await bench.log.append(TOPIC, [NewRecord(value=b'{"n": 4}')])
 
     every, found = await bench.chosen()

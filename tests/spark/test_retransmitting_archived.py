@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select, update
 
 from app.domain.catalogue.filters import Filter, FilterType
-from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
+from app.domain.message import HEADER_ID, HEADER_TARGET, NewRecord
 from app.domain.replay.retransmission import ARCHIVED_BYTES_MAX, Retransmission, RetransmissionState
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.storage.insight.jobs import JobRepository
 from app.storage.tables import RetransmissionRecordRow, RetransmissionRow
 from spark.jobs.staging import NoRoomError
@@ -39,9 +39,9 @@ async def test_each_message_comes_from_where_it_is_and_what_is_nowhere_is_counte
     bench: Bench, harness: Harness
 ) -> None:
     await archived(bench)
-    to_one = Addressed("a" * 32, "b" * 32).header()
+    to_one = RecordTarget("a" * 32, "b" * 32).header()
     await bench.log.append(
-        TOPIC, [NewRecord(value=b"to one", key=b"k", headers=((HEADER_ADDRESSED, to_one),))]
+        TOPIC, [NewRecord(value=b"to one", key=b"k", headers=((HEADER_TARGET, to_one),))]
     )
     bodies = [b'{"n": %d}' % n for n in range(20)]
     old = await bench.publish(*bodies, key=b"k", headers=[(b"h-x", b"a\xff")])

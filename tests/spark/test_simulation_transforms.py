@@ -81,12 +81,12 @@ def waiting(arrived: dict[int, int], capacity: float) -> dict[int, float]:
 
 
 def test_messages_are_judged_by_both_filters_second_by_second(spark: SparkSession) -> None:
-    addressed = {"key": "r", "value": b"%032d %032d" % (1, 2)}
+    record_target = {"key": "r", "value": b"%032d %032d" % (1, 2)}
     messages = [
         *(a_message(n) for n in range(20)),
         a_message(3, value=None),
         a_message(4, value=b"no JSON", headers=None),
-        a_message(12, headers=[addressed]),
+        a_message(12, headers=[record_target]),
         a_message(-1),
         a_message(36_000),
     ]

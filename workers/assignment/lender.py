@@ -73,7 +73,7 @@ class Lender:
     def read_notes(self, notes: Collection[RateNote], now: float) -> None:
         """Learn which answers borrowers follow: those before them are over."""
         for note in notes:
-            followed = note.heard.get(self._worker_id)
+            followed = note.followed.get(self._worker_id)
             for lent in self._lent.get(note.worker_id, ()):
                 if followed is not None and lent.number < followed:
                     lent.until = min(lent.until, now)

@@ -247,5 +247,5 @@ class Negotiation:
             number=sharing_round.number,
             wanted=wanted,
             lent=lent,
-            heard=followed,
+            followed=followed,
         )

@@ -140,7 +140,7 @@ class Reporter:
             worker_id=self._worker_id,
             window=consumer.counts.window(now),
             in_flight=consumer.in_flight,
-            parked=consumer.waiting_retries,
+            waiting_retries=consumer.waiting_retries,
             counts=consumer.counts.totals(),
             output=consumer.output(),
         )

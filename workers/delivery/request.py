@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from app.domain.catalogue.headers import OF_CONNECTION
 from app.domain.catalogue.headers import Header as StaticHeader
 from app.domain.catalogue.subscription import Subscription
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from workers.delivery import signatures
 
 Header = tuple[bytes, bytes]
@@ -101,11 +101,11 @@ class RequestHeaders:
         return [pair for pair in self.constant if pair[0].lower() not in brought]
 
     def of(
-        self, message: Described, retry_count: int, addressed: Addressed | None = None
+        self, message: Described, retry_count: int, record_target: RecordTarget | None = None
     ) -> list[Header]:
         """What one attempt at `message` adds to these; `retry_count` is 0 for the first.
 
-        `addressed`: it is part of a retransmission.
+        `record_target`: it is part of a retransmission.
         """
         message_id = message.id.translate(PRINTABLE)
         headers: list[Header] = []
@@ -115,8 +115,8 @@ class RequestHeaders:
         headers.append((b"Hermes-Retry-Count", b"%d" % retry_count))
         if self.is_keyed:
             headers.append((_IDEMPOTENCY_KEY, message_id))
-        if addressed is not None:
-            headers.append((_RETRANSMISSION, addressed.job_id.encode("ascii")))
+        if record_target is not None:
+            headers.append((_RETRANSMISSION, record_target.job_id.encode("ascii")))
         for name, value in message.propagated:
             lower = _propagated_name(name)
             if lower is not None and lower not in self._reserved:

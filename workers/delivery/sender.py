@@ -226,7 +226,7 @@ class Destination:
         body, plain = message.body, self._plain
         if body is None:
             return Discarded(reason=message.problem)
-        if plain and not message.propagated and message.addressed is None and not authorization:
+        if plain and not message.propagated and message.record_target is None and not authorization:
             return plain.of(message, body, retry_count)
         try:
             target = (
@@ -243,7 +243,7 @@ class Destination:
         start = self._start_of(target, sent)
         if authorization is not None:
             start += b"%b: %b\r\n" % authorization
-        headers = self._headers.of(sent, retry_count, message.addressed)
+        headers = self._headers.of(sent, retry_count, message.record_target)
         if self._signer is not None:
             # Last: what is signed is what is sent, at the time at which it is.
             headers += self._signer.headers(message.id, body, self._clock())

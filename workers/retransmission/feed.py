@@ -180,10 +180,10 @@ class RetransmissionFeed:
             await self._read_back_from(partition, first, bounds[partition].end)
 
     async def _read_back_from(self, partition: Partition, offset: int, end: int) -> None:
-        addressed = self._sending.addressed
+        record_target = self._sending.record_target
         while offset < end:
             chunk = await self._log.fetch(partition, offset, bytes_max=READ_BACK_BYTES)
-            found = [found_sent(each, partition.index, addressed) for each in chunk.records]
+            found = [found_sent(each, partition.index, record_target) for each in chunk.records]
             if sent := [each for each in found if each is not None]:
                 _log.info("retransmission_read_back", messages=len(sent))
                 await self._record(sent)

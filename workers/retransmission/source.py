@@ -89,11 +89,11 @@ class ChosenMessages:
         runs = runs[:at_most]
         discards = await self._store.discards([run.undelivered or 0 for run in runs])
         self._positions[partition] = runs[-1].end
-        addressed, now_ms = self._sending.addressed, time.time_ns() // 1_000_000
+        record_target, now_ms = self._sending.record_target, time.time_ns() // 1_000_000
         chosen = []
         for run in runs:
             if (discard := discards.get(run.undelivered or 0)) is not None:
-                record = redrive_record(discard, addressed, now_ms=now_ms)
+                record = redrive_record(discard, record_target, now_ms=now_ms)
                 record.headers += ((HEADER_SOURCE, b"%d/%d" % (partition, run.start)),)
                 chosen.append(ChosenMessage(partition, run.start, record))
         return chosen
@@ -132,5 +132,5 @@ class ChosenMessages:
     def _pick(self, partition: int, record: Record) -> ChosenMessage:
         source = Partition(self._sending.topic, partition)
         now_ms = time.time_ns() // 1_000_000
-        again = sent_again(record, source, self._sending.addressed, now_ms=now_ms)
+        again = sent_again(record, source, self._sending.record_target, now_ms=now_ms)
         return ChosenMessage(partition, record.offset, again)

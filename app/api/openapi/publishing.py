@@ -21,7 +21,7 @@ from app.domain.errors import (
     UnroutableError,
     ValidationFailedError,
 )
-from app.domain.runtime.receipt import Fate
+from app.domain.runtime.receipt import FinalOutcome
 from app.expressions import LENGTH_MAX
 from app.services.publishing.acknowledgement import PATH
 from app.services.publishing.waiters import WAIT_MAX, PendingReason
@@ -104,7 +104,7 @@ _WAITED: Final = {
                 "required": ["name", "outcome"],
                 "properties": {
                     "name": {"type": "string"},
-                    "outcome": {"type": "string", "enum": [*Fate, *PendingReason]},
+                    "outcome": {"type": "string", "enum": [*FinalOutcome, *PendingReason]},
                     "status": {"type": "integer"},
                     "reason": {"type": "string"},
                 },

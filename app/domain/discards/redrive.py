@@ -6,14 +6,14 @@ from typing import Final
 
 from app.domain.discards.undelivered import Undelivered
 from app.domain.message import (
-    HEADER_ADDRESSED,
     HEADER_CONTENT_TYPE,
     HEADER_ID,
     HEADER_PROPAGATED_PREFIX,
+    HEADER_TARGET,
     HEADER_TIMESTAMP,
     NewRecord,
 )
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 
 # What one request for a redrive sends at most.
 REDRIVE_MESSAGES_MAX: Final = 1_000
@@ -54,7 +54,9 @@ class Redrivable:
     size: int
 
 
-def redrive_record(undelivered: Undelivered, addressed: Addressed, *, now_ms: int) -> NewRecord:
+def redrive_record(
+    undelivered: Undelivered, record_target: RecordTarget, *, now_ms: int
+) -> NewRecord:
     """The message as it was published, for its subscription alone.
 
     Its time is now: it was asked for again, so no age of before is held against it.
@@ -70,7 +72,7 @@ def redrive_record(undelivered: Undelivered, addressed: Addressed, *, now_ms: in
     headers = [
         (HEADER_ID, undelivered.message_id.encode()),
         (HEADER_TIMESTAMP, b"%d" % now_ms),
-        (HEADER_ADDRESSED, addressed.header()),
+        (HEADER_TARGET, record_target.header()),
     ]
     if content_type:
         headers.append((HEADER_CONTENT_TYPE, content_type))

@@ -184,7 +184,7 @@ def _retry_buffer(case: Case) -> Iterator[Reading]:
         kind=AlertKind.RETRY_BUFFER_FULL,
         description="The retry buffer is full: nothing new is sent before there is room",
         details={
-            "parked": sum(load.parked for load in case.loads),
+            "parked": sum(load.waiting_retries for load in case.loads),
             "retryBufferSize": policy.retry_buffer_max,
             "exhaustedWaitMax": None if wait is None else int(wait.total_seconds()),
         },

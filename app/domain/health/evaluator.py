@@ -342,7 +342,7 @@ def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterato
     cause, life = _end(subscription.policy, loads)
     in_vain = not any(load.counts.codes_2xx for load in loads)
     if in_vain or snapshot.now - opened >= life / 2:
-        tried = sum(load.in_flight + load.parked for load in loads) if in_vain else 1
+        tried = sum(load.in_flight + load.waiting_retries for load in loads) if in_vain else 1
         at = _instant(max(snapshot.now, opened + life))
         yield Loss(cause=cause, at=at, messages=max(1, tried))
 

@@ -14,7 +14,7 @@ def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float
     """
     if not policy.waits_for_room or policy.sending_delay:
         return 0.0
-    return max((load.parked / policy.retry_buffer_max for load in loads), default=0.0)
+    return max((load.waiting_retries / policy.retry_buffer_max for load in loads), default=0.0)
 
 
 def given_up_after(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> timedelta | None:

@@ -15,10 +15,10 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
 from app.domain.job import WINDOW_MAX, Job, JobState
 from app.domain.message import (
-    HEADER_ADDRESSED,
     HEADER_RECEIPT,
     HEADER_SCHEMA_ID,
     HEADER_SCHEMA_VERSION,
+    HEADER_TARGET,
     HEADER_TIMESTAMP,
     NewRecord,
     Record,
@@ -36,7 +36,7 @@ _ANEW: Final = frozenset(
     {
         HEADER_TIMESTAMP,
         HEADER_RECEIPT,
-        HEADER_ADDRESSED,
+        HEADER_TARGET,
         HEADER_SOURCE,
         HEADER_SCHEMA_VERSION,
         HEADER_SCHEMA_ID,

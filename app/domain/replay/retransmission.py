@@ -16,9 +16,9 @@ from app.domain.commit import Progress
 from app.domain.errors import ValidationFailedError
 from app.domain.job import JobState
 from app.domain.message import (
-    HEADER_ADDRESSED,
     HEADER_ID,
     HEADER_RECEIPT,
+    HEADER_TARGET,
     HEADER_TIMESTAMP,
     Message,
     NewRecord,
@@ -26,7 +26,7 @@ from app.domain.message import (
     Record,
 )
 from app.domain.replay.coverage import Times
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 
 SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
@@ -219,19 +219,19 @@ class Sent(NamedTuple):
 
 
 def sent_again(
-    record: Record, source: Partition, addressed: Addressed, *, now_ms: int
+    record: Record, source: Partition, record_target: RecordTarget, *, now_ms: int
 ) -> NewRecord:
     """The record as it was published, for one subscription alone.
 
     Its time is now, so no age of before is held against it, and it keeps its id. Nobody waits to
     hear of it.
     """
-    ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_ADDRESSED)
+    ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_TARGET)
     headers = (
         # A foreign producer's record is known by the place that it had.
         (HEADER_ID, Message(record, source).id),
         (HEADER_TIMESTAMP, b"%d" % now_ms),
-        *sent_from(source.index, record.offset, addressed),
+        *sent_from(source.index, record.offset, record_target),
         *((name, value) for name, value in record.headers if name not in ours),
     )
     return NewRecord(
@@ -243,18 +243,20 @@ def sent_again(
 HEADER_SOURCE: Final = b"rs"
 
 
-def sent_from(partition: int, offset: int, addressed: Addressed) -> Sequence[tuple[bytes, bytes]]:
+def sent_from(
+    partition: int, offset: int, record_target: RecordTarget
+) -> Sequence[tuple[bytes, bytes]]:
     """The headers that make it a message of a retransmission."""
     return (
-        (HEADER_ADDRESSED, addressed.header()),
+        (HEADER_TARGET, record_target.header()),
         (HEADER_SOURCE, b"%d/%d" % (partition, offset)),
     )
 
 
-def found_sent(record: Record, partition: int, addressed: Addressed) -> Sent | None:
+def found_sent(record: Record, partition: int, record_target: RecordTarget) -> Sent | None:
     """What of that retransmission the record is; None if it is something else."""
     source = record.header(HEADER_SOURCE)
-    if source is None or record.header(HEADER_ADDRESSED) != addressed.header():
+    if source is None or record.header(HEADER_TARGET) != record_target.header():
         return None
     source_partition, slash, source_offset = source.partition(b"/")
     if not (slash and source_partition.isdigit() and source_offset.isdigit()):

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Final
 
 from app.domain.replay.retransmission import ahead_max
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 
 # What may be appended at once, of what is allowed in a second: new messages come in between.
 BURST_S: Final = 0.25
@@ -32,9 +32,9 @@ class Sending:
     begun: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     @property
-    def addressed(self) -> Addressed:
+    def record_target(self) -> RecordTarget:
         """What its messages say."""
-        return Addressed(self.subscription_id, self.id)
+        return RecordTarget(self.subscription_id, self.id)
 
 
 class RetransmissionPace:

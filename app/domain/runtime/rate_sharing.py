@@ -22,7 +22,7 @@ class RateNote:
     """What one worker says last of one subscription's rate.
 
     `number` counts what the worker says; `wanted` is how many tickets it would borrow. `lent` has
-    its answers by borrower; `heard` the number of the last answer that it follows, by lender.
+    its answers by borrower; `followed` the number of the last answer that it follows, by lender.
     Tickets are those of a topic with so many `partitions`: with others they cannot be compared.
     """
 
@@ -32,4 +32,4 @@ class RateNote:
     number: int
     wanted: int = 0
     lent: Mapping[str, Loan] = field(default_factory=dict)
-    heard: Mapping[str, int] = field(default_factory=dict)
+    followed: Mapping[str, int] = field(default_factory=dict)

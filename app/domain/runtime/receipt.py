@@ -17,7 +17,7 @@ _REASON_LENGTH_MAX: Final = 500
 _ADDRESS: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})")
 
 
-class Fate(StrEnum):
+class FinalOutcome(StrEnum):
     """What became of a message at a subscription for good."""
 
     DELIVERED = "DELIVERED"
@@ -42,7 +42,7 @@ class Receipt(NamedTuple):
 
     number: int
     subscription_id: str
-    fate: Fate
+    outcome: FinalOutcome
     status: int | None = None
     reason: str = ""
 
@@ -79,6 +79,6 @@ def receipts_in(payload: str) -> Sequence[Receipt]:
         return ()
 
 
-def _receipt(number: Any, subscription_id: Any, fate: Any, *why: Any) -> Receipt:  # noqa: ANN401 - any JSON
+def _receipt(number: Any, subscription_id: Any, outcome: Any, *why: Any) -> Receipt:  # noqa: ANN401 - any JSON
     status, reason = why
-    return Receipt(number, subscription_id, Fate(fate), status, reason)
+    return Receipt(number, subscription_id, FinalOutcome(outcome), status, reason)

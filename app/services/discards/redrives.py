@@ -22,7 +22,7 @@ from app.domain.discards.redrive import (
 )
 from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import AngeliaError, MessageTooLargeError
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.storage.access.audit import AuditRepository
@@ -130,8 +130,8 @@ class RedriveService:
 
     async def _append(self, redrive: _Redrive, discards: Sequence[Undelivered]) -> None:
         now_ms = time.time_ns() // 1_000_000
-        addressed = Addressed(redrive.subscription.id, redrive.id)
-        records = [redrive_record(each, addressed, now_ms=now_ms) for each in discards]
+        record_target = RecordTarget(redrive.subscription.id, redrive.id)
+        records = [redrive_record(each, record_target, now_ms=now_ms) for each in discards]
         await self._log.append(redrive.topic.name, records, ack=redrive.topic.ack)
 
 

@@ -132,6 +132,7 @@ def _partitions(subscription: Subscription, topics: Mapping[str, Topic]) -> list
 
 def _tries_again(loads: Sequence[SubscriptionLoad]) -> bool:
     return any(
-        load.parked or (load.in_flight and not load.counts.codes_2xx and load.counts.retries)
+        load.waiting_retries
+        or (load.in_flight and not load.counts.codes_2xx and load.counts.retries)
         for load in loads
     )

@@ -70,7 +70,7 @@ class PreviewService:
             if records is None:
                 break
             messages = [message_of(record, partition) for record in records]
-            found = [each for each in messages if each.addressed is None] + found
+            found = [each for each in messages if each.record_target is None] + found
             end, length = first, 2 * length
         return found[-SHOWN_MAX:]
 

@@ -160,7 +160,7 @@ class _Round:
 
     def _look_at(self, message: Message) -> None:
         # One that was sent again is another record of a message that is found.
-        if message.addressed is None and self._matches(message):
+        if message.record_target is None and self._matches(message):
             self.found.append(message)
             self._found_bytes += len(message.body or b"")
 

@@ -166,7 +166,7 @@ def _metrics_of(each: SubscriptionTotals) -> Iterator[tuple[catalogue.Metric, Va
     yield catalogue.LIFETIME_BYTES, each.volume
     yield catalogue.LAG, each.lag
     yield catalogue.CLUSTER_INFLIGHT, each.in_flight
-    yield catalogue.PARKED, each.parked
+    yield catalogue.PARKED, each.waiting_retries
     yield catalogue.SUSPENDED, int(each.suspended)
     for metric, value in (
         (catalogue.UNHEALTHY, None if each.unhealthy is None else int(each.unhealthy)),

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from app.domain.runtime.receipt import Fate
+from app.domain.runtime.receipt import FinalOutcome
 from app.expressions import Condition, EvaluationError
 from app.services.publishing.waiters import PendingReason, SubscriberOutcome
 
 PATH: Final = "ackExpression"
 _COMPILED_MAX: Final = 256
-_COUNTED: Final = (*Fate, *PendingReason)
+_COUNTED: Final = (*FinalOutcome, *PendingReason)
 # Each variable, as it is where nobody subscribes.
 _NOBODY: Final[dict[str, Any]] = {
     **{each.value.lower(): 0 for each in _COUNTED},

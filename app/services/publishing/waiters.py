@@ -11,7 +11,7 @@ from typing import Final
 from uuid import uuid4
 
 from app.domain.errors import TooManyWaitersError
-from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, receipts_in
+from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, receipts_in
 from app.services.directory.subscribers import TopicSubscriber
 
 # In this process at a time; each holds a connection of its client's.
@@ -38,7 +38,7 @@ class SubscriberOutcome:
     """Where a message stands at the subscription of that name; a discard says why."""
 
     name: str
-    outcome: Fate | PendingReason
+    outcome: FinalOutcome | PendingReason
     status: int | None = None
     reason: str | None = None
 
@@ -121,7 +121,7 @@ class Waiting:
             state = PendingReason.PENDING if now.active else PendingReason.SUSPENDED
             return SubscriberOutcome(name=name, outcome=state)
         return SubscriberOutcome(
-            name=name, outcome=receipt.fate, status=receipt.status, reason=receipt.reason or None
+            name=name, outcome=receipt.outcome, status=receipt.status, reason=receipt.reason or None
         )
 
 

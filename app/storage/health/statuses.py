@@ -174,7 +174,7 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "worker_id": load.worker_id,
         "window_s": load.window.total_seconds(),
         "in_flight": load.in_flight,
-        "parked": load.parked,
+        "parked": load.waiting_retries,
         # One JSON for all that is only shown: what is added to it needs no column.
         "counts": {**_counted(load.counts), _OUTPUT: to_json(load.output)},
     }
@@ -192,7 +192,7 @@ def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         worker_id=row.worker_id,
         window=row.window,
         in_flight=row.in_flight,
-        parked=row.parked,
+        waiting_retries=row.parked,
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
         output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
     )

@@ -80,7 +80,7 @@ class SubscriptionTotals(NamedTuple):
     volume: int
     lag: int
     in_flight: int
-    parked: int
+    waiting_retries: int
     rate: float | None
     mode: int | None
     circuit: int | None

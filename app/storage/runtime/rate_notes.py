@@ -88,12 +88,13 @@ def _values(note: RateNote) -> dict[str, Any]:
         "number": note.number,
         "wanted": note.wanted,
         "lent": json.dumps(lent),
-        "heard": json.dumps(dict(note.heard)),
+        "heard": json.dumps(dict(note.followed)),
     }
 
 
 def _note_of(values: dict[str, Any]) -> RateNote:
-    return RateNote(**values | {"lent": _lent_of(values["lent"])})
+    followed = values.pop("heard")
+    return RateNote(**values | {"lent": _lent_of(values["lent"]), "followed": followed})
 
 
 def _lent_of(stored: Json) -> dict[str, Loan]:

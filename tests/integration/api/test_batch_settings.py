@@ -124,7 +124,7 @@ async def test_metrics_say_how_many_batches_leave(
             worker_id="w",
             window=timedelta(seconds=2),
             in_flight=0,
-            parked=0,
+            waiting_retries=0,
             counts=AttemptCounts(codes_2xx=6),
         )
         await StatusRepository(session).write([], [load])

@@ -85,7 +85,7 @@ async def test_figures_sum_up_what_the_workers_report(
             worker_id=worker,
             window=timedelta(seconds=2),
             in_flight=3,
-            parked=1,
+            waiting_retries=1,
             counts=counts,
             output=output,
         )

@@ -71,7 +71,7 @@ def a_load(stored: Subscription, worker: str, output: Output) -> SubscriptionLoa
         worker_id=worker,
         window=timedelta(seconds=60),
         in_flight=3,
-        parked=2,
+        waiting_retries=2,
         counts=AttemptCounts(),
         output=output,
     )

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from app.domain.message import HEADER_ADDRESSED, NewRecord, Partition
+from app.domain.message import HEADER_TARGET, NewRecord, Partition
 from app.domain.status import CursorStatus, WorkerStatus
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.log.interface import Committed
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
@@ -57,8 +57,8 @@ async def test_the_last_messages_are_shown_the_newest_first(
 async def test_what_was_sent_again_to_one_subscription_is_none_of_the_last_messages(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
-    to_one = Addressed("a" * 32, "b" * 32).header()
-    copy = NewRecord(value=b"copy", headers=((HEADER_ADDRESSED, to_one),), key=b"k")
+    to_one = RecordTarget("a" * 32, "b" * 32).header()
+    copy = NewRecord(value=b"copy", headers=((HEADER_TARGET, to_one),), key=b"k")
     for body in (b"0", b"1", b"2"):
         await log.append(topic, [NewRecord(value=body, key=b"k"), *[copy] * 20])
     await log.append(topic, [NewRecord(value=b"3", key=b"k")])

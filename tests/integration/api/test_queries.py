@@ -220,7 +220,7 @@ async def report(database: Database) -> None:
             worker_id="w1",
             window=timedelta(seconds=10),
             in_flight=1,
-            parked=0,
+            waiting_retries=0,
             counts=counts,
         )
         await StatusRepository(session).write(cursors, [load])

@@ -14,8 +14,8 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.discards.redrive import REDRIVE_MESSAGES_MAX
 from app.domain.discards.undelivered import Undelivered
 from app.domain.errors import LogUnavailableError
-from app.domain.message import HEADER_ADDRESSED, HEADER_CONTENT_TYPE, HEADER_ID, Partition, Record
-from app.domain.targeted import Addressed
+from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_TARGET, Partition, Record
+from app.domain.targeted import RecordTarget
 from app.services.discards.redrives import CALL_MESSAGES_MAX
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
@@ -167,7 +167,7 @@ async def test_a_discarded_message_goes_to_its_subscription_as_it_was_published(
     assert sent_again.header(HEADER_ID) == b"m1"
     assert sent_again.header(HEADER_CONTENT_TYPE) == b"text/plain"
     assert sent_again.header(b"h-X-Trace") == b"1"
-    assert sent_again.header(HEADER_ADDRESSED) == Addressed(stored.id, redrive_id).header()
+    assert sent_again.header(HEADER_TARGET) == RecordTarget(stored.id, redrive_id).header()
     assert abs(sent_again.timestamp_ms - datetime.now(UTC).timestamp() * 1000) < 60_000
     assert await marks(database) == {"m1": redrive_id}
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.catalogue.topic import Ack
 from app.domain.message import HEADER_RECEIPT, NewRecord
-from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, address_of
+from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, address_of
 from app.log.interface import Position
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
@@ -55,10 +55,10 @@ class Worker:
         self._database = database
         self._topic = topic
 
-    async def tell(self, to: ReceiptAddress, name: str, fate: Fate, *why: Any) -> None:  # noqa: ANN401 - status and reason
+    async def tell(self, to: ReceiptAddress, name: str, outcome: FinalOutcome, *why: Any) -> None:  # noqa: ANN401 - status and reason
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(self._topic, name)
-            receipt = Receipt(to.number, found.id, fate, *why)
+            receipt = Receipt(to.number, found.id, outcome, *why)
             await notify_receipts(session, {to.waiter: [receipt]})
 
 
@@ -87,9 +87,9 @@ async def test_answers_when_every_subscription_is_done_and_says_how(
         asked = api.post(f"/topics/{topic}?wait=20s", content=b"1")
         publishing = tasks.create_task(asked)
         address = await log.address()
-        await worker.tell(address, "a", Fate.DELIVERED)
-        await worker.tell(address, "b", Fate.FILTERED)
-        await worker.tell(address, "c", Fate.DISCARDED, 400, "refused")
+        await worker.tell(address, "a", FinalOutcome.DELIVERED)
+        await worker.tell(address, "b", FinalOutcome.FILTERED)
+        await worker.tell(address, "c", FinalOutcome.DISCARDED, 400, "refused")
     answer = publishing.result()
     assert answer.status_code == 201
     assert answer.json() == {
@@ -110,7 +110,7 @@ async def test_when_time_is_up_it_is_stored_all_the_same_and_the_rest_is_pending
     await subscribed(api, topic, "a", "b")
     async with asyncio.TaskGroup() as tasks:
         publishing = tasks.create_task(api.post(f"/topics/{topic}?wait=4s", content=b"1"))
-        await worker.tell(await log.address(), "a", Fate.DELIVERED)
+        await worker.tell(await log.address(), "a", FinalOutcome.DELIVERED)
     answer = publishing.result()
     assert outcomes(answer) == {"a": "DELIVERED", "b": "PENDING"}
     assert answer.json()["complete"] is False
@@ -144,7 +144,7 @@ async def test_waits_for_the_alternate_topic_where_that_takes_the_message(
     async with asyncio.TaskGroup() as tasks:
         asked = api.post("/topics/shop.main?mandatory=true&wait=20", content=b"1")
         publishing = tasks.create_task(asked)
-        await worker.tell(await log.address(), "a", Fate.DELIVERED)
+        await worker.tell(await log.address(), "a", FinalOutcome.DELIVERED)
     assert outcomes(publishing.result()) == {"a": "DELIVERED"}
 
 
@@ -188,7 +188,7 @@ async def test_is_answered_as_soon_as_the_ack_expression_is_true(
     query = {"wait": "20s", "ackExpression": "delivered >= 1"}
     async with asyncio.TaskGroup() as tasks:
         publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"1"))
-        await worker.tell(await log.address(), "b", Fate.DELIVERED)
+        await worker.tell(await log.address(), "b", FinalOutcome.DELIVERED)
     answer = publishing.result()
     assert outcomes(answer) == {"a": "PENDING", "b": "DELIVERED"}
     assert (answer.json()["acknowledged"], answer.json()["complete"]) == (True, False)
@@ -201,7 +201,7 @@ async def test_a_message_that_is_not_acknowledged_is_stored_and_says_so(
     query = {"wait": "20s", "ackExpression": "outcomes['a'] == 'DELIVERED'"}
     async with asyncio.TaskGroup() as tasks:
         publishing = tasks.create_task(api.post(f"/topics/{topic}", params=query, content=b"1"))
-        await worker.tell(await log.address(), "a", Fate.DISCARDED, 400, "refused")
+        await worker.tell(await log.address(), "a", FinalOutcome.DISCARDED, 400, "refused")
     answer = publishing.result()
     assert (answer.status_code, answer.json()["acknowledged"]) == (202, False)
     assert [record.value for record in log.records(topic)] == [b"1"]

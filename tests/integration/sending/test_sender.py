@@ -11,7 +11,7 @@ from app.domain.catalogue.subscription import ContentMode, DeliveryPolicy, Subsc
 from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import Message, Partition, Record
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.hostile import (
     MEGABYTE,
@@ -130,7 +130,7 @@ async def test_a_batch_has_its_shape_whatever_is_asked_for_meanwhile(mode: Conte
 async def test_a_message_that_is_sent_again_names_its_retransmission_but_a_batch_does_not(
     mode: ContentMode,
 ) -> None:
-    message = a_message(r=Addressed("a" * 32, "b" * 32).header())
+    message = a_message(r=RecordTarget("a" * 32, "b" * 32).header())
     batch = MessageBatch([message], b"[1]", content_type=b"a/b", subscription_id="s-1")
     async with Subscriber() as subscriber, Sender(egress=LOOPBACK) as sender:
         destination = sender.destination(replace(to(subscriber.url, PATIENT), content_mode=mode))

@@ -69,7 +69,7 @@ def a_load(subscription_id: str, worker_id: str = "w-1", **settings: Any) -> Sub
         worker_id=worker_id,
         window=timedelta(seconds=60),
         in_flight=3,
-        parked=2,
+        waiting_retries=2,
         counts=AttemptCounts(codes_2xx=5, timeouts=1, bytes=512),
         output=Output(rate=1.5, mode=RateMode.SLOW, reason="it was down", since=NOON),
     )

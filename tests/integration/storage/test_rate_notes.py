@@ -17,7 +17,7 @@ def a_note(worker_id: str, subscription_id: str = "s-1", *, number: int = 1) -> 
         number=number,
         wanted=17,
         lent={"w-9": Loan(3, 0b101, TICKETS), "w-8": Loan(4, 0, 0)},
-        heard={"w-7": 12},
+        followed={"w-7": 12},
     )
 
 

@@ -9,8 +9,8 @@ from app.domain.catalogue.fetch import FetchMode, FetchPolicy
 from app.domain.catalogue.subscription import Ordering, Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
-from app.domain.targeted import Addressed
+from app.domain.message import HEADER_ID, HEADER_TARGET, NewRecord
+from app.domain.targeted import RecordTarget
 from tests.fakes.worker import Attempt, World, delivered
 from tests.integration.worker.batching import batches, committed, filtered, subscribed
 
@@ -27,7 +27,7 @@ async def send_again(
     world: World, topic: Topic, to: Subscription | str, *bodies: bytes, key: bytes | None = None
 ) -> None:
     subscription_id = to if isinstance(to, str) else to.id
-    header = (HEADER_ADDRESSED, Addressed(subscription_id, JOB).header())
+    header = (HEADER_TARGET, RecordTarget(subscription_id, JOB).header())
     records = [
         NewRecord(value=body, key=key, headers=((HEADER_ID, body), header)) for body in bodies
     ]

@@ -63,9 +63,9 @@ def given_up(world: World) -> list[bytes]:
     return [each.body or b"" for each in world.plane.undelivered]
 
 
-def parked(world: World, subscription: Subscription) -> int:
+def waiting_retries(world: World, subscription: Subscription) -> int:
     load = world.plane.loads.get(subscription.id)
-    return load.parked if load else 0
+    return load.waiting_retries if load else 0
 
 
 def circuit(world: World, subscription: Subscription) -> CircuitState | None:
@@ -114,7 +114,7 @@ async def test_nothing_is_given_up_before_anything_waits_for_its_room(world: Wor
     await tried_since(world, subscription, LONG)
     await world.publish(topic, b"bad1", b"bad2")
     async with world.worker():
-        await world.plane.until(lambda: parked(world, subscription) == 2)
+        await world.plane.until(lambda: waiting_retries(world, subscription) == 2)
         assert given_up(world) == []
         await world.publish(topic, b"good")
         await world.plane.until(lambda: delivered(world, subscription.id) == 1)
@@ -130,7 +130,7 @@ async def test_nothing_is_given_up_while_the_circuit_is_open(world: World) -> No
     await world.publish(topic, b"bad1", b"bad2", b"good")
     async with world.worker():
         await world.plane.until(lambda: circuit(world, subscription) is CircuitState.OPEN)
-        await world.plane.until(lambda: parked(world, subscription) == 2)
+        await world.plane.until(lambda: waiting_retries(world, subscription) == 2)
     assert given_up(world) == []
     assert world.endpoints.bodies() == [b"bad1", b"bad2"]
 
@@ -142,7 +142,7 @@ async def test_another_time_to_live_makes_room_neither_at_once_nor_never(
     topic, subscription = await subscribed(world, message_ttl=timedelta(seconds=before))
     await world.publish(topic, b"bad1", b"bad2", b"good")
     async with world.worker():
-        await world.plane.until(lambda: parked(world, subscription) == 2)
+        await world.plane.until(lambda: waiting_retries(world, subscription) == 2)
         changed = replace(
             subscription.policy,
             message_ttl=timedelta(seconds=after),
@@ -164,7 +164,7 @@ async def test_what_is_filtered_out_takes_no_room(world: World) -> None:
         await world.plane.until(
             lambda: (
                 any(each.filtered for each in world.plane.statuses.values())
-                and parked(world, subscription) == 2
+                and waiting_retries(world, subscription) == 2
             )
         )
     assert given_up(world) == []

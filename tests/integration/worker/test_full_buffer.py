@@ -22,9 +22,9 @@ def world() -> World:
     return world
 
 
-def parked(world: World, subscription: Subscription) -> int:
+def waiting_retries(world: World, subscription: Subscription) -> int:
     load = world.plane.loads.get(subscription.id)
-    return load.parked if load else 0
+    return load.waiting_retries if load else 0
 
 
 async def exhausted(world: World, action: OnExhausted, **policy: object) -> Subscription:
@@ -122,7 +122,9 @@ async def test_a_message_that_waits_for_its_delay_is_left_to_the_next_worker(wor
         await world.publish(topic, b"x")
         # Unless its time is over by then: the report may be late.
         await world.plane.until(
-            lambda: parked(world, subscription) == 1 or delivered(world, subscription.id) == 1
+            lambda: (
+                waiting_retries(world, subscription) == 1 or delivered(world, subscription.id) == 1
+            )
         )
     async with world.worker("w2"):
         await world.plane.until(lambda: delivered(world, subscription.id) == 1)
@@ -139,5 +141,5 @@ async def test_no_more_wait_for_their_delay_than_the_buffer_holds(world: World) 
         waiting = []
         while delivered(world, subscription.id) < 7:
             await world.plane.changed.wait(0.05)
-            waiting.append(parked(world, subscription))
+            waiting.append(waiting_retries(world, subscription))
     assert max(waiting) == 2

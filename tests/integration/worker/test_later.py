@@ -126,4 +126,4 @@ async def test_a_subscriber_that_takes_few_and_puts_off_the_others_loses_none() 
     assert sum(count > 1 for count in tried.values()) <= 8
     assert world.plane.undelivered == []
     assert delivered(world, made.id) >= 10
-    assert load.parked <= 2
+    assert load.waiting_retries <= 2

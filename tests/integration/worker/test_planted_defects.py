@@ -22,7 +22,7 @@ from app.domain.commit import Progress
 from app.domain.delivery import RETRIES_EXHAUSTED, Delivered, Discarded, Outcome
 from app.domain.discards.undelivered import Undelivered
 from app.domain.message import Message, NewRecord, Partition, Record
-from app.domain.runtime.receipt import Fate, Receipt
+from app.domain.runtime.receipt import FinalOutcome, Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad
 from app.domain.trace import TrackingMode
 from app.filtering.bodies import ParsedBodies
@@ -174,11 +174,16 @@ class Told(Receipts):
         self._desk = desk
 
     def add(
-        self, header: bytes, subscription_id: str, fate: Fate, *, why: Discarded | None = None
+        self,
+        header: bytes,
+        subscription_id: str,
+        outcome: FinalOutcome,
+        *,
+        why: Discarded | None = None,
     ) -> None:
         if subscription_id == "broken":
             self._desk.call("receipt")
-        super().add(header, subscription_id, fate, why=why)
+        super().add(header, subscription_id, outcome, why=why)
 
 
 @asynccontextmanager

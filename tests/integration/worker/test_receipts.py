@@ -9,7 +9,7 @@ from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.message import NewRecord, Partition
-from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress
+from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress
 from tests.fakes.worker import Attempt, World, delivered
 
 WAITER = "a" * 32
@@ -51,9 +51,9 @@ async def test_each_subscription_says_what_became_of_the_message(world: World) -
         await publish(world, topic, b'{"n": 2}', number=7)
         await world.plane.until(lambda: len(told(world)) == 3)
     assert set(told(world)) == {
-        Receipt(7, good.id, Fate.DELIVERED),
-        Receipt(7, bad.id, Fate.DISCARDED, 400, "refused"),
-        Receipt(7, picky.id, Fate.FILTERED),
+        Receipt(7, good.id, FinalOutcome.DELIVERED),
+        Receipt(7, bad.id, FinalOutcome.DISCARDED, 400, "refused"),
+        Receipt(7, picky.id, FinalOutcome.FILTERED),
     }
 
 
@@ -65,7 +65,7 @@ async def test_a_retry_is_no_end(world: World) -> None:
         await world.plane.until_applied()
         await publish(world, topic, b"1", number=1)
         await world.plane.until(lambda: bool(told(world)))
-    assert told(world) == [Receipt(1, subscription.id, Fate.DELIVERED)]
+    assert told(world) == [Receipt(1, subscription.id, FinalOutcome.DELIVERED)]
     assert len(world.endpoints.attempts) == 2
 
 
@@ -84,7 +84,7 @@ async def test_a_discard_is_told_when_it_is_recorded_and_not_before(world: World
         assert told(world) == []
         world.memory.come_back()
         await world.plane.until(lambda: bool(told(world)))
-    assert told(world) == [Receipt(1, subscription.id, Fate.DISCARDED, 400, "no")]
+    assert told(world) == [Receipt(1, subscription.id, FinalOutcome.DISCARDED, 400, "no")]
 
 
 async def test_nothing_is_told_where_nobody_waits(world: World) -> None:
@@ -110,7 +110,7 @@ async def test_a_database_that_is_down_holds_no_delivery_up_and_hears_of_it_late
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
         world.plane.down = False
         await world.plane.until(lambda: bool(told(world)))
-    assert told(world) == [Receipt(1, subscription.id, Fate.DELIVERED)]
+    assert told(world) == [Receipt(1, subscription.id, FinalOutcome.DELIVERED)]
 
 
 async def test_what_could_not_be_told_is_told_when_the_worker_stops(world: World) -> None:
@@ -124,4 +124,4 @@ async def test_what_could_not_be_told_is_told_when_the_worker_stops(world: World
         # By the time of its commit it was tried to tell.
         await world.plane.until(lambda: commits[Partition(topic.name, 0)].offset == 1)
         world.plane.down = False
-    assert told(world) == [Receipt(1, subscription.id, Fate.DELIVERED)]
+    assert told(world) == [Receipt(1, subscription.id, FinalOutcome.DELIVERED)]

@@ -12,9 +12,9 @@ from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.message import HEADER_ADDRESSED, HEADER_ID, NewRecord
+from app.domain.message import HEADER_ID, HEADER_TARGET, NewRecord
 from app.domain.streams import TRACES
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.domain.trace import TrackingMode
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.subscriber import Subscriber
@@ -145,8 +145,8 @@ async def test_each_message_of_a_batch_has_its_entry_with_the_batch() -> None:
 async def test_a_retransmission_is_named() -> None:
     world = World()
     topic, subscription = await a_tracked(world)
-    addressed = Addressed(subscription.id, "0" * 32)
-    headers = ((HEADER_ID, b"m"), (HEADER_ADDRESSED, addressed.header()))
+    record_target = RecordTarget(subscription.id, "0" * 32)
+    headers = ((HEADER_ID, b"m"), (HEADER_TARGET, record_target.header()))
     async with world.worker():
         await world.log.append(topic.name, [NewRecord(value=b"x", headers=headers)])
         await until_traced(world, "INFLIGHT", "SUCCESS")

@@ -8,7 +8,7 @@ import pytest
 
 from app.api.publish.wait import wait_of
 from app.domain.errors import TooManyWaitersError, ValidationFailedError
-from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
+from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, address_of, payloads
 from app.services.directory.subscribers import TopicSubscriber
 from app.services.publishing.waiters import PendingReason, SubscriberOutcome, Waiters, Waiting
 
@@ -47,17 +47,17 @@ async def test_is_complete_when_all_that_are_active_are_done() -> None:
     waiters = Waiters()
     topic = Topic(b=True, a=True, c=True, asleep=False)
     with waiters.waiting(topic, within=LONG) as waiting:
-        hear(waiters, waiting, "b", Fate.DELIVERED)
-        hear(waiters, waiting, "a", Fate.DISCARDED, 400, "refused")
+        hear(waiters, waiting, "b", FinalOutcome.DELIVERED)
+        hear(waiters, waiting, "a", FinalOutcome.DISCARDED, 400, "refused")
         before = waiting.complete
-        hear(waiters, waiting, "c", Fate.FILTERED)
+        hear(waiters, waiting, "c", FinalOutcome.FILTERED)
         outcomes = await waiting.outcomes()
         assert (before, waiting.complete) == (False, True)
     assert outcomes == [
-        SubscriberOutcome(name="a", outcome=Fate.DISCARDED, status=400, reason="refused"),
+        SubscriberOutcome(name="a", outcome=FinalOutcome.DISCARDED, status=400, reason="refused"),
         SubscriberOutcome(name="asleep", outcome=PendingReason.SUSPENDED),
-        SubscriberOutcome(name="b", outcome=Fate.DELIVERED),
-        SubscriberOutcome(name="c", outcome=Fate.FILTERED),
+        SubscriberOutcome(name="b", outcome=FinalOutcome.DELIVERED),
+        SubscriberOutcome(name="c", outcome=FinalOutcome.FILTERED),
     ]
 
 
@@ -65,7 +65,7 @@ async def test_says_what_is_not_known_when_time_is_up() -> None:
     waiters = Waiters()
     topic = Topic(done=True, retrying=True, suspended=True, deleted=True)
     with waiters.waiting(topic, within=NONE_AT_ALL) as waiting:
-        hear(waiters, waiting, "done", Fate.DELIVERED)
+        hear(waiters, waiting, "done", FinalOutcome.DELIVERED)
         topic.now["id-suspended"] = TopicSubscriber("suspended", active=False)
         del topic.now["id-deleted"]
         outcomes = await waiting.outcomes()
@@ -89,7 +89,7 @@ async def test_who_subscribes_later_is_not_waited_for() -> None:
     waiters, topic = Waiters(), Topic(a=True)
     with waiters.waiting(topic, within=LONG) as waiting:
         topic.now["id-late"] = TopicSubscriber("late", active=True)
-        hear(waiters, waiting, "a", Fate.DELIVERED)
+        hear(waiters, waiting, "a", FinalOutcome.DELIVERED)
         assert [each.name for each in await waiting.outcomes()] == ["a"]
 
 
@@ -97,10 +97,10 @@ async def test_what_was_said_first_counts_and_other_requests_are_left_alone() ->
     waiters, topic = Waiters(), Topic(a=True)
     with waiters.waiting(topic, within=LONG) as waiting:
         with waiters.waiting(topic, within=NONE_AT_ALL) as other:
-            hear(waiters, waiting, "a", Fate.DELIVERED)
-            hear(waiters, waiting, "a", Fate.DISCARDED)
+            hear(waiters, waiting, "a", FinalOutcome.DELIVERED)
+            hear(waiters, waiting, "a", FinalOutcome.DISCARDED)
             assert (await other.outcomes())[0].outcome == "PENDING"
-        hear(waiters, other, "a", Fate.DELIVERED)  # nobody is there any more
+        hear(waiters, other, "a", FinalOutcome.DELIVERED)  # nobody is there any more
         assert (await waiting.outcomes())[0].outcome == "DELIVERED"
 
 

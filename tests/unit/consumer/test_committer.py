@@ -49,7 +49,7 @@ class Traces:
         async with asyncio.timeout(LONG.total_seconds()):
             await self.asked.wait()
 
-    async def until_said(self, within: timedelta) -> bool:
+    async def until_appended(self, within: timedelta) -> bool:
         self.asked.set()
         try:
             async with asyncio.timeout(within.total_seconds()):

@@ -40,7 +40,7 @@ def life_in(committed: Committed) -> str:
 
 
 class NoTraces:
-    async def until_said(self, within: timedelta) -> bool:
+    async def until_appended(self, within: timedelta) -> bool:
         del within
         return True
 

@@ -14,7 +14,7 @@ from app.domain.delivery import Discarded
 from app.domain.errors import StorageUnavailableError
 from app.domain.runtime.receipt import (
     PAYLOAD_BYTES_MAX,
-    Fate,
+    FinalOutcome,
     Receipt,
     ReceiptAddress,
     address_of,
@@ -29,7 +29,7 @@ receipts = st.builds(
     Receipt,
     st.integers(1, 10**12),
     st.text("abcdef0123456789", min_size=32, max_size=32),
-    st.sampled_from(Fate),
+    st.sampled_from(FinalOutcome),
     st.none() | st.integers(100, 599),
     st.text(max_size=500),
 )
@@ -108,7 +108,7 @@ def test_a_text_that_is_not_of_ours_has_no_receipts(text: str) -> None:
 
 
 def test_a_long_reason_is_cut() -> None:
-    (text,) = payloads([Receipt(1, "s", Fate.DISCARDED, None, "\N{SNOWMAN}" * 5_000)])
+    (text,) = payloads([Receipt(1, "s", FinalOutcome.DISCARDED, None, "\N{SNOWMAN}" * 5_000)])
     assert len(text) <= PAYLOAD_BYTES_MAX
     assert json.loads(text)[0][4] == "\N{SNOWMAN}" * 500
 
@@ -116,24 +116,26 @@ def test_a_long_reason_is_cut() -> None:
 async def test_tells_each_waiter_its_own() -> None:
     board, other = Board(), "f" * 32
     receipts = Receipts(board)
-    receipts.add(a_header(1), "s1", Fate.DELIVERED)
-    receipts.add(a_header(2, waiter=other), "s1", Fate.FILTERED)
-    receipts.add(a_header(1), "s2", Fate.DISCARDED, why=Discarded(reason="refused", status=400))
+    receipts.add(a_header(1), "s1", FinalOutcome.DELIVERED)
+    receipts.add(a_header(2, waiter=other), "s1", FinalOutcome.FILTERED)
+    receipts.add(
+        a_header(1), "s2", FinalOutcome.DISCARDED, why=Discarded(reason="refused", status=400)
+    )
     assert await receipts.flush()
     assert board.posted == {
         WAITER: [
-            Receipt(1, "s1", Fate.DELIVERED),
-            Receipt(1, "s2", Fate.DISCARDED, 400, "refused"),
+            Receipt(1, "s1", FinalOutcome.DELIVERED),
+            Receipt(1, "s2", FinalOutcome.DISCARDED, 400, "refused"),
         ],
-        other: [Receipt(2, "s1", Fate.FILTERED)],
+        other: [Receipt(2, "s1", FinalOutcome.FILTERED)],
     }
 
 
 async def test_tells_nothing_when_nobody_can_wait_any_more() -> None:
     board = Board()
     receipts = Receipts(board)
-    receipts.add(a_header(in_ms=-61_000), "s", Fate.DELIVERED)
-    receipts.add(b"foreign", "s", Fate.DELIVERED)
+    receipts.add(a_header(in_ms=-61_000), "s", FinalOutcome.DELIVERED)
+    receipts.add(b"foreign", "s", FinalOutcome.DELIVERED)
     assert await receipts.flush()
     assert board.calls == 0
 
@@ -142,10 +144,10 @@ async def test_what_could_not_be_told_is_told_later_in_its_order() -> None:
     board = Board()
     board.down = True
     async with posting(board) as receipts:
-        receipts.add(a_header(1), "s", Fate.DELIVERED)
+        receipts.add(a_header(1), "s", FinalOutcome.DELIVERED)
         await board.changed.wait(5)
         assert board.posted == {}
-        receipts.add(a_header(2), "s", Fate.DELIVERED)
+        receipts.add(a_header(2), "s", FinalOutcome.DELIVERED)
         board.down = False
         assert await receipts.flush()
     assert [each.number for each in board.posted[WAITER]] == [1, 2]
@@ -155,12 +157,12 @@ async def test_the_oldest_of_too_many_are_dropped() -> None:
     board = Board()
     board.down = True
     receipts = Receipts(board)
-    receipts.add(a_header(0), "s", Fate.DELIVERED)
+    receipts.add(a_header(0), "s", FinalOutcome.DELIVERED)
     assert not await receipts.flush()
     for number in range(1, WAITING_MAX + 1):
-        receipts.add(a_header(number), "s", Fate.DELIVERED)
+        receipts.add(a_header(number), "s", FinalOutcome.DELIVERED)
     assert not await receipts.flush()
-    receipts.add(a_header(WAITING_MAX + 1), "s", Fate.DELIVERED)
+    receipts.add(a_header(WAITING_MAX + 1), "s", FinalOutcome.DELIVERED)
     board.down = False
     assert await receipts.flush()
     numbers = [each.number for each in board.posted[WAITER]]

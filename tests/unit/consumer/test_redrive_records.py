@@ -7,10 +7,10 @@ import pytest
 from app.domain.discards.redrive import redrive_record
 from app.domain.discards.undelivered import Undelivered, from_record, to_record
 from app.domain.message import Message, Partition, Record
-from app.domain.targeted import Addressed, addressed_to
+from app.domain.targeted import RecordTarget, target_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-TO = Addressed("a" * 32, "b" * 32)
+TO = RecordTarget("a" * 32, "b" * 32)
 NOW_MS = 1_769_900_000_000
 
 
@@ -46,7 +46,7 @@ def test_it_is_the_message_as_it_was_published_but_addressed_and_of_now() -> Non
     assert message.content_type == b"text/xml"
     assert message.propagated == [(b"X-Trace", b"1"), (b"X-Trace", b"\xe9")]
     assert message.published_ms == NOW_MS
-    assert message.addressed == TO
+    assert message.record_target == TO
 
 
 def test_a_propagated_content_type_is_not_taken_for_its_own() -> None:
@@ -60,13 +60,15 @@ def test_a_propagated_content_type_is_not_taken_for_its_own() -> None:
     [b"", b"x", b"a" * 32, b"a" * 32 + b" " + b"B" * 32, b" ".join([b"a" * 32] * 3), b"\xff" * 65],
 )
 def test_a_header_that_is_not_ours_addresses_nobody(header: bytes) -> None:
-    assert addressed_to(header) is None
+    assert target_of(header) is None
     message = Message(Record(0, 0, None, b"", [(b"r", header)]), Partition("g.t", 0))
-    assert message.addressed is None
+    assert message.record_target is None
 
 
 def test_a_message_of_a_publisher_is_for_everybody() -> None:
-    assert Message(Record(0, 0, None, b"", [(b"id", b"1")]), Partition("g.t", 0)).addressed is None
+    assert (
+        Message(Record(0, 0, None, b"", [(b"id", b"1")]), Partition("g.t", 0)).record_target is None
+    )
 
 
 @pytest.mark.parametrize("key", [None, b"", b"k\xff"])

@@ -9,7 +9,7 @@ from app.domain.catalogue.headers import Header
 from app.domain.catalogue.signing_secrets import SigningKind, SigningSecret
 from app.domain.catalogue.subscription import Subscription
 from app.domain.message import Message, Partition, Record
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.signing import new_signing_key
 from workers.delivery.request import RequestHeaders
 
@@ -149,7 +149,7 @@ def test_a_retransmission_is_named_and_nothing_else_can_say_so() -> None:
         a_subscription(headers=(Header(name="hermes-retransmission", value="forged"),)),
         host=b"h:1",
     )
-    named = dict(request.of(message, 0, Addressed("a" * 32, "b" * 32)))
+    named = dict(request.of(message, 0, RecordTarget("a" * 32, "b" * 32)))
     assert named[b"Hermes-Retransmission"] == b"b" * 32
     assert b"forged" not in {value for _, value in (*request.constant, *request.of(message, 0))}
 

@@ -24,10 +24,10 @@ from app.domain.replay.retransmission import (
     unfinished,
 )
 from app.domain.replay.sending_rate import RetransmissionPace
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 
-OURS = Addressed("a" * 32, "b" * 32)
-THEIRS = Addressed("a" * 32, "c" * 32)
+OURS = RecordTarget("a" * 32, "b" * 32)
+THEIRS = RecordTarget("a" * 32, "c" * 32)
 ORDERS = Partition("shop.orders", 3)
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = datetime(2026, 1, 2, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_a_message_comes_again_as_it_was_but_for_one_subscription_and_now() -> N
     new = sent_again(record, ORDERS, OURS, now_ms=5_000)
     message = Message(Record(9, 5_000, new.key, new.value, list(new.headers)), ORDERS)
     assert (message.id, message.body, message.key) == (b"m-1", b"body", b"key")
-    assert (message.addressed, message.receipt) == (OURS, None)
+    assert (message.record_target, message.receipt) == (OURS, None)
     assert message.propagated == [(b"a", b"1")]
     assert dict(new.headers)[b"ts"] == b"5000"
 

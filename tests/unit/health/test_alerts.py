@@ -43,7 +43,7 @@ def a_case(
         worker_id="w1",
         window=timedelta(seconds=60),
         in_flight=0,
-        parked=0,
+        waiting_retries=0,
         counts=AttemptCounts(),
         output=Output(**output),  # type: ignore[arg-type] # fields of the value
     )
@@ -89,11 +89,13 @@ def signed(*ends: timedelta | None, kind: SigningKind = SigningKind.V1) -> Subsc
     return replace(SUBSCRIPTION, signing_secrets=secrets)
 
 
-def buffered(parked: int, **policy: object) -> Case:
+def buffered(waiting_retries: int, **policy: object) -> Case:
     """It has room for ten messages that are tried again."""
     settings = DeliveryPolicy(retry_buffer_max=10, **policy)  # type: ignore[arg-type] # its fields
     case = a_case(replace(SUBSCRIPTION, policy=settings))
-    return replace(case, loads=[replace(load, parked=parked) for load in case.loads])
+    return replace(
+        case, loads=[replace(load, waiting_retries=waiting_retries) for load in case.loads]
+    )
 
 
 GONE = SUBSCRIPTION.in_state(State.SUSPENDED, reason="The endpoint answered 410")

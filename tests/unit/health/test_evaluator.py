@@ -141,7 +141,7 @@ def a_load(**counts: int) -> SubscriptionLoad:
         worker_id="w1",
         window=timedelta(seconds=60),
         in_flight=2,
-        parked=5,
+        waiting_retries=5,
         counts=AttemptCounts(**counts),
     )
 

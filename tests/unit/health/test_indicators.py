@@ -59,7 +59,7 @@ def test_a_worker_that_could_not_apply_the_settings_is_a_problem() -> None:
             worker_id=worker,
             window=timedelta(),
             in_flight=0,
-            parked=0,
+            waiting_retries=0,
             counts=AttemptCounts(),
             output=output,
         )
@@ -81,7 +81,7 @@ def test_the_reports_of_all_workers_are_summed_up() -> None:
             worker_id=worker,
             window=timedelta(seconds=10),
             in_flight=0,
-            parked=0,
+            waiting_retries=0,
             counts=AttemptCounts(codes_2xx=10, codes_5xx=20, timeouts=5, codes_other=5),
             output=Output(mode=mode),
         )

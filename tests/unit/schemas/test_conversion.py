@@ -7,9 +7,9 @@ import pytest
 
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
-from app.domain.message import HEADER_ADDRESSED, NewRecord, Record
+from app.domain.message import HEADER_TARGET, NewRecord, Record
 from app.domain.replay.republishing import HEADER_REPUBLISHED
-from app.domain.targeted import Addressed
+from app.domain.targeted import RecordTarget
 from app.schemas.avro import AvroCodec
 from app.schemas.conversion import Fitting, RefusedValue
 
@@ -61,7 +61,7 @@ def test_a_foreign_record_is_known_by_the_place_that_it_had() -> None:
 
 
 def test_what_was_for_one_subscription_alone_is_nobodys() -> None:
-    alone = (HEADER_ADDRESSED, Addressed("b" * 32, "c" * 32).header())
+    alone = (HEADER_TARGET, RecordTarget("b" * 32, "c" * 32).header())
     assert fitted(PLAIN, SMALL, b"1", alone) is None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.api.publish.wait import wait_of
 from app.domain.errors import ValidationFailedError
-from app.domain.runtime.receipt import Fate, Receipt, ReceiptAddress, address_of, payloads
+from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, address_of, payloads
 from app.services.directory.subscribers import TopicSubscriber
 from app.services.publishing.acknowledgement import ack_condition
 from app.services.publishing.waiters import PendingReason, SubscriberOutcome, Waiters, Waiting
@@ -21,16 +21,16 @@ def everybody() -> Mapping[str, TopicSubscriber]:
     return SUBSCRIBERS
 
 
-def hear(waiters: Waiters, waiting: Waiting, name: str, *, fate: Fate) -> None:
+def hear(waiters: Waiters, waiting: Waiting, name: str, *, outcome: FinalOutcome) -> None:
     address = address_of(waiting.header)
     assert isinstance(address, ReceiptAddress)
-    (payload,) = payloads([Receipt(address.number, f"id-{name}", fate)])
+    (payload,) = payloads([Receipt(address.number, f"id-{name}", outcome)])
     waiters.hear(payload)
 
 
 OUTCOMES = [
-    SubscriberOutcome(name="billing", outcome=Fate.DELIVERED),
-    SubscriberOutcome(name="mail", outcome=Fate.DISCARDED, status=400),
+    SubscriberOutcome(name="billing", outcome=FinalOutcome.DELIVERED),
+    SubscriberOutcome(name="mail", outcome=FinalOutcome.DISCARDED, status=400),
     SubscriberOutcome(name="stock", outcome=PendingReason.PENDING),
 ]
 
@@ -72,7 +72,7 @@ def test_what_is_no_condition_is_refused(text: str, says: str) -> None:
 async def test_who_has_enough_waits_for_no_more() -> None:
     waiters, enough = Waiters(), ack_condition("delivered >= 1").acknowledges
     with waiters.waiting(everybody, within=LONG, enough=enough) as waiting:
-        hear(waiters, waiting, "mail", fate=Fate.DELIVERED)
+        hear(waiters, waiting, "mail", outcome=FinalOutcome.DELIVERED)
         outcomes = await waiting.outcomes()
     assert {each.name: each.outcome for each in outcomes} == {
         "billing": "PENDING",
@@ -84,8 +84,8 @@ async def test_who_has_enough_waits_for_no_more() -> None:
 async def test_when_all_are_done_and_it_is_not_enough_that_is_said() -> None:
     waiters, enough = Waiters(), ack_condition("delivered == 2").acknowledges
     with waiters.waiting(everybody, within=LONG, enough=enough) as waiting:
-        hear(waiters, waiting, "mail", fate=Fate.DELIVERED)
-        hear(waiters, waiting, "billing", fate=Fate.DISCARDED)
+        hear(waiters, waiting, "mail", outcome=FinalOutcome.DELIVERED)
+        hear(waiters, waiting, "billing", outcome=FinalOutcome.DISCARDED)
         await waiting.outcomes()
     assert waiting.acknowledged is False
 
@@ -102,13 +102,13 @@ async def test_what_is_true_no_more_when_he_looks_does_not_end_his_wait(text: st
     waiters, enough = Waiters(), ack_condition(text).acknowledges
     subscribers = {f"id-{name}": TopicSubscriber(name, active=True) for name in "abc"}
     with waiters.waiting(lambda: subscribers, within=LONG, enough=enough) as waiting:
-        hear(waiters, waiting, "a", fate=Fate.DELIVERED)
-        hear(waiters, waiting, "b", fate=Fate.DELIVERED)
+        hear(waiters, waiting, "a", outcome=FinalOutcome.DELIVERED)
+        hear(waiters, waiting, "b", outcome=FinalOutcome.DELIVERED)
         async with asyncio.TaskGroup() as tasks:
             outcomes = tasks.create_task(waiting.outcomes())
             await asyncio.wait({outcomes}, timeout=0)
             assert not outcomes.done()
-            hear(waiters, waiting, "c", fate=Fate.DELIVERED)
+            hear(waiters, waiting, "c", outcome=FinalOutcome.DELIVERED)
     assert waiting.acknowledged is True
 
 
@@ -116,7 +116,7 @@ async def test_what_is_heard_together_is_judged_once_and_not_by_who_hears_it() -
     judged: list[int] = []
 
     def enough(outcomes: Sequence[SubscriberOutcome]) -> bool:
-        judged.append(sum(each.outcome is Fate.DELIVERED for each in outcomes))
+        judged.append(sum(each.outcome is FinalOutcome.DELIVERED for each in outcomes))
         return judged[-1] == len(SUBSCRIBERS)
 
     waiters = Waiters()
@@ -125,7 +125,7 @@ async def test_what_is_heard_together_is_judged_once_and_not_by_who_hears_it() -
             outcomes = tasks.create_task(waiting.outcomes())
             await asyncio.wait({outcomes}, timeout=0)
             for name in ("billing", "mail"):
-                hear(waiters, waiting, name, fate=Fate.DELIVERED)
+                hear(waiters, waiting, name, outcome=FinalOutcome.DELIVERED)
     assert judged == [0, len(SUBSCRIBERS)]
 
 

@@ -137,10 +137,10 @@ async def test_an_attempt_that_lasts_is_said_to_be_in_the_air_once() -> None:
 
     began = dict.fromkeys(("short", "long"), time.monotonic())
     attempts, buffer = Attempts(), a_buffer(Stream())
-    buffer.in_air |= dict.fromkeys(began, attempts)
+    buffer.open_attempts |= dict.fromkeys(began, attempts)
     await buffer.flush()
     assert attempts.said == []
-    del buffer.in_air["short"]
+    del buffer.open_attempts["short"]
     await buffer.flush()
     await buffer.flush()
     assert attempts.said == ["long"]
@@ -201,13 +201,13 @@ async def test_all_that_was_added_is_said_when_somebody_waited_for_it() -> None:
         for count in (1, ROWS_PER_PACK * 10):
             for offset in range(count):
                 buffer.add(a_row(offset))
-            assert await buffer.until_said(LONG)
+            assert await buffer.until_appended(LONG)
             assert buffer.waiting == 0
     assert len(stream.offsets) == ROWS_PER_PACK * 10 + 1
 
 
 async def test_nothing_is_waited_for_when_nothing_was_added() -> None:
-    assert await a_buffer(Stream()).until_said(LONG)
+    assert await a_buffer(Stream()).until_appended(LONG)
 
 
 async def test_an_entry_that_cannot_be_packed_is_not_waited_for() -> None:
@@ -215,7 +215,7 @@ async def test_an_entry_that_cannot_be_packed_is_not_waited_for() -> None:
     buffer = a_buffer(stream)
     async with running(buffer):
         buffer.add(a_row(1 << 70))
-        assert await buffer.until_said(LONG)
+        assert await buffer.until_appended(LONG)
 
 
 async def test_nobody_waits_for_a_stream_that_is_down_until_it_has_caught_up() -> None:
@@ -223,15 +223,15 @@ async def test_nobody_waits_for_a_stream_that_is_down_until_it_has_caught_up() -
     buffer = a_buffer(stream)
     stream.down = True
     buffer.add(a_row(0))
-    waiting = asyncio.ensure_future(buffer.until_said(LONG))
+    waiting = asyncio.ensure_future(buffer.until_appended(LONG))
     await asyncio.sleep(0)
     assert not await buffer.flush()
     assert not await waiting
-    assert not await buffer.until_said(LONG)
+    assert not await buffer.until_appended(LONG)
     stream.down = False
     assert await buffer.flush()
     buffer.add(a_row(1))
-    waiting = asyncio.ensure_future(buffer.until_said(LONG))
+    waiting = asyncio.ensure_future(buffer.until_appended(LONG))
     await asyncio.sleep(0)
     assert await buffer.flush()
     assert await waiting
@@ -249,12 +249,12 @@ async def test_a_stream_that_hangs_is_waited_for_once() -> None:
     buffer.source(SOURCE)
     async with running(buffer):
         buffer.add(a_row(0))
-        assert not await buffer.until_said(timedelta(milliseconds=1))
-        assert not await buffer.until_said(LONG)
+        assert not await buffer.until_appended(timedelta(milliseconds=1))
+        assert not await buffer.until_appended(LONG)
         going_on.set()
         assert await buffer.flush()
         buffer.add(a_row(1))
-        assert await buffer.until_said(LONG)
+        assert await buffer.until_appended(LONG)
 
 
 async def test_a_look_for_what_is_in_the_air_is_not_taken_because_somebody_waits() -> None:
@@ -265,6 +265,6 @@ async def test_a_look_for_what_is_in_the_air_is_not_taken_because_somebody_waits
     buffer = a_buffer(Stream())
     async with running(buffer):
         buffer.add(a_row(0))
-        buffer.in_air |= {"attempt": Attempts()}
-        assert await buffer.until_said(LONG)
-        del buffer.in_air["attempt"]
+        buffer.open_attempts |= {"attempt": Attempts()}
+        assert await buffer.until_appended(LONG)
+        del buffer.open_attempts["attempt"]

@@ -31,7 +31,7 @@ _Captured = dict[tuple[str, Partition], tuple[Cursor, Progress]]
 class Traces(Protocol):
     """The traces of messages, which are safe before these are committed."""
 
-    async def until_said(self, within: timedelta) -> bool:
+    async def until_appended(self, within: timedelta) -> bool:
         """Wait until all that was added so far is safe; False, maybe at once, if it is not."""
 
 
@@ -140,7 +140,7 @@ class Committer:
         try:
             if queue is self._traced:
                 # Captured before: nothing in it is younger than the traces that are waited for.
-                await self._traces.until_said(hold)
+                await self._traces.until_appended(hold)
             async with self._writing:
                 await self._commit_captured(captured)
         finally:

@@ -11,7 +11,7 @@ import structlog
 from app.domain.commit import Progress
 from app.domain.delivery import Discarded
 from app.domain.message import Message, Partition
-from app.domain.runtime.receipt import Fate
+from app.domain.runtime.receipt import FinalOutcome
 from workers.consumer.commit.offsets import OffsetTracker
 from workers.consumer.commit.producer_epoch import ProducerEpoch
 from workers.consumer.commit.receipts import Receipts
@@ -232,21 +232,21 @@ class Cursor:
         offsets.volume += len(message.body or b"")
         self._close(message)
         if message.receipt is not None:
-            self._add_receipt(message.receipt, Fate.DELIVERED)
+            self._add_receipt(message.receipt, FinalOutcome.DELIVERED)
 
     def discarded(self, message: Message, why: Discarded | None = None) -> None:
         """It is durable among the undelivered."""
         self._offsets.discarded += 1
         self._close(message)
         if message.receipt is not None:
-            self._add_receipt(message.receipt, Fate.DISCARDED, why)
+            self._add_receipt(message.receipt, FinalOutcome.DISCARDED, why)
 
     def filtered(self, message: Message) -> None:
         """The subscription does not want it."""
         self._offsets.filtered += 1
         self._close(message)
         if message.receipt is not None:
-            self._add_receipt(message.receipt, Fate.FILTERED)
+            self._add_receipt(message.receipt, FinalOutcome.FILTERED)
 
     def passed_by(self, message: Message) -> None:
         """It is for another subscription, so it is none of those that are counted here."""
@@ -274,9 +274,11 @@ class Cursor:
         """Wait until no request of ours is in flight."""
         await self._idle.wait()
 
-    def _add_receipt(self, header: bytes, fate: Fate, why: Discarded | None = None) -> None:
+    def _add_receipt(
+        self, header: bytes, outcome: FinalOutcome, why: Discarded | None = None
+    ) -> None:
         if self._receipts is not None:
-            self._receipts.add(header, self.committed.subscription_id, fate, why=why)
+            self._receipts.add(header, self.committed.subscription_id, outcome, why=why)
 
     def _close(self, message: Message) -> None:
         offsets = self._offsets

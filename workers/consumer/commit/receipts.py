@@ -11,7 +11,7 @@ import structlog
 
 from app.domain.delivery import Discarded
 from app.domain.errors import UnavailableError
-from app.domain.runtime.receipt import Fate, Receipt, address_of
+from app.domain.runtime.receipt import FinalOutcome, Receipt, address_of
 
 # Of more that wait to be posted, the oldest are dropped: their publishers wait longest already.
 WAITING_MAX: Final = 10_000
@@ -38,13 +38,18 @@ class Receipts:
         self._added = asyncio.Event()
 
     def add(
-        self, header: bytes, subscription_id: str, fate: Fate, *, why: Discarded | None = None
+        self,
+        header: bytes,
+        subscription_id: str,
+        outcome: FinalOutcome,
+        *,
+        why: Discarded | None = None,
     ) -> None:
         """Post it to the publisher that the header of a message names, if it may still wait."""
         address = address_of(header)
         if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
             return
-        receipt = Receipt(address.number, subscription_id, fate)
+        receipt = Receipt(address.number, subscription_id, outcome)
         if why is not None:
             receipt = receipt._replace(status=why.status, reason=why.reason)
         self._waiting.append((address.waiter, receipt))

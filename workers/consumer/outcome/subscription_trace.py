@@ -42,7 +42,7 @@ class SubscriptionTrace:
 
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         self._buffer = buffer
-        self._open_attempts = buffer.in_air
+        self._open_attempts = buffer.open_attempts
         self._source = buffer.source(
             TraceSource(
                 topic=subscription.topic,
@@ -140,7 +140,7 @@ class SubscriptionTrace:
                 took,
                 address,
                 "" if whole is message else whole.id.decode("ascii"),
-                "" if message.addressed is None else message.addressed.job_id,
+                "" if message.record_target is None else message.record_target.job_id,
             )
         )
 
@@ -165,7 +165,7 @@ class SubscriptionTrace:
                 None,
                 "",
                 "",
-                "" if message.addressed is None else message.addressed.job_id,
+                "" if message.record_target is None else message.record_target.job_id,
             )
         )
 

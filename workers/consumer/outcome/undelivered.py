@@ -85,7 +85,7 @@ def bare_undelivered_of(
         body=message.raw,
         key=message.key,
         producer_epoch=job.cursor.producer_epoch,
-        retransmission="" if message.addressed is None else message.addressed.job_id,
+        retransmission="" if message.record_target is None else message.record_target.job_id,
     )
 
 

@@ -302,7 +302,7 @@ class MessageSource:
                 cursor.queued = False
                 continue
             try:
-                if taken[0].addressed is not None and self._passes_by(cursor, taken[0]):
+                if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
                     # There may be as many in a row as somebody has retransmitted.
                     choosy = True
                     continue
@@ -332,12 +332,14 @@ class MessageSource:
 
     def _passes_by(self, cursor: Cursor, message: Message) -> bool:
         """Whether the message, which is for one subscription, is not to be sent from here."""
-        addressed = message.addressed
-        if addressed is None or addressed.subscription_id != cursor.subscription_id:
+        record_target = message.record_target
+        if record_target is None or record_target.subscription_id != cursor.subscription_id:
             cursor.passed_by(message)
             return True
-        if addressed.job_id in self._dropped:
-            self._parts.cancelled_messages.add(CancelledMessage(addressed.job_id, cursor, message))
+        if record_target.job_id in self._dropped:
+            self._parts.cancelled_messages.add(
+                CancelledMessage(record_target.job_id, cursor, message)
+            )
             return True
         return False
 
