@@ -327,7 +327,8 @@ class Client:
         try:
             connection = self.manager.get_connection(node)
             await connection.init_future
-        except (errors.KafkaError, OSError) as error:
+        except Exception as error:
+            # Whatever brokers have said of themselves and of others: nothing was sent.
             raise NotSentError(self._credentials.explained(error)) from error
         return connection
 

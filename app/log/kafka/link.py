@@ -179,7 +179,7 @@ async def connected(
     """Connect `link` to the broker `node` as `connect` does: whether it is."""
     try:
         await connect(link, address, credentials=credentials, patience=patience)
-    except CONNECT_FAILED as error:
+    except Exception as error:  # noqa: BLE001 - raised here it would end all other appends
         _log.warning("kafka_broker_unreachable", node=node, error=credentials.explained(error))
         return False
     # It may be gone again already: then nobody would hear of that any more.
@@ -193,7 +193,7 @@ async def renewed(
     try:
         with patience.limit():
             await link.authenticate(credentials)
-    except CONNECT_FAILED as error:
+    except Exception as error:  # noqa: BLE001 - as above
         _log.warning("kafka_session_not_renewed", node=node, error=credentials.explained(error))
         return False
     return True

@@ -126,7 +126,7 @@ async def test_an_answer_that_makes_no_sense_ends_the_connection(said: bytes) ->
         assert not broker.is_open
 
 
-@pytest.mark.parametrize("address", [None, ("127.0.0.1", 1)])
+@pytest.mark.parametrize("address", [None, ("127.0.0.1", 1), ("127.0.0.1", 70_000), ("\udcff", 1)])
 async def test_a_broker_that_is_not_there_is_said_to_be_unreachable(
     address: tuple[str, int] | None,
 ) -> None:

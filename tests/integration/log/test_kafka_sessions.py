@@ -80,6 +80,14 @@ async def test_a_session_without_an_end_is_begun_once() -> None:
     assert (server.connections, server.handshakes, server.others) == (1, 1, 6)
 
 
+async def test_a_session_may_last_longer_than_any_date_can_say() -> None:
+    server = SaslServer(lifetime_ms=2**63 - 1)
+    async with calling(server) as caller:
+        for _ in range(3):
+            await ask(caller)
+    assert (server.connections, server.handshakes, server.others) == (1, 1, 3)
+
+
 async def test_a_session_that_ends_is_begun_anew_on_its_connection() -> None:
     server = SaslServer(lifetime_ms=1)
     asked = 0

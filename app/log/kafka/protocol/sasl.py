@@ -13,6 +13,8 @@ from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, requ
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)
 ANSWER_BYTES_MAX: Final = 1024 * 1024
+# A broker may say any number of milliseconds, also what no date can be reckoned with.
+LIFETIME_MAX: Final = timedelta(days=365)
 
 _CLIENT: Final = "angelia"
 _MILLISECONDS: Final = struct.Struct(">q")
@@ -72,4 +74,9 @@ def read_authenticate(frame: bytes) -> AuthenticateAnswer:
         (lifetime,) = _MILLISECONDS.unpack_from(frame, at)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise MalformedAnswerError("an answer to SASL that is none") from error
-    return AuthenticateAnswer(code, message, token, timedelta(milliseconds=max(0, lifetime)))
+    return AuthenticateAnswer(code, message, token, _lifetime(lifetime))
+
+
+def _lifetime(milliseconds: int) -> timedelta:
+    most = LIFETIME_MAX // timedelta(milliseconds=1)
+    return timedelta(milliseconds=min(max(0, milliseconds), most))
