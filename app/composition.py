@@ -143,7 +143,7 @@ async def running(settings: Settings, database_url: str, parts: Parts) -> AsyncI
         publishing = _Publishing()
         if core.only != "management":
             waiters = Waiters()
-            await stack.enter_async_context(_heard(database_url, waiters))
+            await stack.enter_async_context(_receipts_received(database_url, waiters))
             publishing = _publishing(core, waiters)
         if core.otlp is not None:
             await stack.enter_async_context(_background(core.otlp.run(services.figures.read)))
@@ -214,7 +214,7 @@ async def _core(
     publisher = await stack.enter_async_context(_publisher(database_url, log, published))
     pings = PingService(database)
     channels = (CHANGES, APPLIED, ACCESS, pings.channel)
-    notices = await stack.enter_async_context(listen(database_url, channels, hear=pings.hear))
+    notices = await stack.enter_async_context(listen(database_url, channels, receive=pings.receive))
     keys = known_keys(database)
     refresher = Refresher(database, directory, applied, keys=keys)
     await keys.refresh()
@@ -383,11 +383,11 @@ def _subscriptions(
 async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[Volumes]:
     """What is published is told now and then; what is left at the end has a moment to go."""
     volumes = Volumes(database, counts)
-    async with _background(repeat(volumes.tell, every=TELL_EVERY, name="tell_volumes")):
+    async with _background(repeat(volumes.store, every=TELL_EVERY, name="tell_volumes")):
         yield volumes
     with suppress(TimeoutError, UnavailableError):
         async with asyncio.timeout(LAST_VOLUMES_MAX.total_seconds()):
-            await volumes.tell()
+            await volumes.store()
 
 
 @asynccontextmanager
@@ -429,16 +429,16 @@ _FIGURES: Final = Describes(
 
 
 @asynccontextmanager
-async def _heard(database_url: str, waiters: Waiters) -> AsyncIterator[None]:
+async def _receipts_received(database_url: str, waiters: Waiters) -> AsyncIterator[None]:
     """Tell `waiters` of receipts, on a connection of their own: they come soon, or not at all."""
     channel = receipt_channel(waiters.name)
-    async with listen(database_url, [channel], hear=waiters.hear) as notices:
+    async with listen(database_url, [channel], receive=waiters.receive) as notices:
 
-        async def hear() -> None:
+        async def receive() -> None:
             async for _ in notices:
                 pass  # each was heard as it came
 
-        async with _background(hear()):
+        async with _background(receive()):
             yield
 
 

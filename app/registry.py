@@ -40,8 +40,8 @@ class SchemaRegistry:
         """
         subject = self._subject(topic)
         body = {"schema": text} | ({} if kind is ContentType.AVRO else {"schemaType": "JSON"})
-        await self._asked("POST", f"{subject}/versions", body)
-        found = await self._asked("POST", subject, body)
+        await self._requested("POST", f"{subject}/versions", body)
+        found = await self._requested("POST", subject, body)
         if found is None:
             raise SchemaRegistryError("The schema registry does not know what it has just taken")
         return _registered(found)
@@ -51,7 +51,7 @@ class SchemaRegistry:
 
         SchemaRegistryError.
         """
-        found = await self._asked("GET", f"{self._subject(topic)}/versions")
+        found = await self._requested("GET", f"{self._subject(topic)}/versions")
         if found is None:
             return []
         if not isinstance(found, list) or not all(type(each) is int for each in found):
@@ -60,22 +60,22 @@ class SchemaRegistry:
 
     async def version(self, topic: str, number: int) -> Registered | None:
         """One version of the topic's subject, if it is there; SchemaRegistryError."""
-        found = await self._asked("GET", f"{self._subject(topic)}/versions/{number}")
+        found = await self._requested("GET", f"{self._subject(topic)}/versions/{number}")
         return None if found is None else _registered(found)
 
     async def latest(self, topic: str) -> Registered | None:
         """The newest version of the topic's subject; None: there is none. SchemaRegistryError."""
-        found = await self._asked("GET", f"{self._subject(topic)}/versions/latest")
+        found = await self._requested("GET", f"{self._subject(topic)}/versions/latest")
         return None if found is None else _registered(found)
 
     async def delete(self, topic: str) -> None:
         """Delete the topic's subject, if there is one; SchemaRegistryError."""
-        await self._asked("DELETE", self._subject(topic))
+        await self._requested("DELETE", self._subject(topic))
 
     def _subject(self, topic: str) -> str:
         return f"subjects/{quote(topic + self._suffix, safe='')}"
 
-    async def _asked(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
+    async def _requested(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
         """What is answered, or None for 404; ValidationFailedError for what is refused."""
         content = None if body is None else orjson.dumps(body)
         try:

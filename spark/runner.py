@@ -145,7 +145,7 @@ class Runner:
             if progress.stopped:
                 return None
             for line in traceback.format_exception_only(exc)[-1].splitlines()[:10]:
-                progress.say(line)
+                progress.report(line)
             _log.exception("job_broke", job=job.id)
             return _failure_of(exc)
 

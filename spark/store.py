@@ -74,7 +74,7 @@ class DatabaseJobs:
             await ArchiveRepository(session).keep(claim)
             entry = await LedgerRepository(session).write(claim)
         if entry is not None:
-            _tell(claim, entry)
+            _log_written(claim, entry)
         return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:
@@ -93,10 +93,10 @@ class DatabaseJobs:
             return await JobRepository(session).release(claim)
 
 
-def _tell(claim: Claim, entry: LedgerEntry) -> None:
+def _log_written(claim: Claim, entry: LedgerEntry) -> None:
     """Say it outside the database, where nobody who changes entries changes it, too."""
-    say = _log.warning if entry.sums.missing else _log.info
-    say(
+    report = _log.warning if entry.sums.missing else _log.info
+    report(
         "ledger_entry_written",
         job=claim.job_id,
         number=entry.number,

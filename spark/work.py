@@ -60,7 +60,7 @@ class WorkProgress:
         with self._lock:
             self._step, self._start, self._until = name, done, until
             self._done, self._begun_before = max(self._done, done), begun
-        self.say(name)
+        self.report(name)
 
     def look(self) -> None:
         """Ask Spark how much of the step is done; it blocks for as long as that does not answer."""
@@ -73,7 +73,7 @@ class WorkProgress:
             # It may be of the step before: what is done with that is done before the next.
             self._done = max(self._done, done)
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """One line of the log, with the time; the oldest goes when there are too many."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._lock:

@@ -148,7 +148,7 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
         pinger = Pinger(sender, worker=worker_id)
         pings = PingDesk(worker_id, pinger, DatabasePongs(database))
         notices = await stack.enter_async_context(
-            listen(database_url, [CHANGES, PINGS], hear=pings.receive)
+            listen(database_url, [CHANGES, PINGS], receive=pings.receive)
         )
         # Few subscriptions share circuits.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))

@@ -184,10 +184,10 @@ def asks(**described: str) -> dict[str, Any]:
     For a route that reads them itself: to be given them takes longer than a statement to the
     database does.
     """
-    return {"parameters": [_asked(name, about) for name, about in described.items()]}
+    return {"parameters": [_query_parameter(name, about) for name, about in described.items()]}
 
 
-def _asked(name: str, description: str) -> dict[str, Any]:
+def _query_parameter(name: str, description: str) -> dict[str, Any]:
     schema = {**_TEXT, "description": description, "title": name.title()}
     where = {"name": name, "in": "query", "required": False}
     return {**where, "schema": schema, "description": description}

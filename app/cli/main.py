@@ -211,7 +211,7 @@ def run() -> None:
     try:
         app(prog_name="angelia")
     except* (CliError, AngeliaError) as group:
-        errors = [_told(each) for each in leaves(group)]
+        errors = [_cli_error(each) for each in leaves(group)]
         for error in errors:
             output.write_error(error)
         sys.exit(errors[0].exit_code)
@@ -221,7 +221,7 @@ def run() -> None:
         sys.exit(1)
 
 
-def _told(error: CliError | AngeliaError) -> CliError:
+def _cli_error(error: CliError | AngeliaError) -> CliError:
     return error if isinstance(error, CliError) else CliError(error.message)
 
 

@@ -26,7 +26,7 @@ def printable(text: str) -> str:
                    for each in text)  # fmt: skip
 
 
-def say(text: str) -> None:
+def write_text(text: str) -> None:
     """One line (or several) as it is, without markup."""
     out.print(Text(printable(text)))
 
@@ -62,7 +62,7 @@ def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         write_json(value)
     else:
-        say(words)
+        write_text(words)
 
 
 def write_table(

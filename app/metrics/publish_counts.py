@@ -68,7 +68,7 @@ class PublishCounts:
         key = topic.name, topic.ack
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
-    def untold(self) -> Sequence[tuple[str, Stored, int]]:
+    def unreported(self) -> Sequence[tuple[str, Stored, int]]:
         """Topics of which bytes were stored that nobody was told of, and how many."""
         return [
             (name, stored, stored.bytes - stored.told)

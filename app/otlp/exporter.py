@@ -56,7 +56,7 @@ class Otlp:
             self.spans.done(len(spans), exported=taken is Taken.YES)
         return True
 
-    async def tell(self, readings: Readings) -> None:
+    async def export_readings(self, readings: Readings) -> None:
         """Export metrics; those that are not taken are in the next ones, which are cumulative."""
         body = await encoded_metrics(
             readings, self.resource, start_ns=self.started_ns, now_ns=time.time_ns()
@@ -70,7 +70,7 @@ class Otlp:
 
     async def _export_metrics(self, read: Read) -> None:
         async def export() -> None:
-            await self.tell(await read())
+            await self.export_readings(await read())
 
         while True:
             await asyncio.sleep(self.metrics_every.total_seconds())

@@ -225,7 +225,7 @@ class AvroMessage(Message):
         except orjson.JSONDecodeError as exc:
             raise UnreadableError(f"malformed: neither Avro nor JSON: {exc}") from exc
         except MismatchError as exc:
-            told = exc.told()
+            told = exc.reported()
             problem = f"cannot be Avro of version {latest.version}: {told.path} {told.message}"
             raise UnreadableError(problem) from exc
 

@@ -78,7 +78,7 @@ class ReadablePattern:
         """The property for which the character of that code stands."""
         return self._by_mark.get(code)
 
-    def told_apart(self) -> Iterable[str]:
+    def distinguished(self) -> Iterable[str]:
         """A character of each kind that the properties tell apart."""
         each = self._by_mark.values()
         return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()

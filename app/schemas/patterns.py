@@ -95,7 +95,7 @@ class _Automaton:
         """Its first part and its last one; UnreadError, re.error."""
         self._spend(_PARSED_STEPS * len(given))
         pattern = self._pattern = ReadablePattern(given)
-        self._characters.update(pattern.told_apart())
+        self._characters.update(pattern.distinguished())
         parsed = parser.parse(pattern.text)
         flags = parsed.state.flags & ~re.UNICODE
         if flags & ~_FLAGS or (flags & re.IGNORECASE and not _is_simple(pattern.text)):

@@ -19,7 +19,7 @@ class MismatchError(ValueError):
         self.path = path
         self.problem = problem
 
-    def told(self) -> FieldProblem:
+    def reported(self) -> FieldProblem:
         """As it is told to whoever sent it."""
         return FieldProblem(path=dotted(self.path), message=self.problem)
 

@@ -17,7 +17,7 @@ from app.schemas.json_bodies import json_body
 from app.schemas.messages import PREFIX_LENGTH, prefix_id
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import RequestWork
-from app.schemas.versions import is_registered, schema_asked
+from app.schemas.versions import is_registered, requested_schema
 
 AVRO_BINARY: Final = "avro/binary"
 AVRO_JSON: Final = "avro/json"
@@ -55,7 +55,7 @@ def typed(topic: Topic, given: Given) -> Typed:
     ThroughputQuotaError: all messages of the request take too much work;
     ValidationFailedError: its content type is none that an AVRO topic takes.
     """
-    schema = schema_asked(topic, version=given.version, id=given.id)
+    schema = requested_schema(topic, version=given.version, id=given.id)
     if schema is None:
         return Typed(given.body)
     if topic.content_type is ContentType.JSON:
@@ -134,7 +134,7 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
             value, wrapped=wrapped, said=said, size=len(given.body), work=given.work
         )
     except MismatchError as exc:
-        raise MessageInvalidError([exc.told()]) from exc
+        raise MessageInvalidError([exc.reported()]) from exc
     return Typed(body, AVRO_BINARY.encode(), _named(schema))
 
 

@@ -90,7 +90,7 @@ def without_schema(topic: Topic) -> Topic:
     return replace(topic, schemas=tuple(replace(each, retired=True) for each in topic.schemas))
 
 
-def schema_asked(
+def requested_schema(
     topic: Topic,
     *,
     version: int | None = None,

@@ -35,15 +35,15 @@ class Notices:
 
     Notifications are hints, and come once for many: read what they are about, then wait. When the
     connection is lost, it is made again while someone waits, and then all channels are reported,
-    since something may have been missed. `hear` is called with the payload of each.
+    since something may have been missed. `receive` is called with the payload of each.
     """
 
     def __init__(
-        self, url: str, channels: Collection[str], *, hear: Callable[[str], None] | None = None
+        self, url: str, channels: Collection[str], *, receive: Callable[[str], None] | None = None
     ) -> None:
         self._url = libpq_url(url)
         self._channels = frozenset(channels)
-        self._hear = hear
+        self._receive = receive
         self._connection: AsyncConnection[Any] | None = None
         self._backoff_s = _BACKOFF_MIN_S
 
@@ -78,7 +78,7 @@ class Notices:
             if self._connection is None:
                 if await self._connected_by(deadline):
                     return self._channels
-            elif notified := await self._heard(self._connection, deadline):
+            elif notified := await self._received(self._connection, deadline):
                 return notified
             if _now() >= deadline:
                 return frozenset()
@@ -90,15 +90,15 @@ class Notices:
         self._backoff_s = min(self._backoff_s * 2, _BACKOFF_MAX_S)
         return False
 
-    async def _heard(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
+    async def _received(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
         """What is notified until the deadline, or until it is time to probe; drops a lost one."""
         wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
         try:
             told = [n async for n in connection.notifies(timeout=wait_s, stop_after=1)]
             notified = frozenset(each.channel for each in told)
-            if self._hear is not None:
+            if self._receive is not None:
                 for each in told:
-                    self._hear(each.payload)
+                    self._receive(each.payload)
             if not notified and wait_s >= PROBE_AFTER_S:
                 await _probe(connection)
         except (psycopg.Error, OSError) as exc:
@@ -132,14 +132,14 @@ async def listen(
     channels: Collection[str],
     *,
     at_once: bool = True,
-    hear: Callable[[str], None] | None = None,
+    receive: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Notices]:
     """Listen on `channels`: what is notified after this is entered is reported.
 
     It is entered within CONNECT_TIMEOUT_S also when the database cannot be reached. Not `at_once`,
     a connection is made when someone waits first, who is told that there may have been something.
     """
-    notices = Notices(url, channels, hear=hear)
+    notices = Notices(url, channels, receive=receive)
     if at_once:
         await notices.connect()
     try:

@@ -110,7 +110,7 @@ def _new_of(
         start = max(at, bound.start)
         if start < bound.end:
             spans.append(OffsetSpan(topic=topic.name, partition=index, start=start, end=bound.end))
-    _tell_missed(work, topic.name, missed)
+    _report_missed(work, topic.name, missed)
     return _New(topic=topic, spans=tuple(spans), missed=missed)
 
 
@@ -136,7 +136,7 @@ def _archived(
     runs = _last_runs(files, doubtful) if doubtful else {}
     kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
     missed = sum(each.missed for each in kept)
-    _tell_missed(work, name, missed)
+    _report_missed(work, name, missed)
     describe_folder(url, folder, found, spans=[each.span for each in kept])
     return _Written(pieces=found, missed=missed)
 
@@ -182,9 +182,9 @@ def _require_each_once(spans: Sequence[OffsetSpan], found: Sequence[Piece]) -> N
             raise ArchiveDamagedError(f"More than {span} was written: {parts}")
 
 
-def _tell_missed(work: Work, topic: str, missed: int) -> None:
+def _report_missed(work: Work, topic: str, missed: int) -> None:
     if missed:
-        work.progress.say(f"{missed} messages of {topic} left the log before they were archived")
+        work.progress.report(f"{missed} messages of {topic} left the log before they were archived")
 
 
 def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
@@ -196,7 +196,7 @@ def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
             remove_folder(session, folder.path)
         except Py4JError as exc:
             # It is tried again by the next job; this one has better to do.
-            work.progress.say(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
+            work.progress.report(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
         else:
             forget_folder(work.database_url, folder)
             gone += 1

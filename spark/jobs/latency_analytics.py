@@ -28,12 +28,14 @@ def run(session: SparkSession, work: Work) -> JobResult:
     work.progress.step("Following messages through their traces", done=0.1, until=0.95)
     lost = lost_entries(work.database_url, looked_at(work.scope))
     if lost:
-        work.progress.say(f"{lost} entries of traces were lost in that time, and are not counted")
+        work.progress.report(
+            f"{lost} entries of traces were lost in that time, and are not counted"
+        )
     covered = _covered_from(work)
     entries = traced(session, work.database_url, work.scope)
     result = by_subscription(fates(entries, work.scope), work.scope.slo)
     messages, subscriptions = kept(result, LATENCY, work)
-    work.progress.say(f"{messages} messages at {subscriptions} subscriptions")
+    work.progress.report(f"{messages} messages at {subscriptions} subscriptions")
     counts = {
         "messages": messages,
         "subscriptions": subscriptions,
@@ -49,7 +51,7 @@ def _covered_from(work: Work) -> datetime:
     first = first_traced(work.database_url, work.scope) or end
     covered = min(max(start, first), end)
     if covered > start:
-        work.progress.say(
+        work.progress.report(
             f"The first trace is of {covered.isoformat()}: of what ended before, nothing is known"
         )
     return covered

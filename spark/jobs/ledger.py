@@ -14,7 +14,7 @@ from app.domain.insight.ledger import books_of, spans_of
 from app.domain.job import JobKind, JobResult
 from app.storage.spark.analysis_parts import LEDGER_COUNTS, LEDGER_DISCARDS
 from app.storage.spark.analysis_parts import counted as stored
-from app.storage.spark.ledger_rows import ledger_asked_for
+from app.storage.spark.ledger_rows import requested_ledger
 from spark.jobs.reached import adjoining, messages_of, reached
 from spark.jobs.recorded import await_recorded
 from spark.records import discarded
@@ -28,7 +28,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Do it; WorkStoppedError, NotKnownError, JobNotFoundError."""
     if work.claim is None:
         raise ValueError("An entry of a ledger is made for a job of the database")
-    subscription_id, topic, request = ledger_asked_for(work.database_url, work.claim.job_id)
+    subscription_id, topic, request = requested_ledger(work.database_url, work.claim.job_id)
     await_recorded(work, request.streams)
     account = LedgerAccount(
         subscription_id=subscription_id,
@@ -47,7 +47,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     to_database(reasons, LEDGER_DISCARDS, url=work.database_url, claim=work.claim)
     _, records_read = stored(work.database_url, LEDGER_COUNTS, work.claim)
     _, discards = stored(work.database_url, LEDGER_DISCARDS, work.claim)
-    work.progress.say(f"{records_read} records and {discards} discards are counted")
+    work.progress.report(f"{records_read} records and {discards} discards are counted")
     return JobResult(counts={"entry": request.number, "records": records_read})
 
 

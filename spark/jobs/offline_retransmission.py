@@ -24,8 +24,8 @@ from app.storage.spark.republishing_tasks import (
     begin_parts,
     complete_parts,
     republished_counts,
-    republishing_asked_for,
-    topic_as_asked,
+    requested_republishing,
+    topic_as_requested,
 )
 from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.republishing import Republishing
@@ -43,7 +43,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     if work.claim is None:
         raise ValueError("Messages are published for a job of the database")
     url, claim = work.database_url, work.claim
-    request = republishing_asked_for(url, claim.job_id)
+    request = requested_republishing(url, claim.job_id)
     republishing = _republishing(work, request, claim)
     positions = begin_parts(url, claim.job_id, request.spans, ends=_ends(work, request.target))
     name = f"Publishing messages of {request.source} to {request.target}"
@@ -52,7 +52,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     complete_parts(url, claim)
     lost = gone(work, request.source, request.spans, read=read)
     counts = {**republished_counts(url, claim.job_id), "gone": request.gone + lost}
-    work.progress.say(f"{counts['written']} messages are published, {counts['refused']} refused")
+    work.progress.report(f"{counts['written']} messages are published, {counts['refused']} refused")
     return JobResult(counts=counts)
 
 
@@ -62,8 +62,8 @@ def _republishing(work: Work, request: RepublishRequest, claim: Claim) -> Republ
         database_url=url,
         log=work.log,
         claim=claim,
-        source=topic_as_asked(url, request.source, request.source_created_at),
-        target=topic_as_asked(url, request.target, request.target_created_at),
+        source=topic_as_requested(url, request.source, request.source_created_at),
+        target=topic_as_requested(url, request.target, request.target_created_at),
     )
 
 

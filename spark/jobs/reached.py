@@ -84,7 +84,7 @@ def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) 
         kept = [Stretch(each.start, each.end) for each in read.archived if each.partition == index]
         lost = reach(wanted, log_start=starts.get(index, 0), kept=kept).gone
         if lost:
-            work.progress.say(
+            work.progress.report(
                 f"{lost} offsets of partition {index}, of {span.start} to before"
                 f" {span.end}, are neither in the log nor in the archive"
             )

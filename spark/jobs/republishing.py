@@ -79,13 +79,13 @@ class PartitionRepublisher:
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
             # What is in the target behind these ends may be of this batch: they come first.
-            await self._say(target, said, appending=APPEND_MAX)
+            await self._report(target, said, appending=APPEND_MAX)
             said = await self._published(target, batch, known)
-        await self._say(target, said)
+        await self._report(target, said)
 
-    async def _say(self, target: str, said: Said, *, appending: timedelta | None = None) -> None:
+    async def _report(self, target: str, said: Said, *, appending: timedelta | None = None) -> None:
         ends = await self._ends(target)
-        self._part.say(said, ends, appending=appending)
+        self._part.report(said, ends, appending=appending)
 
     async def _published(
         self, target: str, batch: Sequence[Record], known: Collection[int]

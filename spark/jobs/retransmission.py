@@ -22,10 +22,10 @@ from app.storage.spark.resent_rows import other_retransmissions
 from app.storage.spark.retransmission_requests import (
     ChoiceRequest,
     Totals,
-    asked_for,
     counts_of,
     first_traced,
     lost_traces,
+    requested_choice,
     totals,
 )
 from app.storage.spark.retransmission_rows import Discards
@@ -56,7 +56,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """
     if work.claim is None:
         raise ValueError("A retransmission is chosen for a job of the database")
-    asked = asked_for(work.database_url, work.claim.job_id)
+    asked = requested_choice(work.database_url, work.claim.job_id)
     await_recorded(work, asked.request.streams)
     spans = looked_at(work, asked)
     read = reached(work, asked.topic, spans) if spans else Reached(starts={})
@@ -67,7 +67,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
         result = _foreseen(wanted, read)
     else:
         total = _stored(wanted, read, url=work.database_url, claim=work.claim)
-        work.progress.say(f"{total.messages} messages are to be sent again, of {total.size} bytes")
+        work.progress.report(
+            f"{total.messages} messages are to be sent again, of {total.size} bytes"
+        )
         stage(session, work, read, total=total, times=asked.request.times)
         result = JobResult(counts=counts_of(total))
     lost = gone(work, asked.topic, spans, read=read) if spans else 0
@@ -164,7 +166,7 @@ def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> 
     total = 0
     for wanted, traced in zip(asked.request.spans, spans, strict=True):
         if blind := traced.start - wanted.start:
-            work.progress.say(
+            work.progress.report(
                 f"{blind} offsets of partition {wanted.partition}, from {wanted.start} on, are"
                 " older than its first trace: nobody knows whether they are missing"
             )

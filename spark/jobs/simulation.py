@@ -20,7 +20,7 @@ from app.domain.job import JobKind, JobResult
 from app.domain.replay.coverage import Times, milliseconds
 from app.storage.spark.analysis_parts import SIMULATED
 from app.storage.spark.republishing_tasks import topic_as_it_is
-from app.storage.spark.simulation_requests import simulation_asked_for
+from app.storage.spark.simulation_requests import requested_simulation
 from spark.jobs.reached import gone, messages_of, reached
 from spark.sinks import to_database, to_parquet
 from spark.submitted import carry_out
@@ -40,7 +40,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Do it; WorkStoppedError, SimulationNotFoundError."""
     if work.claim is None:
         raise ValueError("A simulation is made for a job of the database")
-    topic, request = simulation_asked_for(work.database_url, work.claim.job_id)
+    topic, request = requested_simulation(work.database_url, work.claim.job_id)
     work.progress.step("Judging messages", done=0.1, until=0.95)
     judged = replace(_judged(topic, request), source=topic_as_it_is(work.database_url, topic))
     read = reached(work, topic, request.spans)
@@ -62,7 +62,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     finally:
         waiting.unpersist()
         arrived.unpersist()
-    work.progress.say(f"{counts['matched']} of {counts['read']} messages would be sent")
+    work.progress.report(f"{counts['matched']} of {counts['read']} messages would be sent")
     return JobResult(counts=counts, output=work.output, samples=samples)
 
 

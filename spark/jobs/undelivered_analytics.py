@@ -33,7 +33,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
         _, clusters = kept(clustered(discards), FAILURES, work)
     finally:
         discards.unpersist()
-    work.progress.say(f"{messages} messages in {counts} counts and {clusters} clusters")
+    work.progress.report(f"{messages} messages in {counts} counts and {clusters} clusters")
     found = {"messages": messages, "counts": counts, "clusters": clusters}
     return JobResult(counts=found, output=work.output)
 

@@ -99,7 +99,7 @@ def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
             for partition, offset, record_target in zip(*columns, strict=True):
                 kind = _kind(places.get(partition), partition, offset)
                 if kind is not None:
-                    whole = (*kind, _whose(record_target, account))
+                    whole = (*kind, _audience_of(record_target, account))
                     found[whole] += 1
                     first[whole] = min(offset, first.get(whole, offset))
         rows = [(*kind, messages, first[kind]) for kind, messages in found.items()]
@@ -118,7 +118,7 @@ def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool
     return partition, carried, not _within(there.unfinished, offset)
 
 
-def _whose(header: bytes | None, account: LedgerAccount) -> str:
+def _audience_of(header: bytes | None, account: LedgerAccount) -> str:
     record_target = None if header is None else target_of(header)
     if record_target is None:
         return RecordAudience.EVERYBODY.value

@@ -11,7 +11,7 @@ from app.domain.job import JobState
 from app.domain.targeted import RecordTarget
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.insight.jobs import JobRepository
-from app.storage.spark.ledger_rows import ledger_asked_for
+from app.storage.spark.ledger_rows import requested_ledger
 from spark.records import messages
 from spark.transforms.ledger import LedgerAccount, counted
 from tests.contract.harness import Harness
@@ -174,7 +174,7 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(books: Books) -> 
     for key in (b"a", b"b", b"c", b"d"):
         await books.bench.publish(b"1", b"2", key=key)
     job = await books.asked()
-    _, topic, request = ledger_asked_for(books.bench.url, job.id)
+    _, topic, request = requested_ledger(books.bench.url, job.id)
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
     account = LedgerAccount(subscription_id="s", books=tuple(books_of(request)))
     work = books.bench.work(job)

@@ -17,7 +17,7 @@ from app.log.interface import Position
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.replay.sending import SendingRepository
-from app.storage.spark.retransmission_requests import asked_for
+from app.storage.spark.retransmission_requests import requested_choice
 from app.storage.spark.retransmission_rows import hours
 from spark.jobs.reached import reached
 from spark.jobs.recorded import NotKnownError
@@ -222,7 +222,7 @@ async def test_tasks_share_the_offsets_and_nothing_is_shuffled(bench: Bench) -> 
     await bench.publish(*(b"%d" % n for n in range(30)))
     await bench.asked()
     job = await bench.taken()
-    asked = asked_for(bench.url, job.id)
+    asked = requested_choice(bench.url, job.id)
     read = reached(bench.work(job), TOPIC, asked.request.spans)
     chosen = selected(bench.spark, bench.work(job), asked, read=read)
     filled = [span for span in asked.request.spans if span.start < span.end]

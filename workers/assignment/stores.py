@@ -109,7 +109,7 @@ class DatabaseCircuits:
     async def publish(self, circuit: SharedCircuit) -> int | None:
         """It is so now; returns the number of this change, or None: another one was quicker."""
         async with self._database.transaction() as session:
-            return await CircuitRepository(session).tell(circuit)
+            return await CircuitRepository(session).write(circuit)
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
         """Let this worker send its one message, and nobody else for so long; whether it may."""
@@ -143,7 +143,7 @@ class DatabaseNotes:
         """Leave these notes, and take back those on the subscriptions in `drop`."""
         async with self._database.transaction() as session:
             repository = RateNoteRepository(session)
-            await repository.say(notes)
+            await repository.write(notes)
             if drop:
                 await repository.drop(self._worker_id, drop)
 

@@ -20,7 +20,7 @@ from app.api.publish.batch_slices import BatchTurns
 from app.api.publish.headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish.message_ids import MessageIds
 from app.api.publish.route import now_ms
-from app.api.publish.schema_check import RequestedSchema, SchemaCheck, asked, stored
+from app.api.publish.schema_check import RequestedSchema, SchemaCheck, requested_schema_of, stored
 from app.api.publish.topic import publish_topic, said_of_topic, unwanted
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
@@ -128,7 +128,7 @@ class BatchRoute:
         self._gate.require(caller, self._directory.known(name) or topic)
         named = RequestedSchema()
         if topic.schemas:
-            named = asked(headers)
+            named = requested_schema_of(headers)
             topic = await self._schemas.known(topic, named)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
         batch = _Batch(
@@ -160,7 +160,7 @@ class BatchRoute:
         """The same for each other topic that its messages may go to."""
         following = []
         for topic in routes.topics[1:] if routes else ():
-            named = asked(headers) if topic.schemas else RequestedSchema()
+            named = requested_schema_of(headers) if topic.schemas else RequestedSchema()
             known = await self._schemas.known(topic, named)
             propagated = headers.propagated(topic)
             following.append(replace(batch, topic=known, named=named, propagated=propagated))
@@ -192,7 +192,7 @@ class BatchRoute:
         try:
             answers = await self._publisher.publish_all(topic, records, own_ids)
         except Exception as error:  # noqa: BLE001 - what other topics have stored is answered
-            failed = _told(error, topic)
+            failed = _reported(error, topic)
             answers = [failed] * len(records)
         for outcome, answer in zip(outcomes, answers, strict=True):
             if isinstance(answer, AngeliaError):
@@ -204,7 +204,7 @@ class BatchRoute:
         return failed
 
 
-def _told(error: Exception, topic: Topic) -> AngeliaError:
+def _reported(error: Exception, topic: Topic) -> AngeliaError:
     """What publishers are told of it; what broke inside is logged, and not told."""
     if isinstance(error, AngeliaError):
         return error

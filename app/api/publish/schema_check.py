@@ -45,7 +45,7 @@ class SchemaCheck:
         self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
     ) -> Publication:
         """The publication as it is stored; what `typed` raises, for a topic with schemas."""
-        named = asked(headers)
+        named = requested_schema_of(headers)
         topic = await self.known(topic, _looked_up(topic, publication, named))
         return stored(topic, publication, named, now_ms=now_ms)
 
@@ -114,7 +114,7 @@ def stored(
     )
 
 
-def asked(headers: PublishHeaders) -> RequestedSchema:
+def requested_schema_of(headers: PublishHeaders) -> RequestedSchema:
     """What `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
     return RequestedSchema(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
 

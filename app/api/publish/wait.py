@@ -96,11 +96,11 @@ def _answer(message_id: bytes, outcomes: Iterable[SubscriberOutcome], waiting: W
     told: dict[str, Any] = {"id": message_id.decode(), "complete": waiting.complete}
     if waiting.acknowledged is not None:
         told["acknowledged"] = waiting.acknowledged
-    told["subscriptions"] = [_told(each) for each in outcomes]
+    told["subscriptions"] = [_outcome_json(each) for each in outcomes]
     return orjson.dumps(told)
 
 
-def _told(outcome: SubscriberOutcome) -> dict[str, Any]:
+def _outcome_json(outcome: SubscriberOutcome) -> dict[str, Any]:
     told: dict[str, Any] = {"name": outcome.name, "outcome": outcome.outcome.value}
     if outcome.status is not None:
         told["status"] = outcome.status

@@ -41,7 +41,7 @@ def call(
     if as_json or not isinstance(answer, str | None):
         output.write_json(answer)
     elif answer:
-        output.say(answer)
+        output.write_text(answer)
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 - JSON is of any type

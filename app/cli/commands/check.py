@@ -200,7 +200,7 @@ def _write(settings: Settings, parts: Sequence[ServicePart]) -> None:
     output.write_table(
         ["SETTING", "VALUE", "FROM"], [list(each.values()) for each in _settings(settings)]
     )
-    output.say("")
+    output.write_text("")
     output.write_table(
         ["PART", "WHERE", "STATE"],
         [[part.name, part.where, part.problem or _OK] for part in parts],

@@ -54,7 +54,7 @@ def create(
     if as_json:
         output.write_json(made)
         return
-    output.say(str(made["key"]))
+    output.write_text(str(made["key"]))
     output.err.print(f"Key {made['id']} of {name}: keep it, it is shown this once.")
 
 
@@ -94,7 +94,7 @@ def _create(name: str, scopes: Sequence[str], *, days: int | None, api: str | No
         parsed = tuple(Scope.parse(each, path="--scope") for each in scopes)
         draft = KeyDraft(name=name, scopes=parsed, expires_at=expires_at)
         made = await service.create(draft)
-        return _told(made.key) | {"key": made.token}
+        return _key_json(made.key) | {"key": made.token}
 
     return asyncio.run(_in_database(make))
 
@@ -108,7 +108,7 @@ def _list(api: str | None) -> list[Json]:
         found: list[ApiKey] = []
         while more := await service.page(limit=_PAGE, after=_last(found)):
             found += more
-        return [_told(key) for key in found]
+        return [_key_json(key) for key in found]
 
     return asyncio.run(_in_database(read))
 
@@ -151,7 +151,7 @@ def _last(found: Sequence[ApiKey]) -> str | None:
     return found[-1].id if found else None
 
 
-def _told(key: ApiKey) -> Json:
+def _key_json(key: ApiKey) -> Json:
     times = {
         "createdAt": key.created_at,
         "expiresAt": key.expires_at,

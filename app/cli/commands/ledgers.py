@@ -49,7 +49,7 @@ def show(
         output.write_json(found.raw)
     else:
         output.write_table(_COLUMNS, [_row(each) for each in found.entries])
-        output.say("\n".join(conclusions(found)))
+        output.write_text("\n".join(conclusions(found)))
 
 
 @ledger.command()

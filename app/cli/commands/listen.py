@@ -18,7 +18,7 @@ from app.cli import output
 from app.cli.async_client import connected_async
 from app.cli.bodies import subscription_settings, topic_settings
 from app.cli.errors import CliError
-from app.cli.interrupt import run_until_told
+from app.cli.interrupt import run_until_signalled
 from app.cli.options import ApiOption, Json, JsonOption, StartFromOption
 from app.cli.receiver import Received, ReceiverAnswer, receiving
 
@@ -67,7 +67,7 @@ def listen(  # noqa: PLR0913 - each an option
         keep=keep,
         as_json=as_json,
     )
-    run_until_told(_listen(listening, api))
+    run_until_signalled(_listen(listening, api))
 
 
 async def _listen(listening: Listening, api: str | None) -> None:
@@ -152,7 +152,7 @@ def _write(at: datetime, received: Received) -> None:
     body = _body(received.body)
     output.out.print(head)
     if isinstance(body, str):
-        output.say(body)
+        output.write_text(body)
     else:
         output.out.print(JSON(output.printable(json.dumps(body, ensure_ascii=False))))
 

@@ -12,4 +12,4 @@ def migrate() -> None:
     quiet_logs()
     with database_url(settings_with()) as url:
         upgrade(url)
-    output.say("The database is up to date.")
+    output.write_text("The database is up to date.")

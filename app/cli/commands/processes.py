@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.commands.worker_processes import PROCESSES_MAX, keep_running
-from app.cli.interrupt import run_until_told
+from app.cli.interrupt import run_until_signalled
 from app.cli.replacement import become
 from app.cli.settings import settings_with
 
@@ -42,4 +42,4 @@ def worker(
     settings = settings_with()
     if processes == 1:
         become("workers", settings)
-    run_until_told(keep_running(processes, settings))
+    run_until_signalled(keep_running(processes, settings))

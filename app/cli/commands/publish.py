@@ -76,14 +76,14 @@ def _publish_lines(topic: str, *, key: str | None, api: str | None, as_json: boo
             stored += len(good) - len(told)
             refused += [*told, *map(_no_json, no_json)]
             advance(len(portion))
-    _tell(stored, sorted(refused, key=lambda each: each.line), as_json=as_json)
+    _report(stored, sorted(refused, key=lambda each: each.line), as_json=as_json)
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     return ((number, line.strip()) for number, line in enumerate(lines, 1) if not line.isspace())
 
 
-def _tell(stored: int, refused: list[RefusedLine], *, as_json: bool) -> None:
+def _report(stored: int, refused: list[RefusedLine], *, as_json: bool) -> None:
     said: dict[str, Any] = {"published": stored, "refused": [asdict(each) for each in refused]}
     output.write_done(f"Published {stored} messages", said, as_json=as_json)
     if refused:

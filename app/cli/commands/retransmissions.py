@@ -79,7 +79,7 @@ def wait(
     with connected(api) as client:
         client.retransmissions.get(topic, subscription, id_=id_)
     ended = followed(api, topic, subscription, id_=id_)
-    tell_end(ended, as_json=as_json)
+    report_end(ended, as_json=as_json)
 
 
 @retransmissions.command()
@@ -107,7 +107,7 @@ def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Ret
     raise CliError(f"Nothing is heard of {id_} any more")
 
 
-def tell_end(ended: Retransmission, *, as_json: bool) -> None:
+def report_end(ended: Retransmission, *, as_json: bool) -> None:
     """Say what came of it; CliError when it was not done."""
     counts = ended.counts
     gone = f" ({counts.gone} are neither in the log nor in the archive)" if counts.gone else ""

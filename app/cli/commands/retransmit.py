@@ -11,7 +11,7 @@ import typer
 from angelia_client import Angelia, Redrive, Redriven, Replay
 from app.cli import output
 from app.cli.client import connected
-from app.cli.commands.retransmissions import followed, tell_end
+from app.cli.commands.retransmissions import followed, report_end
 from app.cli.options import (
     ApiOption,
     JsonOption,
@@ -205,7 +205,7 @@ def _move(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
         output.write_json([asdict(each) for each in positions])
         return
     verb = "would go on" if chosen.dry_run else "goes on"
-    output.say(f"{asked.subscription} {verb} at:")
+    output.write_text(f"{asked.subscription} {verb} at:")
     rows = [[each.partition, each.offset] for each in positions]
     output.write_table(["PARTITION", "OFFSET"], rows)
 
@@ -216,7 +216,7 @@ def _replay(client: Angelia, asked: RetransmitTarget, chosen: Chosen) -> None:
     )
     if chosen.wait:
         ended = followed(asked.api, asked.topic, asked.subscription, id_=begun.id)
-        tell_end(ended, as_json=asked.as_json)
+        report_end(ended, as_json=asked.as_json)
         return
     words = begun.waiting_for or f"Begun: {begun.id}"
     output.write_done(words, begun.raw, as_json=asked.as_json)

@@ -21,7 +21,7 @@ secrets = typer.Typer(no_args_is_help=True, help="The keys of stored secrets: ma
 @secrets.command()
 def key() -> None:
     """Print a new key, for ANGELIA_SECRET_KEY."""
-    output.say(new_key())
+    output.write_text(new_key())
 
 
 @secrets.command()
@@ -38,7 +38,7 @@ def rotate() -> None:
         raise CliError(f"There is no key to encrypt with: {HOW_TO_SET}")
     with database_url(settings) as url:
         done = asyncio.run(_rotated(url, vault))
-    output.say(
+    output.write_text(
         f"{done.secrets} secrets: {done.resealed} encrypted again,"
         f" all that can be read are under the key {vault.key_ids[0]}"
     )

@@ -90,7 +90,7 @@ def show(found: Mapping[str, Any]) -> None:
     output.write_fields(found.get("result", {}))
     for name, title in _EXAMPLES.items():
         if messages := found.get(name):
-            output.say(f"\n{title}")
+            output.write_text(f"\n{title}")
             output.write_table(_COLUMNS, map(_row, messages))
 
 

@@ -20,7 +20,7 @@ from angelia_client import (
 from app.cli import output
 from app.cli.async_client import connected_async
 from app.cli.completion import topic_names
-from app.cli.interrupt import run_until_told
+from app.cli.interrupt import run_until_signalled
 from app.cli.options import ApiOption, Json, JsonOption
 
 # Topic and name.
@@ -125,7 +125,7 @@ def top(
         every=None if once else every,
         as_json=as_json,
     )
-    run_until_told(_top(shown, api))
+    run_until_signalled(_top(shown, api))
 
 
 async def _top(shown: TopView, api: str | None) -> None:

@@ -34,7 +34,7 @@ def trace(
     if as_json:
         output.write_json([each.raw for each in found])
     elif not found:
-        output.say("Nothing is known of it: its topic and subscriptions may not be traced.")
+        output.write_text("Nothing is known of it: its topic and subscriptions may not be traced.")
     else:
         output.write_table(
             ["TIME", "AT", "STATUS", "TRY", "CODE", "TOOK", "REASON"],

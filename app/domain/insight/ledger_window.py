@@ -92,7 +92,7 @@ class Survey:
         )
 
 
-def asked_window(
+def requested_window(
     since: datetime | None, until: datetime | None, *, last: datetime | None, now: datetime
 ) -> Window:
     """The time that is meant, where the end or the beginning is not said.

@@ -252,19 +252,21 @@ class KafkaLog:
     async def topic_names(self) -> Collection[str]:
         """As `MessageLog.topic_names`."""
         prefix = self._names.prefix
-        found = await self._asked(self._admin.names)
+        found = await self._requested(self._admin.names)
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
     async def copies(self) -> Mapping[str, Copies]:
         """As `MessageLog.copies`. Of more than SETTINGS_MAX it is not known what is in sync."""
         prefix = self._names.prefix
-        found = await self._asked(partial(self._admin.copies, prefix))
+        found = await self._requested(partial(self._admin.copies, prefix))
         return {name[len(prefix) :]: copies for name, copies in found.items()}
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """As `MessageLog.partitions`."""
         try:
-            leaders = await self._asked(partial(self._admin.leaders, self._names.prefix + topic))
+            leaders = await self._requested(
+                partial(self._admin.leaders, self._names.prefix + topic)
+            )
         except TopicNotFoundError as error:
             message = f"topic {topic} does not exist in Kafka"
             raise TopicNotFoundError(message) from error
@@ -285,9 +287,9 @@ class KafkaLog:
 
     async def ping(self) -> None:
         """As `MessageLog.ping`."""
-        await self._asked(self._admin.ping)
+        await self._requested(self._admin.ping)
 
-    async def _asked(self, look: Work[T]) -> T:
+    async def _requested(self, look: Work[T]) -> T:
         """The result of `look` on the I/O thread.
 
         LogUnavailableError, while no broker has ever answered: as soon as it is known why.

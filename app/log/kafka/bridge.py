@@ -38,7 +38,7 @@ class IoThread:
         ends first.
         """
         result: asyncio.Future[T] = self._loop.create_future()
-        self.post(lambda: _settling(self, work, result))
+        self.post(lambda: _settle(self, work, result))
         try:
             async with asyncio.timeout(seconds):
                 return await result
@@ -76,7 +76,7 @@ class IoThread:
         await asyncio.to_thread(self.net.close)
 
 
-async def _settling(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> None:
+async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> None:
     """Run `work` and carry its outcome over to `result`."""
     try:
         value = await work()

@@ -117,7 +117,7 @@ class Broker:
 
     # ---- what its connection says ---------------------------------------------------------------
 
-    def hear(self, frame: bytes) -> None:
+    def receive(self, frame: bytes) -> None:
         """An answer came; MalformedAnswerError if it is not the next one's."""
         _, answers = read_answer(frame)
         self._owner.answered(self._in_flight.answered(frame), answers)

@@ -84,8 +84,8 @@ class BrokerCaller:
 
     # ---- what its connection says (Listener) ----------------------------------------------------
 
-    def hear(self, frame: bytes) -> None:
-        """As `Listener.hear`."""
+    def receive(self, frame: bytes) -> None:
+        """As `Listener.receive`."""
         answer = self._asked.answered(frame)
         # Whoever asked may be gone.
         if not answer.done():

@@ -168,7 +168,7 @@ class _Commit:
                 return
             try:
                 for group, answer in zip(some, answers, strict=True):
-                    await self._hear(group, answer)
+                    await self._receive(group, answer)
             finally:
                 _drop(answers)
 
@@ -177,7 +177,7 @@ class _Commit:
         offsets = at_once(group, self._left[group])
         return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
-    async def _hear(self, group: str, answer: asyncio.Future[bytes]) -> None:
+    async def _receive(self, group: str, answer: asyncio.Future[bytes]) -> None:
         """Take what is decided out of what is left."""
         try:
             codes = read_commit(await answer)

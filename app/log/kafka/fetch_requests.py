@@ -13,7 +13,7 @@ from app.log.interface import Chunk
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.partition_leaders import Places
-from app.log.kafka.protocol.decoding import begins_plain, contents, decode
+from app.log.kafka.protocol.decoder import begins_plain, contents, decode
 from app.log.kafka.protocol.fetches import FetchAnswer, FetchRequest, fetch_frame, read_fetch
 
 OFFSET_OUT_OF_RANGE: Final = 1

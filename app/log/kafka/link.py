@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 class Listener(Protocol):
     """Hears what a connection says."""
 
-    def hear(self, frame: bytes) -> None:
+    def receive(self, frame: bytes) -> None:
         """An answer came; MalformedAnswerError if it is not the next one's."""
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
@@ -71,7 +71,7 @@ class Link(asyncio.Protocol):
         self._received += data
         try:
             for frame in frames(self._received, bytes_max=self._bytes_max):
-                (self._conversation or self._listener).hear(frame)
+                (self._conversation or self._listener).receive(frame)
         except MalformedAnswerError as error:
             (self._conversation or self._listener).misunderstood(error)
 
@@ -134,8 +134,8 @@ class _Conversation:
         self._transport.write(frame(self._correlation))
         return await self._answer
 
-    def hear(self, frame: bytes) -> None:
-        """As `Listener.hear`."""
+    def receive(self, frame: bytes) -> None:
+        """As `Listener.receive`."""
         answer, self._answer = self._answer, None
         if answer is None or correlation_of(frame) != self._correlation:
             self._answer = answer

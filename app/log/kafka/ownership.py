@@ -46,7 +46,7 @@ class JoinedMember(Protocol):
     """What a membership asks of its member."""
 
     @property
-    def heard_at(self) -> float:
+    def last_contact_at(self) -> float:
         """When the group last knew of it, by the monotonic clock, in seconds."""
 
     def subscribe(self, topics: frozenset[str]) -> None:
@@ -74,7 +74,7 @@ class Membership:
         """
         if self.member is None or not self._held:
             return True
-        return time.monotonic() - self.member.heard_at <= _SESSION_SAFE_S
+        return time.monotonic() - self.member.last_contact_at <= _SESSION_SAFE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
         """As `Ownership.subscribe`."""
@@ -168,7 +168,7 @@ class KafkaMember:
         io.net.call_soon(self._run)
 
     @property
-    def heard_at(self) -> float:
+    def last_contact_at(self) -> float:
         """As `JoinedMember.heard_at`, from any thread.
 
         Counted from when a heartbeat was sent: its answer may lie unread for long.
@@ -193,9 +193,9 @@ class KafkaMember:
         self._coordinator._close_heartbeat()  # noqa: SLF001 - `close` would block this thread
         self._client.close()
         if member_id:
-            await self._say_goodbye(member_id)
+            await self._leave_group(member_id)
 
-    async def _say_goodbye(self, member_id: str) -> None:
+    async def _leave_group(self, member_id: str) -> None:
         # On another connection: the member's own may be busy with a join that waits for others.
         identity = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)
         request = LeaveGroupRequest(
@@ -253,7 +253,7 @@ class KafkaMember:
         ):
             # There are no heartbeats while a join waits for the other members; it counts as one.
             self._heard = now
-        self._heard = self.heard_at
+        self._heard = self.last_contact_at
         return now - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:

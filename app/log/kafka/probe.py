@@ -86,7 +86,7 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
 class _Nobody:
     """A `Listener` to a link that is only conversed with."""
 
-    def hear(self, frame: bytes) -> None:
+    def receive(self, frame: bytes) -> None:
         """What nobody asked."""
 
     def misunderstood(self, error: MalformedAnswerError) -> None:

@@ -16,7 +16,7 @@ from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.offsets_by_time import EARLIEST, LATEST, list_offsets
 from app.log.kafka.partition_leaders import Places
-from app.log.kafka.protocol.decoding import CorruptBatchError
+from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
 from app.log.kafka.protocol.wire import MalformedAnswerError
 

@@ -17,7 +17,7 @@ from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, chunk_of
 from app.log.kafka.partition_leaders import Places
-from app.log.kafka.protocol.decoding import CorruptBatchError
+from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session

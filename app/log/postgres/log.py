@@ -52,7 +52,7 @@ async def postgres_log(
     log = PostgresLog(connector, namespace)
     retention = Retention(log.connections, retention_interval)
     try:
-        with log.wakeups.heard_by(log.topics.hear), log.wakeups.heard_by(retention.hear):
+        with log.wakeups.notifying(log.topics.receive), log.wakeups.notifying(retention.receive):
             async with running(log.wakeups.run(), log.appender.run(), retention.run()):
                 yield log
     finally:
@@ -103,13 +103,13 @@ class PostgresLog:
         deadline = asyncio.get_running_loop().time() + wait.total_seconds()
         appended = asyncio.Event()
 
-        def hear(notice: Notice) -> None:
+        def receive(notice: Notice) -> None:
             if isinstance(notice, Missed) or (
                 isinstance(notice, Appended) and notice.partition == partition
             ):
                 appended.set()
 
-        with self.wakeups.heard_by(hear):
+        with self.wakeups.notifying(receive):
             while True:
                 appended.clear()
                 chunk = await self._read(partition, offset, bytes_max)
@@ -119,7 +119,7 @@ class PostgresLog:
     @asynccontextmanager
     async def _tail(self) -> AsyncIterator[PostgresTail]:
         tail = PostgresTail(self._connector, self._reader, self.stats)
-        with self.wakeups.heard_by(tail.hear):
+        with self.wakeups.notifying(tail.receive):
             try:
                 yield tail
             finally:
@@ -133,7 +133,7 @@ class PostgresLog:
     async def _ownership(self, membership: MemberIdentity) -> AsyncIterator[PostgresOwnership]:
         ownership = PostgresOwnership(self._connector, membership)
         try:
-            with self.wakeups.heard_by(ownership.hear):
+            with self.wakeups.notifying(ownership.receive):
                 async with running(ownership.run()):
                     yield ownership
         finally:

@@ -133,7 +133,7 @@ class PostgresOwnership:
         while (event := await self._events.get()) is not None:
             yield event
 
-    def hear(self, notice: Notice) -> None:
+    def receive(self, notice: Notice) -> None:
         """Look again when anything but records came."""
         if not isinstance(notice, Appended):
             self._wake.set()
@@ -190,7 +190,7 @@ class PostgresOwnership:
 
     async def _round(self, connection: Connection) -> None:
         """Look at the group once and do what follows."""
-        await self._say_seen(connection)
+        await self._report_seen(connection)
         await self._remove_dead(connection)
         await self._release(connection)
         plan = planned(
@@ -214,7 +214,7 @@ class PostgresOwnership:
         except TimeoutError:
             return
 
-    async def _say_seen(self, connection: Connection) -> None:
+    async def _report_seen(self, connection: Connection) -> None:
         if (await connection.execute(_SEEN, [self._id])).rowcount == 0:
             raise RemovedError("the other members removed this one")
         topics = self._topics

@@ -85,7 +85,7 @@ class Retention:
             except TimeoutError:
                 continue
 
-    def hear(self, notice: Notice) -> None:
+    def receive(self, notice: Notice) -> None:
         """Drop now when a topic has changed, or may have: it may have been deleted."""
         if isinstance(notice, TopicsChanged | Missed):
             self._due.set()

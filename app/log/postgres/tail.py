@@ -68,7 +68,7 @@ class PostgresTail:
                 await self.close()
                 await backoff.wait()
 
-    def hear(self, notice: Notice) -> None:
+    def receive(self, notice: Notice) -> None:
         """Note what is to be read."""
         match notice:
             case Appended(partition, end):

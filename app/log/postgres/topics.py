@@ -88,7 +88,7 @@ class Topics:
         """Look the topic up again when it is asked for next."""
         self._known.pop(name, None)
 
-    def hear(self, notice: Notice) -> None:
+    def receive(self, notice: Notice) -> None:
         """Forget what may have changed."""
         if isinstance(notice, TopicsChanged | Missed):
             self._known.clear()

@@ -76,7 +76,7 @@ class Wakeups:
         self._listeners: set[Listener] = set()
 
     @contextmanager
-    def heard_by(self, listener: Listener) -> Iterator[None]:
+    def notifying(self, listener: Listener) -> Iterator[None]:
         """Tell `listener` for the length of the block; it must not wait."""
         self._listeners.add(listener)
         try:
@@ -99,19 +99,19 @@ class Wakeups:
             with bounded(connection, CALL_SECONDS_MAX):
                 await connection.execute(f"LISTEN {CHANNEL}".encode())
             backoff.reset()
-            self._tell(Missed())
+            self._notify(Missed())
             while True:
-                await self._hear(connection)
+                await self._receive(connection)
                 with bounded(connection, CALL_SECONDS_MAX):
                     # A server that hangs does not close the connection.
                     await connection.execute(b"SELECT 1")
 
-    async def _hear(self, connection: Connection) -> None:
+    async def _receive(self, connection: Connection) -> None:
         """Tell what comes until nothing came for a while."""
         async for notify in connection.notifies(timeout=_QUIET_SECONDS_MAX):
             if notice := parsed(notify.payload, self._namespace):
-                self._tell(notice)
+                self._notify(notice)
 
-    def _tell(self, notice: Notice) -> None:
+    def _notify(self, notice: Notice) -> None:
         for listener in tuple(self._listeners):
             listener(notice)

@@ -80,7 +80,7 @@ class History:
     runner_live: bool = False
 
 
-async def asked_for(
+async def requested_history(
     session: Session, subscription: Subscription, opening: StartPlan
 ) -> History | None:
     """Ask for what is archived, in the transaction that makes the subscription; JobQueueFullError.

@@ -54,7 +54,7 @@ class FoundPage(Generic[T]):
     after: Key | None = None
 
 
-class _Asked(Generic[T]):
+class _Requested(Generic[T]):
     """A query over one kind, and how what it looks at is read."""
 
     def __init__(self, kind: CatalogueKind[T], describe: Describe[T], query: Query) -> None:
@@ -150,13 +150,13 @@ class CatalogueService:
             await TopicRepository(session).get(topic)
             return await CatalogueSearch(session).client_ids(topic)
 
-    def _of_topics(self, query: Query) -> _Asked[Topic]:
-        return _Asked(TOPICS, self._topic, query)
+    def _of_topics(self, query: Query) -> _Requested[Topic]:
+        return _Requested(TOPICS, self._topic, query)
 
-    def _of_subscriptions(self, query: Query) -> _Asked[Subscription]:
-        return _Asked(SUBSCRIPTIONS, self._subscription, query)
+    def _of_subscriptions(self, query: Query) -> _Requested[Subscription]:
+        return _Requested(SUBSCRIPTIONS, self._subscription, query)
 
-    async def _found(self, asked: _Asked[T], page: Page) -> FoundPage[T]:
+    async def _found(self, asked: _Requested[T], page: Page) -> FoundPage[T]:
         if asked.narrowed.exact:
             return await self._read(asked.kind, asked.within(page.within), page)
         keys = await self._keys(asked, page)
@@ -181,7 +181,7 @@ class CatalogueService:
             found.append(each)
         return FoundPage(items=[value for _, value in found])
 
-    async def _keys(self, asked: _Asked[T], page: Page) -> Sequence[Key]:
+    async def _keys(self, asked: _Requested[T], page: Page) -> Sequence[Key]:
         """Of those that it holds for: all, or one more than the page takes."""
         keys: list[Key] = []
         async for matching in self._matching(asked, page):
@@ -190,7 +190,7 @@ class CatalogueService:
                 return keys[: page.limit + 1]
         return keys
 
-    async def _matching(self, asked: _Asked[T], page: Page) -> AsyncIterator[Sequence[Key]]:
+    async def _matching(self, asked: _Requested[T], page: Page) -> AsyncIterator[Sequence[Key]]:
         after, limit = page.after, asked.at_once
         if asked.narrowed.exact and page.limit is not None:
             limit = min(limit, page.limit + 1)

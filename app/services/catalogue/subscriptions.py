@@ -31,7 +31,7 @@ from app.log.interface import Committed, MessageLog
 from app.services.access.audit import Check, Describe, note, whatever
 from app.services.applied_changes import APPLIED_WITHIN, AppliedChanges
 from app.services.catalogue.dead_letters import require_dead_letter
-from app.services.catalogue.history import History, StartPlan, asked_for, opened
+from app.services.catalogue.history import History, StartPlan, opened, requested_history
 from app.services.catalogue.oauth_providers import require_provider
 from app.services.filtered_headers import require_filter_headers
 from app.services.log_claims import Claimed, LogClaims
@@ -171,7 +171,7 @@ class SubscriptionService:
             event = self._change(Action.CREATED, after=created)
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
-            history = await asked_for(session, created, opening)
+            history = await requested_history(session, created, opening)
             # Figures are of places that were reported: its lag counts before a worker has it, too.
             await StatusRepository(session).write(opening.cursors(created), [])
             await claim.give_up(session)

@@ -119,12 +119,12 @@ class TopicDirectory:
     async def _looked_up(self, name: str) -> Topic:
         try:
             async with asyncio.timeout(self._look_up_timeout), self._free:
-                return await self._asked_once(name)
+                return await self._look_up_once(name)
         except TimeoutError as exc:
             message = "The database did not answer in time"
             raise StorageUnavailableError(message) from exc
 
-    async def _asked_once(self, name: str) -> Topic:
+    async def _look_up_once(self, name: str) -> Topic:
         # Others may have asked for the same name while this one waited for its turn.
         if topic := self._topics.get(name):
             return topic

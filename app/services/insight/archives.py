@@ -47,13 +47,13 @@ class ArchiveSchedule:
         """
         # Whose queue is full has time until the next look.
         with suppress(JobQueueFullError):
-            await self._asked(now or datetime.now(UTC))
+            await self._request_if_due(now or datetime.now(UTC))
 
-    async def _asked(self, now: datetime) -> None:
+    async def _request_if_due(self, now: datetime) -> None:
         async with self._database.transaction() as session:
             archive = ArchiveRepository(session)
             if not await archive.is_wanted():
                 return
-            if is_due(await archive.last_asked(), now) and not await archive.is_asked():
+            if is_due(await archive.last_requested(), now) and not await archive.is_requested():
                 scope = JobScope(start=now - _WINDOW, end=now)
                 await JobRepository(session).add(JobKind.ARCHIVE, scope)

@@ -41,7 +41,7 @@ class LedgerSchedule:
             if not ours or not await SparkRunnerRepository(session).any_live():
                 return
             room = WAITING_MAX - await LedgerRepository(session).open_jobs()
-            kept = await LedgerRepository(session).standings()
+            kept = await LedgerRepository(session).extents()
         for each in due(kept, now or datetime.now(UTC))[: max(room, 0)]:
             # Deleted meanwhile, or others have filled the queue: the next look sees.
             with suppress(NotFoundError, JobQueueFullError):

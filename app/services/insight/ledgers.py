@@ -11,7 +11,7 @@ from app.domain.commit import Progress, parse_progress
 from app.domain.errors import ValidationFailedError
 from app.domain.insight.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
 from app.domain.insight.ledger_chain import Check, KnownHash, LedgerLink, checked
-from app.domain.insight.ledger_window import Ledger, Survey, asked_window
+from app.domain.insight.ledger_window import Ledger, Survey, requested_window
 from app.domain.job import WINDOW_MAX, Job, JobKind, JobScope
 from app.domain.message import Partition
 from app.log.interface import MessageLog
@@ -72,15 +72,15 @@ class LedgerService:
     ) -> Ledger:
         """What is known of that time, with its newest entries, `limit` at most.
 
-        What of it is not said: see `asked_window`. TopicNotFoundError, SubscriptionNotFoundError,
-        ValidationFailedError for a time that ends before it begins.
+        What of it is not given: see `requested_window`. TopicNotFoundError,
+        SubscriptionNotFoundError, ValidationFailedError for a time that ends before it begins.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
             ledgers = LedgerRepository(session)
             last = await ledgers.last(known.id)
             end = None if last is None else last.until
-            asked = asked_window(since, until, last=end, now=datetime.now(UTC))
+            asked = requested_window(since, until, last=end, now=datetime.now(UTC))
             if asked.since >= asked.until:
                 raise ValidationFailedError.of("from", "must be before `to`")
             survey = Survey(asked, born=known.created_at, newest=limit)

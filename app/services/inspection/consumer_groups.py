@@ -73,7 +73,7 @@ class ConsumerGroupService:
             workers = await WorkerRepository(session).live(LIVE_WITHIN)
         partitions = await self._log.partitions(topic)
         committed = (await self._log.committed({found.group: partitions})).get(found.group, {})
-        standing = _standing(partitions, committed, await self._log.bounds(partitions))
+        standing = _group_partitions(partitions, committed, await self._log.bounds(partitions))
         live = workers if found.state is State.ACTIVE else []
         return ConsumerGroup(
             id=f"{self._namespace}{found.group}",
@@ -83,7 +83,7 @@ class ConsumerGroupService:
         )
 
 
-def _standing(
+def _group_partitions(
     partitions: Sequence[Partition],
     committed: Mapping[Partition, Committed],
     bounds: Mapping[Partition, Bounds],

@@ -28,7 +28,7 @@ MARGIN: Final = timedelta(seconds=3)
 
 
 class PingService:
-    """Has workers send test messages. `hear` is to be called with what `channel` is notified of."""
+    """Has workers send test messages. Call `receive` with each notification of `channel`."""
 
     def __init__(self, database: Database, *, margin: timedelta = MARGIN) -> None:
         self._database = database
@@ -43,7 +43,7 @@ class PingService:
         """Where workers tell this process what came of its pings."""
         return pong_channel(self._name)
 
-    def hear(self, payload: str) -> None:
+    def receive(self, payload: str) -> None:
         """Something was notified; what nobody waits for any more is passed over."""
         heard = pong_in(payload)
         waiting = self._waiting.get(heard[0]) if heard else None
@@ -66,7 +66,7 @@ class PingService:
         try:
             async with self._database.transaction() as session:
                 await notify_ping(session, Ping(worker.id, self._name, number, subscription.id))
-            return await _within(pong, _patience(subscription) + self._margin, worker)
+            return await _within(pong, _timeout_of(subscription) + self._margin, worker)
         finally:
             del self._waiting[number]
 
@@ -89,7 +89,7 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
         raise NoWorkerError(f"Worker {worker.id} has not said what came of the ping") from exc
 
 
-def _patience(subscription: Subscription) -> timedelta:
+def _timeout_of(subscription: Subscription) -> timedelta:
     # It may wait for an access token as long as for an answer.
     return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 

@@ -47,7 +47,7 @@ class TraceService:
         found_as = traced_id(message_id.encode("utf-8", "replace"))
         asked = TraceQuestion(message_id=found_as, topic=topic, subscription=subscription)
         trace = await self._database.read(
-            lambda reading: _told(TraceLookup(reading, asked, limit=ENTRIES_MAX))
+            lambda reading: _trace_of(TraceLookup(reading, asked, limit=ENTRIES_MAX))
         )
         if trace.entries or topic is None:
             return trace
@@ -63,7 +63,7 @@ class TraceService:
         return subscription in tracked if subscription else bool(tracked)
 
 
-async def _told(lookup: TraceLookup) -> Trace:
+async def _trace_of(lookup: TraceLookup) -> Trace:
     known = await lookup.known()
     traced = await lookup.entries(known)
     entries = timeline([*traced, *_untraced(known.discards, traced)])[:ENTRIES_MAX]

@@ -20,28 +20,28 @@ class Volumes:
         self._database = database
         self._counts = counts
 
-    async def tell(self) -> None:
+    async def store(self) -> None:
         """Add what is new; StorageUnavailableError: it is added the next time.
 
         Unless it was the commit that was not answered: what may have been added is not added again.
         """
-        untold = self._counts.untold()
-        if not untold:
+        unreported = self._counts.unreported()
+        if not unreported:
             return
         async with self._database.transaction() as session:
-            await VolumeRepository(session).add(_by_topic(untold))
+            await VolumeRepository(session).add(_by_topic(unreported))
             # Before the commit: nothing that ends us in it has anything counted twice.
-            for _, stored, size in untold:
+            for _, stored, size in unreported:
                 stored.told += size
 
     async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
         """The bytes of each, with those that only this process knows of yet."""
-        known, untold = await told.of(topics), _by_topic(self._counts.untold())
-        return {each: known.get(each, 0) + untold.get(each, 0) for each in topics}
+        known, unreported = await told.of(topics), _by_topic(self._counts.unreported())
+        return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 
 
-def _by_topic(untold: Iterable[tuple[str, Stored, int]]) -> Mapping[str, int]:
+def _by_topic(unreported: Iterable[tuple[str, Stored, int]]) -> Mapping[str, int]:
     sizes = Counter[str]()
-    for topic, _, size in untold:
+    for topic, _, size in unreported:
         sizes[topic] += size
     return sizes

@@ -12,7 +12,7 @@ from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.domain.message import NewRecord
 from app.services.directory.topics import TopicDirectory
 from app.services.publishing.deduplication_ids import published_id, published_ids
-from app.services.publishing.duplicates import message_ids, stored_before, told
+from app.services.publishing.duplicates import message_ids, stored_before, with_duplicates
 from app.services.publishing.publisher import Publisher
 from app.storage.database import Database
 from app.storage.runtime.published_ids import DROP_MAX, IdClaim, drop_published_ids
@@ -62,7 +62,7 @@ class IdempotentPublisher:
             async with self._claims(topic.name, ids, ttl=rule.ttl) as claim:
                 if not claim.new:
                     before = await stored_before(rule, claim, ids)
-                    return _told(topic, message_id, before)
+                    return _answer_of(topic, message_id, before)
                 await self._publisher.publish(topic, record)
                 stored = True
         except StorageUnavailableError as error:
@@ -92,7 +92,7 @@ class IdempotentPublisher:
             async with self._claims(topic.name, names, ttl=rule.ttl) as claim:
                 before = await stored_before(rule, claim, names)
                 answers, unstored = await self._claimed(topic, records, ids, new=claim.new)
-                answers = told(topic, answers, ids, stored=before)
+                answers = with_duplicates(topic, answers, ids, stored=before)
                 if unstored:
                     await claim.give_up(unstored)
         except StorageUnavailableError as error:
@@ -132,9 +132,9 @@ class IdempotentPublisher:
         return answers, {name for place in failed if isinstance(name := ids[place], str)}
 
 
-def _told(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
+def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
     """That it is a duplicate, or the error that says so."""
-    (answer,) = told(topic, (True,), (message_id,), stored=before)
+    (answer,) = with_duplicates(topic, (True,), (message_id,), stored=before)
     if isinstance(answer, AngeliaError):
         raise answer
     return answer

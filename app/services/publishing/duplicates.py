@@ -42,7 +42,7 @@ async def stored_before(
     return {each: kept.get(each) if each in before else own for each, own in ids.items()}
 
 
-def told(
+def with_duplicates(
     topic: Topic,
     answers: Sequence[AngeliaError | bool],
     known_by: Sequence[object],

@@ -141,9 +141,9 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
             try:
                 calls[self._begun(topic, [records[place] for place in places])] = places
             except LogUnavailableError as error:
-                _say(answers, places, error)
+                _set_answers(answers, places, error)
         for call, of_call in calls.items():
-            _say(answers, of_call, await call)
+            _set_answers(answers, of_call, await call)
         return answers
 
     def _begun(
@@ -205,7 +205,7 @@ def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
     return [*without_key, *with_key.values()]
 
 
-def _say(
+def _set_answers(
     answers: list[AngeliaError | None], places: Sequence[int], answer: AngeliaError | None
 ) -> None:
     for place in places:

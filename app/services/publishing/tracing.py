@@ -57,16 +57,16 @@ class TracedPublisher(IdempotentPublisher):
         """Say of a message that it was refused before it was to be stored, and why."""
         if topic.tracking is not TrackingMode.OFF:
             known = error if isinstance(error, AngeliaError) else AngeliaError("Internal error")
-            self._say(topic, [message_id], [known], began=time.monotonic())
+            self._record(topic, [message_id], [known], began=time.monotonic())
 
     async def _traced(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
         began = time.monotonic()
         try:
             duplicate = await super().publish(topic, record, own_id)
         except AngeliaError as error:
-            self._say(topic, [_id_of(record)], [error], began=began)
+            self._record(topic, [_id_of(record)], [error], began=began)
             raise
-        self._say(topic, [_id_of(record)], [duplicate], began=began)
+        self._record(topic, [_id_of(record)], [duplicate], began=began)
         return duplicate
 
     async def _all_traced(
@@ -76,12 +76,12 @@ class TracedPublisher(IdempotentPublisher):
         try:
             answers = await super().publish_all(topic, records, own_ids)
         except AngeliaError as error:
-            self._say(topic, map(_id_of, records), [error] * len(records), began=began)
+            self._record(topic, map(_id_of, records), [error] * len(records), began=began)
             raise
-        self._say(topic, map(_id_of, records), answers, began=began)
+        self._record(topic, map(_id_of, records), answers, began=began)
         return answers
 
-    def _say(
+    def _record(
         self,
         topic: Topic,
         ids: Iterable[bytes],

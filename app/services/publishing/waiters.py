@@ -101,12 +101,12 @@ class Waiting:
 
     def _judged(self) -> Sequence[SubscriberOutcome]:
         self._news.clear()
-        found = self._standing()
+        found = self._outcomes_so_far()
         if self._enough is not None:
             self.acknowledged = self._enough(found)
         return found
 
-    def _standing(self) -> Sequence[SubscriberOutcome]:
+    def _outcomes_so_far(self) -> Sequence[SubscriberOutcome]:
         present = self._subscribers()
         return [
             self._outcome(own_id, each.name, present.get(own_id))
@@ -150,7 +150,7 @@ class Waiters:
         finally:
             del self._waiting[number]
 
-    def hear(self, payload: str) -> None:
+    def receive(self, payload: str) -> None:
         """Receipts have come; those that nobody waits for any more are passed over."""
         for receipt in receipts_in(payload):
             waiting = self._waiting.get(receipt.number)

@@ -90,13 +90,13 @@ class ArchiveRepository:
             until=await self._until(topic.name, topic.created_at),
         )
 
-    async def last_asked(self) -> datetime | None:
+    async def last_requested(self) -> datetime | None:
         """When the archive of all topics was asked for last; nobody else asks till the end."""
         await hold(self._session, _LOCK)
         query = select(func.max(JobRow.requested_at)).where(*_OF_ALL)
         return await self._session.scalar(query)
 
-    async def is_asked(self) -> bool:
+    async def is_requested(self) -> bool:
         """Whether a job for all topics waits or runs."""
         query = select(JobRow.id).where(*_OF_ALL, OPEN).limit(1)
         return await self._session.scalar(query) is not None

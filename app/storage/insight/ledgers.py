@@ -100,7 +100,7 @@ class LedgerRepository:
         row = await self._session.scalar(query)
         return None if row is None else entry_of(_link(row))
 
-    async def standings(self) -> Sequence[Kept]:
+    async def extents(self) -> Sequence[Kept]:
         """How far the ledgers of all subscriptions go."""
         entry, owner = LedgerEntryRow, SubscriptionRow
         last = select(entry.subscription_id, func.max(entry.to_at).label("at"))

@@ -29,7 +29,7 @@ class CircuitRepository:
         rows = await self._session.execute(query.where(row.name.in_(names)).order_by(row.name))
         return [SharedCircuit(**each) for each in rows.mappings()]
 
-    async def tell(self, circuit: SharedCircuit) -> int | None:
+    async def write(self, circuit: SharedCircuit) -> int | None:
         """Store it as it is now, which wakes other workers at commit, and return its new number.
 
         Unless somebody else changed it since it was as `number` says (0: never told): None.

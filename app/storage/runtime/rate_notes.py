@@ -53,7 +53,7 @@ class RateNoteRepository:
         ).where(row.worker_id != worker_id, row.seen_at > func.clock_timestamp() - READ_WITHIN)
         return [_note_of(each._asdict()) for each in await self._session.execute(query)]
 
-    async def say(self, notes: Collection[RateNote]) -> None:
+    async def write(self, notes: Collection[RateNote]) -> None:
         """Store notes of one worker, each instead of its last one on that subscription."""
         rows = [_values(note) for note in notes]
         for start in range(0, len(rows), ROWS_MAX):

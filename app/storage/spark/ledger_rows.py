@@ -28,7 +28,7 @@ ORDER BY "offset", id DESC
 REASON_LENGTH_MAX: Final = 2_000
 
 
-def ledger_asked_for(url: str, job_id: str) -> tuple[str, str, LedgerRequest]:
+def requested_ledger(url: str, job_id: str) -> tuple[str, str, LedgerRequest]:
     """Whose ledger the job is to go on with, of which topic, and how; JobNotFoundError."""
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()

@@ -66,7 +66,7 @@ class OfflinePart:
         self.ends: Mapping[int, int] = {int(index): end for index, end in ends.items()}
         self.wait = timedelta(seconds=float(wait_s or 0))
 
-    def say(
+    def report(
         self, said: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
     ) -> None:
         """Say what is done, where the target ends now, and how long the append that follows takes.

@@ -43,7 +43,7 @@ FROM offline_parts WHERE job_id = {job_id}
 """)
 
 
-def republishing_asked_for(url: str, job_id: str) -> RepublishRequest:
+def requested_republishing(url: str, job_id: str) -> RepublishRequest:
     """What that job is to publish; JobNotFoundError."""
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
@@ -52,7 +52,7 @@ def republishing_asked_for(url: str, job_id: str) -> RepublishRequest:
     return RepublishRequest(**from_json(RepublishRequest, row[0]))
 
 
-def topic_as_asked(url: str, name: str, created_at: datetime | None) -> Topic:
+def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topic:
     """The topic as it is now, if it is the one that was created then; TopicNotFoundError."""
     topic = topic_as_it_is(url, name)
     if topic is None or (created_at is not None and topic.created_at != created_at):

@@ -60,7 +60,7 @@ class ChoiceRequest:
     filters: tuple[Filter, ...]
 
 
-def asked_for(url: str, job_id: str) -> ChoiceRequest:
+def requested_choice(url: str, job_id: str) -> ChoiceRequest:
     """What that job is to choose; RetransmissionNotFoundError: its subscription is gone."""
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()

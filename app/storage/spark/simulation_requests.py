@@ -15,7 +15,7 @@ from app.storage.spark.copying import connected
 _ASKED: Final = sql.SQL("SELECT topic, request FROM simulations WHERE job_id = {job_id}")
 
 
-def simulation_asked_for(url: str, job_id: str) -> tuple[str, SimulationRequest]:
+def requested_simulation(url: str, job_id: str) -> tuple[str, SimulationRequest]:
     """The topic, and what is to be simulated; JobNotFoundError."""
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()

@@ -13,7 +13,7 @@ from app.domain.replay.retransmission import RetransmissionState
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.insight.jobs import WAITING_MAX, JobRepository
-from app.storage.spark.retransmission_requests import asked_for
+from app.storage.spark.retransmission_requests import requested_choice
 from app.storage.urls import libpq_url
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.test_retransmitting_archived import TOPIC, ago, archive, trimmed
@@ -129,8 +129,8 @@ async def test_one_of_the_same_name_has_nothing_to_do_with_the_history_of_the_on
     second = (await created(api, state="SUSPENDED"))["history"]["retransmission"]
     assert [each["id"] for each in await retransmissions(api)] == [second]
     with pytest.raises(RetransmissionNotFoundError, match="deleted"):
-        asked_for(libpq_url(postgres_url), first)
-    wanted = asked_for(libpq_url(postgres_url), second).request
+        requested_choice(libpq_url(postgres_url), first)
+    wanted = requested_choice(libpq_url(postgres_url), second).request
     assert [(each.start, each.end) for each in wanted.spans if each.start < each.end] == [(0, 60)]
     # Of what is older there may be something in the same files.
     assert wanted.times.since_ms is not None

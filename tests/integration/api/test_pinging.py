@@ -30,9 +30,9 @@ class Asked:
         self._heard: asyncio.Queue[str] = asyncio.Queue()
         self.service = PingService(database, margin=margin)
 
-    def hear(self, payload: str) -> None:
+    def receive(self, payload: str) -> None:
         self._heard.put_nowait(payload)
-        self.service.hear(payload)
+        self.service.receive(payload)
 
     async def listen(self, notices: Notices) -> None:
         async for _ in notices:
@@ -87,7 +87,7 @@ async def listening(
     asked = Asked(database, margin=margin)
     channels = [PINGS, asked.service.channel]
     async with (
-        listen(postgres_url, channels, hear=asked.hear) as notices,
+        listen(postgres_url, channels, receive=asked.receive) as notices,
         asyncio.TaskGroup() as tasks,
     ):
         listening = tasks.create_task(asked.listen(notices))

@@ -70,8 +70,8 @@ async def test_what_was_told_is_not_told_again_and_what_is_gone_is_passed_over(
     volumes = Volumes(database, counts)
     for name, size in ((topic, 3), ("shop.gone", 9), (topic, 4)):
         counts.of(Topic(name=name)).add(1, size, 0.0)
-        await volumes.tell()
-        await volumes.tell()
+        await volumes.store()
+        await volumes.store()
     async with database.transaction() as session:
         stored = VolumeRepository(session)
         assert await stored.of([topic, "shop.gone"]) == {topic: 7}
@@ -96,7 +96,7 @@ async def test_what_may_have_been_told_is_not_told_again(topic: str, database: D
     counts = PublishCounts()
     counts.of(Topic(name=topic)).add(1, 3, 0.0)
     with pytest.raises(StorageUnavailableError):
-        await Volumes(Lost(database), counts).tell()
-    await Volumes(database, counts).tell()
+        await Volumes(Lost(database), counts).store()
+    await Volumes(database, counts).store()
     async with database.transaction() as session:
         assert await VolumeRepository(session).of([topic]) == {topic: 3}

@@ -10,7 +10,7 @@ from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from app.domain.message import NewRecord, Partition
 from app.log.kafka.fetch_requests import chunk_of
 from app.log.kafka.protocol.compression import Compression
-from app.log.kafka.protocol.decoding import (
+from app.log.kafka.protocol.decoder import (
     Contents,
     CorruptBatchError,
     begins_plain,

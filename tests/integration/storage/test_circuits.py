@@ -28,7 +28,7 @@ def a_circuit(name: str = "invoices", **changed: object) -> SharedCircuit:
 
 async def told(database: Database, circuit: SharedCircuit) -> int | None:
     async with database.transaction() as session:
-        return await CircuitRepository(session).tell(circuit)
+        return await CircuitRepository(session).write(circuit)
 
 
 async def read(database: Database, *names: str) -> list[SharedCircuit]:

@@ -65,7 +65,7 @@ async def test_circuits_that_nobody_changed_for_a_day_are_dropped(database: Data
                 since=datetime.now(UTC),
                 reason="",
             )
-            await CircuitRepository(session).tell(closed)
+            await CircuitRepository(session).write(closed)
     async with database.transaction() as session:
         day_before = "SET changed_at = now() - interval '25 h', opens_at = now() - interval '25 h'"
         await session.execute(text(f"UPDATE circuits {day_before} WHERE name = 'old'"))

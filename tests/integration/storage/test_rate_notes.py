@@ -24,9 +24,9 @@ def a_note(worker_id: str, subscription_id: str = "s-1", *, number: int = 1) -> 
 async def test_a_worker_reads_the_last_notes_of_all_others(database: Database) -> None:
     async with database.transaction() as session:
         notes = RateNoteRepository(session)
-        await notes.say([a_note("w-1"), a_note("w-1", "s-2")])
-        await notes.say([a_note("w-2", number=5)])
-        await notes.say([a_note("w-1", number=2)])
+        await notes.write([a_note("w-1"), a_note("w-1", "s-2")])
+        await notes.write([a_note("w-2", number=5)])
+        await notes.write([a_note("w-1", number=2)])
         assert sorted(await notes.others("w-2"), key=lambda note: note.subscription_id) == [
             a_note("w-1", number=2),
             a_note("w-1", "s-2"),
@@ -37,7 +37,7 @@ async def test_a_worker_reads_the_last_notes_of_all_others(database: Database) -
 async def test_a_worker_drops_its_own_notes_alone(database: Database) -> None:
     async with database.transaction() as session:
         notes = RateNoteRepository(session)
-        await notes.say([a_note("w-1"), a_note("w-1", "s-2"), a_note("w-2")])
+        await notes.write([a_note("w-1"), a_note("w-1", "s-2"), a_note("w-2")])
         await notes.drop("w-1", ["s-1", "never said"])
         left = await notes.others("w-3")
         assert {(note.worker_id, note.subscription_id) for note in left} == {
@@ -49,7 +49,7 @@ async def test_a_worker_drops_its_own_notes_alone(database: Database) -> None:
 async def test_notes_of_the_long_dead_are_not_read_and_dropped_later(database: Database) -> None:
     async with database.transaction() as session:
         notes = RateNoteRepository(session)
-        await notes.say([a_note("w-1"), a_note("w-2")])
+        await notes.write([a_note("w-1"), a_note("w-2")])
         await session.execute(
             text("UPDATE rate_notes SET seen_at = now() - interval '2 min' WHERE worker_id = 'w-2'")
         )
@@ -61,10 +61,10 @@ async def test_notes_of_the_long_dead_are_not_read_and_dropped_later(database: D
 async def test_more_notes_than_fit_one_statement_are_all_said(database: Database) -> None:
     async with database.transaction() as session:
         notes = RateNoteRepository(session)
-        await notes.say([a_note("w-1", f"s-{index}") for index in range(ROWS_MAX + 1)])
+        await notes.write([a_note("w-1", f"s-{index}") for index in range(ROWS_MAX + 1)])
         assert len(await notes.others("w-2")) == ROWS_MAX + 1
 
 
 async def test_saying_nothing_is_fine(database: Database) -> None:
     async with database.transaction() as session:
-        await RateNoteRepository(session).say([])
+        await RateNoteRepository(session).write([])

@@ -43,11 +43,11 @@ async def test_what_a_dead_worker_could_not_say_is_sent_again_and_said() -> None
     world, log = a_world(LONG)
     topic = await world.topic(partitions=2)
     told = tracked(world, await world.subscribe(topic, "told"))
-    untold = await world.subscribe(topic, "untold")
+    unreported = await world.subscribe(topic, "untold")
     async with world.doomed_worker():
         await world.publish(topic, *[b"x"] * COUNT)
         # What is not traced is committed; meanwhile the other waits.
-        await world.plane.until(lambda: delivered(world, untold.id) == COUNT)
+        await world.plane.until(lambda: delivered(world, unreported.id) == COUNT)
         await world.endpoints.until(lambda: len(world.endpoints.bodies(told.endpoint)) == COUNT)
     assert delivered(world, told.id) == 0
     log.quick.set()
@@ -55,7 +55,7 @@ async def test_what_a_dead_worker_could_not_say_is_sent_again_and_said() -> None
         await world.plane.until(lambda: delivered(world, told.id) == COUNT)
         await world.plane.until(lambda: statuses(world).count("SUCCESS") == COUNT)
     assert {each.worker for each in entries_of(world.plane.traces)} == {"w2"}
-    assert len(world.endpoints.bodies(untold.endpoint)) == COUNT
+    assert len(world.endpoints.bodies(unreported.endpoint)) == COUNT
 
 
 async def test_a_delivery_that_leaves_no_entry_waits_for_no_traces() -> None:

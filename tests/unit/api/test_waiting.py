@@ -34,9 +34,9 @@ def number_of(waiting: Waiting) -> int:
     return address.number
 
 
-def hear(waiters: Waiters, waiting: Waiting, name: str, *said: object) -> None:
+def receive(waiters: Waiters, waiting: Waiting, name: str, *said: object) -> None:
     (payload,) = payloads([Receipt(number_of(waiting), f"id-{name}", *said)])  # type: ignore[arg-type]
-    waiters.hear(payload)
+    waiters.receive(payload)
 
 
 def scope(query: str) -> dict[str, object]:
@@ -47,10 +47,10 @@ async def test_is_complete_when_all_that_are_active_are_done() -> None:
     waiters = Waiters()
     topic = Topic(b=True, a=True, c=True, asleep=False)
     with waiters.waiting(topic, within=LONG) as waiting:
-        hear(waiters, waiting, "b", FinalOutcome.DELIVERED)
-        hear(waiters, waiting, "a", FinalOutcome.DISCARDED, 400, "refused")
+        receive(waiters, waiting, "b", FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "a", FinalOutcome.DISCARDED, 400, "refused")
         before = waiting.complete
-        hear(waiters, waiting, "c", FinalOutcome.FILTERED)
+        receive(waiters, waiting, "c", FinalOutcome.FILTERED)
         outcomes = await waiting.outcomes()
         assert (before, waiting.complete) == (False, True)
     assert outcomes == [
@@ -65,7 +65,7 @@ async def test_says_what_is_not_known_when_time_is_up() -> None:
     waiters = Waiters()
     topic = Topic(done=True, retrying=True, suspended=True, deleted=True)
     with waiters.waiting(topic, within=NONE_AT_ALL) as waiting:
-        hear(waiters, waiting, "done", FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "done", FinalOutcome.DELIVERED)
         topic.now["id-suspended"] = TopicSubscriber("suspended", active=False)
         del topic.now["id-deleted"]
         outcomes = await waiting.outcomes()
@@ -89,7 +89,7 @@ async def test_who_subscribes_later_is_not_waited_for() -> None:
     waiters, topic = Waiters(), Topic(a=True)
     with waiters.waiting(topic, within=LONG) as waiting:
         topic.now["id-late"] = TopicSubscriber("late", active=True)
-        hear(waiters, waiting, "a", FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "a", FinalOutcome.DELIVERED)
         assert [each.name for each in await waiting.outcomes()] == ["a"]
 
 
@@ -97,10 +97,10 @@ async def test_what_was_said_first_counts_and_other_requests_are_left_alone() ->
     waiters, topic = Waiters(), Topic(a=True)
     with waiters.waiting(topic, within=LONG) as waiting:
         with waiters.waiting(topic, within=NONE_AT_ALL) as other:
-            hear(waiters, waiting, "a", FinalOutcome.DELIVERED)
-            hear(waiters, waiting, "a", FinalOutcome.DISCARDED)
+            receive(waiters, waiting, "a", FinalOutcome.DELIVERED)
+            receive(waiters, waiting, "a", FinalOutcome.DISCARDED)
             assert (await other.outcomes())[0].outcome == "PENDING"
-        hear(waiters, other, "a", FinalOutcome.DELIVERED)  # nobody is there any more
+        receive(waiters, other, "a", FinalOutcome.DELIVERED)  # nobody is there any more
         assert (await waiting.outcomes())[0].outcome == "DELIVERED"
 
 

@@ -10,7 +10,7 @@ from app.api.management.insight.ledger_bodies import ledger_read
 from app.cli.commands.ledgers import conclusions
 from app.domain.insight.ledger import Doubt, LedgerEntry, PartitionSums, Sums
 from app.domain.insight.ledger_missing import RANGES_MAX
-from app.domain.insight.ledger_window import DEFAULT, Survey, Window, asked_window
+from app.domain.insight.ledger_window import DEFAULT, Survey, Window, requested_window
 
 NOON = datetime(2026, 1, 30, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 1, 30, tzinfo=UTC)
@@ -75,7 +75,7 @@ def test_sums_and_doubts_are_of_all_entries_and_the_newest_are_kept() -> None:
 
 def test_a_time_ends_up_to_where_there_should_be_an_entry() -> None:
     def meant(since: datetime | None, last: datetime | None) -> Window:
-        return asked_window(since, None, last=last, now=NOON)
+        return requested_window(since, None, last=last, now=NOON)
 
     assert meant(None, None) == Window(MIDNIGHT - DEFAULT, MIDNIGHT)
     # The runner was away for three days: that is not proved.
@@ -83,8 +83,8 @@ def test_a_time_ends_up_to_where_there_should_be_an_entry() -> None:
     assert meant(None, NOON - DAY / 24).until == NOON - DAY / 24
     assert meant(MIDNIGHT, None) == Window(MIDNIGHT, NOON)
     said = Window(NOON - DAY, NOON - DAY / 2)
-    assert asked_window(*said, last=NOON, now=NOON) == said
-    assert asked_window(None, NOON, last=None, now=NOON) == Window(NOON - DEFAULT, NOON)
+    assert requested_window(*said, last=NOON, now=NOON) == said
+    assert requested_window(None, NOON, last=None, now=NOON) == Window(NOON - DEFAULT, NOON)
 
 
 def test_the_client_and_the_command_read_what_the_service_says_of_a_time() -> None:

@@ -28,7 +28,7 @@ class Io:
 
 def a_membership(*, heard_s_ago: float) -> Membership:
     membership = Membership(cast("IoThread", Io()), "n.")
-    membership.member = SimpleNamespace(heard_at=time.monotonic() - heard_s_ago)
+    membership.member = SimpleNamespace(last_contact_at=time.monotonic() - heard_s_ago)
     return membership
 
 

@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_named_by_its_path(
 ) -> None:
     with pytest.raises(MismatchError) as refused:
         written(field(kind), {"a": value})
-    told = refused.value.told()
+    told = refused.value.reported()
     assert (told.path, says in told.message) == (path, True), told
 
 

@@ -21,11 +21,11 @@ def everybody() -> Mapping[str, TopicSubscriber]:
     return SUBSCRIBERS
 
 
-def hear(waiters: Waiters, waiting: Waiting, name: str, *, outcome: FinalOutcome) -> None:
+def receive(waiters: Waiters, waiting: Waiting, name: str, *, outcome: FinalOutcome) -> None:
     address = address_of(waiting.header)
     assert isinstance(address, ReceiptAddress)
     (payload,) = payloads([Receipt(address.number, f"id-{name}", outcome)])
-    waiters.hear(payload)
+    waiters.receive(payload)
 
 
 OUTCOMES = [
@@ -72,7 +72,7 @@ def test_what_is_no_condition_is_refused(text: str, says: str) -> None:
 async def test_who_has_enough_waits_for_no_more() -> None:
     waiters, enough = Waiters(), ack_condition("delivered >= 1").acknowledges
     with waiters.waiting(everybody, within=LONG, enough=enough) as waiting:
-        hear(waiters, waiting, "mail", outcome=FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "mail", outcome=FinalOutcome.DELIVERED)
         outcomes = await waiting.outcomes()
     assert {each.name: each.outcome for each in outcomes} == {
         "billing": "PENDING",
@@ -84,8 +84,8 @@ async def test_who_has_enough_waits_for_no_more() -> None:
 async def test_when_all_are_done_and_it_is_not_enough_that_is_said() -> None:
     waiters, enough = Waiters(), ack_condition("delivered == 2").acknowledges
     with waiters.waiting(everybody, within=LONG, enough=enough) as waiting:
-        hear(waiters, waiting, "mail", outcome=FinalOutcome.DELIVERED)
-        hear(waiters, waiting, "billing", outcome=FinalOutcome.DISCARDED)
+        receive(waiters, waiting, "mail", outcome=FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "billing", outcome=FinalOutcome.DISCARDED)
         await waiting.outcomes()
     assert waiting.acknowledged is False
 
@@ -102,13 +102,13 @@ async def test_what_is_true_no_more_when_he_looks_does_not_end_his_wait(text: st
     waiters, enough = Waiters(), ack_condition(text).acknowledges
     subscribers = {f"id-{name}": TopicSubscriber(name, active=True) for name in "abc"}
     with waiters.waiting(lambda: subscribers, within=LONG, enough=enough) as waiting:
-        hear(waiters, waiting, "a", outcome=FinalOutcome.DELIVERED)
-        hear(waiters, waiting, "b", outcome=FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "a", outcome=FinalOutcome.DELIVERED)
+        receive(waiters, waiting, "b", outcome=FinalOutcome.DELIVERED)
         async with asyncio.TaskGroup() as tasks:
             outcomes = tasks.create_task(waiting.outcomes())
             await asyncio.wait({outcomes}, timeout=0)
             assert not outcomes.done()
-            hear(waiters, waiting, "c", outcome=FinalOutcome.DELIVERED)
+            receive(waiters, waiting, "c", outcome=FinalOutcome.DELIVERED)
     assert waiting.acknowledged is True
 
 
@@ -125,7 +125,7 @@ async def test_what_is_heard_together_is_judged_once_and_not_by_who_hears_it() -
             outcomes = tasks.create_task(waiting.outcomes())
             await asyncio.wait({outcomes}, timeout=0)
             for name in ("billing", "mail"):
-                hear(waiters, waiting, name, outcome=FinalOutcome.DELIVERED)
+                receive(waiters, waiting, name, outcome=FinalOutcome.DELIVERED)
     assert judged == [0, len(SUBSCRIBERS)]
 
 

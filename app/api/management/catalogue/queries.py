@@ -63,7 +63,7 @@ PageOf = Annotated[Page, Depends(_page)]
 )
 async def query_groups(request: Request, services: ServicesOf) -> Response:
     """The groups for which a query holds, by name."""
-    names = await services.catalogue.groups(await _asked(request))
+    names = await services.catalogue.groups(await _requested(request))
     return answer([GroupBody(group_name=name).answered() for name in names])
 
 
@@ -75,7 +75,7 @@ async def query_groups(request: Request, services: ServicesOf) -> Response:
 )
 async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> Response:
     """The topics for which a query holds, by name; `Link: rel="next"` leads to the next page."""
-    found = await services.catalogue.topics(await _asked(request), _keyed(page, 1))
+    found = await services.catalogue.topics(await _requested(request), _keyed(page, 1))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _topics(found.items), notes=AnswerNotes(extra=link))
 
@@ -88,7 +88,7 @@ async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> 
 )
 async def query_subscriptions(request: Request, services: ServicesOf, page: PageOf) -> Response:
     """The subscriptions for which a query holds, by topic and name, page by page as topics."""
-    found = await services.catalogue.subscriptions(await _asked(request), _keyed(page, 2))
+    found = await services.catalogue.subscriptions(await _requested(request), _keyed(page, 2))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _stated(found.items), notes=AnswerNotes(extra=link))
 
@@ -106,7 +106,7 @@ async def query_topic_metrics(
 
     With `Prefer: figures=texts` in Hermes' form.
     """
-    asked = await _asked(request)
+    asked = await _requested(request)
     found = await services.catalogue_figures.topics(asked, _keyed(page, 1))
     return _described(request, found, hermes_metrics.NAMED_TOPIC if texts else None)
 
@@ -124,7 +124,7 @@ async def query_subscription_metrics(
 
     With `Prefer: figures=texts` in Hermes' form.
     """
-    asked = await _asked(request)
+    asked = await _requested(request)
     found = await services.catalogue_figures.subscriptions(asked, _keyed(page, 2))
     return _described(request, found, hermes_metrics.NAMED_SUBSCRIPTION if texts else None)
 
@@ -146,7 +146,7 @@ async def query_topic_names(
     An empty `groupName` means all.
     """
     group = groupName.replace("\0", "") if groupName else None
-    names = await services.catalogue.topic_names(await _asked(request), group=group)
+    names = await services.catalogue.topic_names(await _requested(request), group=group)
     return answer(list(names))
 
 
@@ -160,7 +160,7 @@ async def query_subscription_names(
     request: Request, topic: TopicName, services: ServicesOf
 ) -> Response:
     """The names of the topic's subscriptions for which a query holds."""
-    names = await services.catalogue.subscription_names(topic, await _asked(request))
+    names = await services.catalogue.subscription_names(topic, await _requested(request))
     return answer(list(names))
 
 
@@ -236,7 +236,7 @@ async def stats(services: ServicesOf) -> Response:
     return answer(StatsRead.of(await services.catalogue.counted()))
 
 
-async def _asked(request: Request) -> Asked:
+async def _requested(request: Request) -> Asked:
     return parsed_query((await json_request(request)).body)
 
 

@@ -63,7 +63,7 @@ Number = Annotated[int, Path(ge=0, le=(1 << 32) - 1)]
 @router.get("/{topic}/schema", dependencies=[requires(Role.ANY)], responses=_READ | errors(404))
 async def get_schema(topic: TopicName, services: ServicesOf) -> Response:
     """The schema that what is published is held against, or is kept for the change to AVRO."""
-    return _told(_shown(await services.topics.get(topic)))
+    return _response_of(_shown(await services.topics.get(topic)))
 
 
 @router.get(
@@ -84,7 +84,7 @@ async def list_schema_versions(topic: TopicName, services: ServicesOf) -> Respon
 async def get_schema_version(topic: TopicName, version: Number, services: ServicesOf) -> Response:
     """One version of the schema, also one that is no longer in force."""
     found = (await services.topics.get(topic)).schemas
-    return _told(next((each for each in found if each.version == version), None))
+    return _response_of(next((each for each in found if each.version == version), None))
 
 
 @router.get(
@@ -99,7 +99,7 @@ async def get_schema_by_id(
 ) -> Response:
     """The version of the schema with that id, as `Schema-Id` has it."""
     found = (await services.topics.get(topic)).schemas
-    return _told(next((each for each in reversed(found) if each.id == id), None))
+    return _response_of(next((each for each in reversed(found) if each.id == id), None))
 
 
 @router.post(
@@ -150,7 +150,7 @@ def _shown(topic: Topic) -> TopicSchema | None:
     return topic.schema or topic.kept_schema
 
 
-def _told(schema: TopicSchema | None) -> Response:
+def _response_of(schema: TopicSchema | None) -> Response:
     if schema is None:
         return Response(status_code=204)
     return Response(schema.text, 200, _headers(schema), "application/json")

@@ -18,7 +18,7 @@ from app.cli.commands.up.port import free_port
 from app.cli.commands.up.service import service, until_ready
 from app.cli.environment import address
 from app.cli.errors import CliError
-from app.cli.interrupt import run_until_told
+from app.cli.interrupt import run_until_signalled
 from app.cli.options import ApiOption
 from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, changed, settings_with
@@ -44,7 +44,7 @@ def demo(
     when every message was delivered, or discarded and can be read back.
     """
     quiet_logs()
-    if not run_until_told(_demo(messages, api=api, host=host)):
+    if not run_until_signalled(_demo(messages, api=api, host=host)):
         raise CliError("Stopped before the end.")
 
 
@@ -54,7 +54,7 @@ async def _demo(messages: int, *, api: str | None, host: str) -> None:
     show_accounts(accounts)
     if any(each.problems for each in accounts):
         raise CliError("Not every message is accounted for.")
-    output.say("Every message is accounted for.")
+    output.write_text("Every message is accounted for.")
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def _service(api: str | None) -> AsyncIterator[str]:
             hint="Without --api the demo starts a service of its own.",
         )
     else:
-        output.say(f"No service is ready at {url}: starting one for the demonstration.")
+        output.write_text(f"No service is ready at {url}: starting one for the demonstration.")
         async with _own_service() as own:
             yield own
 
@@ -83,7 +83,7 @@ async def _own_service() -> AsyncIterator[str]:
     with tempfile.TemporaryDirectory(prefix="angelia-demo-", ignore_cleanup_errors=True) as home:
         settings = _own_settings(Path(home))
         url = api_url(settings)
-        async with service(settings, output.say), connected_async(url) as client:
+        async with service(settings, output.write_text), connected_async(url) as client:
             await _until_ready(client)
             yield url
 
@@ -91,7 +91,7 @@ async def _own_service() -> AsyncIterator[str]:
 async def _until_ready(client: AsyncAngelia) -> None:
     try:
         async with asyncio.timeout(_START_MAX_S):
-            await until_ready(client, output.say)
+            await until_ready(client, output.write_text)
     except TimeoutError as exc:
         raise CliError(f"The service was not ready within {_START_MAX_S:g} s.") from exc
 

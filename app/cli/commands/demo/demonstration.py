@@ -56,7 +56,9 @@ class Demonstration:
         The topic and its subscriptions are gone afterwards.
         """
         async with receiving(self._answer, host=host) as endpoint, self._subscribed(endpoint):
-            output.say(f"Publishing {self._messages} events to {self._topic} at {self._api.url}")
+            output.write_text(
+                f"Publishing {self._messages} events to {self._topic} at {self._api.url}"
+            )
             with showing(self._messages, list(self._subscribers)) as update:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._publishing.run())

@@ -76,7 +76,7 @@ def _lines(total: int) -> Update:
             return
         shown = step
         parts = [f"{each.name}: {_note(each)}" for each in tallies]
-        output.say(f"{_PUBLISHED} {count}/{total} | " + " | ".join(parts))
+        output.write_text(f"{_PUBLISHED} {count}/{total} | " + " | ".join(parts))
 
     return update
 
@@ -96,9 +96,9 @@ def show_accounts(accounts: Sequence[Account]) -> None:
     output.out.print(table)
     for each in accounts:
         for reason, count in each.discarded.items():
-            output.say(f"{each.subscriber}: {count} discarded: {reason}")
+            output.write_text(f"{each.subscriber}: {count} discarded: {reason}")
         for problem in each.problems:
-            output.say(f"{each.subscriber}: {problem}")
+            output.write_text(f"{each.subscriber}: {problem}")
 
 
 def _numbers(account: Account) -> list[str]:

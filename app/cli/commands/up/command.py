@@ -16,7 +16,7 @@ from app.cli.commands.spark import missing_for_spark
 from app.cli.commands.up.lock import only_one
 from app.cli.commands.up.port import free_port
 from app.cli.commands.up.service import service, until_ready
-from app.cli.interrupt import run_until_told
+from app.cli.interrupt import run_until_signalled
 from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, changed, settings_with
 from app.config import Settings
@@ -31,7 +31,7 @@ def up(
 ) -> None:
     """Run all of Angelia on this machine; what is not configured is embedded."""
     quiet_logs()
-    run_until_told(_up(settings_with(host=host, port=port)))
+    run_until_signalled(_up(settings_with(host=host, port=port)))
 
 
 async def _up(wanted: Settings) -> None:
