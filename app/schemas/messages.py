@@ -42,6 +42,9 @@ PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
 # Longer ones are no ids, and Python reads no more than 4,300 digits.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
+_VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
+# Versions count on: one of which there is no word yet is so far above the newest at most.
+VERSIONS_AHEAD_MAX: Final = 20
 _UNREAD: Final = object()
 
 
@@ -63,9 +66,10 @@ class AvroTopic:
         own = [each for each in topic.schemas if each.kind is None]
         self._versions = {b"%d" % each.version: each for each in own}
         self._ids = {each.id: each for each in own}
-        self._is_registered = is_registered(topic)
+        self._newest = max((each.version for each in topic.schemas), default=0)
+        self.is_registered = is_registered(topic)
         self.was_json = topic.migrated_from_json
-        self._name = topic.name.encode()
+        self._name = topic.name
         self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
@@ -74,6 +78,10 @@ class AvroTopic:
         if version is not None:
             return self._named(version, record) is not None
         return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
+
+    def may_get(self, version: bytes) -> bool:
+        """Whether a version of that name may be made, or be there without word of it here."""
+        return is_version(version) and int(version) <= self._newest + VERSIONS_AHEAD_MAX
 
     def is_avro(self, record: Record) -> bool:
         """Whether the record is Avro; else it is what a JSON topic has."""
@@ -88,12 +96,7 @@ class AvroTopic:
     def _is_from_before(self, record: Record) -> bool:
         """Whether a record that names no schema is from when its topic was JSON."""
         # What is published here as Avro names its schema.
-        return self._was_published_here(record) or is_json(record.value or b"")
-
-    def _was_published_here(self, record: Record) -> bool:
-        """Whether it has an id, and not one that stands for the place of a foreign record."""
-        given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
-        return given is not None and (source is None or given != b"%b/%b" % (self._name, source))
+        return was_published_here(record, self._name) or is_json(record.value or b"")
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
         """The record as the delivery line sees it."""
@@ -114,7 +117,7 @@ class AvroTopic:
 
     def _is_unknown(self, number: int | None) -> bool:
         """Whether a prefix names a schema of the registry that is not known here."""
-        return number is not None and self._is_registered and number not in self._ids
+        return number is not None and self.is_registered and number not in self._ids
 
     def _named(self, version: bytes, record: Record) -> TopicSchema | None:
         found = self._versions.get(version)
@@ -239,6 +242,19 @@ Reading = Callable[[Record, Partition], Message]
 def reading(topic: Topic) -> Reading:
     """Makes messages of the topic's records, as whoever looks at their bodies sees them."""
     return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
+
+
+def was_published_here(record: Record, topic: str) -> bool:
+    """Whether it has an id, and not one that stands for the place of a foreign record."""
+    given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
+    if given is None or source is None:
+        return given is not None
+    return given != b"%b/%b" % (topic.encode(), source)
+
+
+def is_version(named: bytes) -> bool:
+    """Whether a header with that value can name a version."""
+    return _VERSION.fullmatch(named) is not None
 
 
 def prefix_id(body: bytes) -> int | None:

@@ -13,6 +13,7 @@ from app.log.interface import Chunk, MessageLog
 from app.schemas.formats import TopicFormats
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
+from workers.reading.look_pauses import longer
 from workers.reading.schema_versions import VersionWait
 
 # Small: taking one apart holds up whatever else the worker does.
@@ -58,7 +59,8 @@ class CatchUp:
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._log = log
-        self._decoder = Decoder(formats or TopicFormats(), versions or VersionWait())
+        self._versions = versions or VersionWait()
+        self._decoder = Decoder(formats or TopicFormats(), self._versions)
         self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], _ChunkRequest] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
@@ -118,7 +120,9 @@ class CatchUp:
     def _take(self, offset: int, chunk: Chunk) -> None:
         batch = self._decoder.batch(chunk)
         if batch is None:
-            self._ask_again(chunk.partition, offset, "a version of its schema is not known yet")
+            request = self._wanted[chunk.partition, offset]
+            request.pause = longer(request.pause)
+            self._ask_again(chunk.partition, offset, f"waits for {self._versions.awaited}")
         elif chunk.next_offset == offset:
             # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
@@ -132,9 +136,9 @@ class CatchUp:
 
     def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
         """Later, and behind the others: the partition's broker may be down while theirs is not."""
-        _log.warning("catch_up_read_failed", partition=partition, error=error)
         request = self._wanted.get((partition, offset))
         pause = (request.pause if request else self._retry_pause).total_seconds()
+        _log.warning("catch_up_read_failed", partition=partition, error=error, pause_s=pause)
         asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (partition, offset))
 
     def _recall(self, partition: Partition, offset: int) -> Batch | None:

@@ -3,13 +3,7 @@
 import structlog
 
 from app.domain.delivery import internal_error
-from app.domain.message import (
-    HEADER_SCHEMA_VERSION,
-    BrokenMessage,
-    Message,
-    Partition,
-    Record,
-)
+from app.domain.message import BrokenMessage, Message, Partition, Record
 from app.log.interface import Chunk
 from app.schemas.formats import TopicFormats
 from app.schemas.messages import AVRO, AvroTopic, Reading
@@ -36,17 +30,14 @@ class Decoder:
         if schemas is not None and self._versions.holds(schemas, chunk):
             return None
         batch = decoded(chunk, since=since, schemas=schemas)
-        if schemas is None and _has_avro(batch, chunk) and self._versions.holds_topic(topic):
+        if schemas is None and _has_avro(batch) and self._versions.holds_topic(chunk):
             return None
         return batch
 
 
-def _has_avro(batch: Batch, chunk: Chunk) -> bool:
-    """Whether a record is marked as published in Avro."""
-    # The first alone is looked at in nearly all chunks, and costs next to nothing.
-    return any(each.content_type == AVRO for each in batch.messages) and any(
-        record.header(HEADER_SCHEMA_VERSION) is not None for record in chunk.records
-    )
+def _has_avro(batch: Batch) -> bool:
+    """Whether a record says that it is Avro; in nearly all chunks none does."""
+    return any(each.content_type == AVRO for each in batch.messages)
 
 
 def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:

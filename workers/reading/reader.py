@@ -14,8 +14,9 @@ from workers.reading.catchup import RETRY_PAUSE, BatchListener, CatchUp
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
 from workers.reading.known_changes import KnownChanges
+from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
-from workers.reading.schema_versions import LOOK_AGAIN, VersionWait
+from workers.reading.schema_versions import VersionWait
 
 # Cursors that are at most so far apart start together at the hindmost; others catch up for
 # themselves.
@@ -37,18 +38,18 @@ class Reader:
     ) -> None:
         """`registry` is where ids of schemas are looked up that are not known."""
         self._tail = tail
-        self._look_again_after = look_again
         self._feeds: dict[Partition, Feed] = {}
         # What the records of topics are; kept by what follows the control plane.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
         # The same keeps it.
         self.known = KnownChanges()
-        versions = VersionWait(registered=self._registered, known=self.known)
-        self._decoder = Decoder(self.formats, versions)
+        self._versions = VersionWait(registered=self._registered, known=self.known)
+        self._decoder = Decoder(self.formats, self._versions)
         # They are looked at again a little later.
         self._waiting: set[Partition] = set()
-        self._catch_up = CatchUp(log, self.formats, versions)
+        self._pauses = LookPauses(look_again)
+        self._catch_up = CatchUp(log, self.formats, self._versions)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -79,6 +80,7 @@ class Reader:
         feed.leave(reader)
         if not feed.readers:
             del self._feeds[partition]
+            self._pauses.end(partition)
             self._tail.unfollow(partition)
             self._catch_up.forget(partition)
 
@@ -115,18 +117,23 @@ class Reader:
     def _put(self, feed: Feed, chunk: Chunk) -> None:
         batch = self._decoder.batch(chunk, since=feed.end)
         if batch is None:
-            self._follow_later(feed.partition)
+            self._follow_later(feed)
             return
+        self._pauses.end(feed.partition)
         feed.put(batch)
         if feed.held:
             self._tail.unfollow(feed.partition)
 
-    def _follow_later(self, partition: Partition) -> None:
+    def _follow_later(self, feed: Feed) -> None:
         """Read the partition on from where its feed ends, a little later."""
+        partition = feed.partition
+        if partition not in self._pauses:
+            waits_for = self._versions.awaited
+            _log.warning("schema_awaited", partition=partition, at=feed.end, waits_for=waits_for)
         self._waiting.add(partition)
         self._tail.unfollow(partition)
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._look_again_after.total_seconds(), self._follow_again, partition)
+        pause = self._pauses.next(partition).total_seconds()
+        asyncio.get_running_loop().call_later(pause, self._follow_again, partition)
 
     def _follow_again(self, partition: Partition) -> None:
         self._waiting.discard(partition)

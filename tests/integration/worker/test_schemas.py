@@ -145,6 +145,20 @@ async def test_a_message_that_is_ahead_of_its_schema_waits_for_it() -> None:
     assert world.plane.undelivered == []
 
 
+async def test_a_foreign_record_of_no_version_holds_nothing_while_the_database_is_down() -> None:
+    async with delivering() as (world, subscriber):
+        topic = await an_avro_topic(world, ONE)
+        await world.subscribe(topic, endpoint=subscriber.url)
+        async with world.worker():
+            await world.plane.until_applied()
+            world.plane.down = True
+            foreign = NewRecord(value=record(1).value, headers=((b"sv", b"99999"),))
+            await world.log.append(topic.name, [foreign, record(2)])
+            (received,) = await subscriber.wait_for(1)
+            assert received.body == b'{"a":2}'
+            world.plane.down = False
+
+
 async def test_an_id_that_only_the_registry_knows_is_delivered_and_no_other() -> None:
     registry = FakeRegistry()
     async with (

@@ -6,21 +6,24 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+from structlog.testing import capture_logs
+
 from app.domain.catalogue.changes import Changes
-from app.domain.catalogue.schema import ContentType, TopicSchema
+from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaRegistryError
 from app.domain.message import Partition, Record
 from app.log.interface import Chunk
 from app.schemas.formats import TopicFormats
 from app.schemas.messages import AvroTopic
-from app.schemas.versions import Registered
+from app.schemas.versions import Registered, first_schema
 from tests.fakes.reading import ORDERS, ScriptedFetches, ScriptedTail, StandingReader
+from tests.fakes.schema_waits import Told, a_topic, prefixed, published, written_by
 from tests.fakes.supervised import until
 from workers.reading.catchup import CatchUp
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
-from workers.reading.known_changes import KnownChanges
+from workers.reading.look_pauses import LOOK_AGAIN, LOOK_AGAIN_MAX, LookPauses, longer
 from workers.reading.reader import Reader
 from workers.reading.registered_schemas import SETTLING_S, TAKEN_OVER_MAX, RegisteredSchemas
 from workers.reading.schema_versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX, VersionWait
@@ -28,18 +31,8 @@ from workers.reading.schema_versions import FORGET_AFTER, VERSIONS_MAX, WAIT_MAX
 SOON = timedelta(milliseconds=1)
 
 
-def a_topic(*versions: int) -> Topic:
-    schemas = tuple(TopicSchema(version=each, id=each, text='"int"') for each in versions)
-    return Topic(name=ORDERS.topic, content_type=ContentType.AVRO, schemas=schemas)
-
-
 def known(*versions: int) -> Changes:
     return Changes(number=1, topics=(a_topic(*versions),))
-
-
-def written_by(version: int, *, offset: int = 0) -> Chunk:
-    record = Record(offset, 0, None, b"\x0e", [(b"sv", b"%d" % version), (b"ct", b"avro/binary")])
-    return Chunk(ORDERS, offset, offset + 1, [record], 10)
 
 
 def bodies(batch: Batch | None) -> list[bytes | None]:
@@ -74,9 +67,13 @@ async def test_who_catches_up_waits_for_a_version_too() -> None:
     try:
         catch_up.fetch(ORDERS, 0, lambda batch, _: on_batch.append(batch))
         await until(lambda: bool(log.asked))
-        log.answer(written_by(2))
-        await until(lambda: log.asked_in_all > 1)
+        with capture_logs() as logs:
+            for look in (1, 2, 3):
+                log.answer(written_by(2))
+                await until(lambda: log.asked_in_all > look)  # noqa: B023 - within this turn
         assert on_batch == []
+        assert [each["pause_s"] for each in logs] == [0.002, 0.004, 0.008]
+        assert {each["error"] for each in logs} == {"waits for version 2"}
         formats.apply(known(1, 2))
         log.answer(written_by(2))
         await until(lambda: bool(on_batch))
@@ -113,35 +110,72 @@ def test_what_a_json_topic_has_is_not_waited_for_unless_it_is_published_avro() -
     assert decoder.batch(written_by(1)) is None
 
 
-class Told:
-    """A wait for word of the control plane, which comes when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.known = KnownChanges(lambda: self.now)
-        self.wait = VersionWait(lambda: self.now, known=self.known)
-
-
 def test_word_of_a_topic_is_waited_for_while_the_control_plane_cannot_be_asked() -> None:
     it = Told()
     it.known.read(asked_at=-1.0)
-    assert it.wait.holds_topic(ORDERS.topic)
+    assert it.wait.holds_topic(published(1))
     for it.now in (100.0, FORGET_AFTER.total_seconds() + 1, 10 * FORGET_AFTER.total_seconds()):
-        assert it.wait.holds_topic(ORDERS.topic)
+        assert it.wait.holds_topic(published(1))
     it.known.read(asked_at=it.now)
-    assert not it.wait.holds_topic(ORDERS.topic)
+    assert not it.wait.holds_topic(published(1))
 
 
 def test_word_that_was_asked_for_before_a_message_was_read_says_nothing_of_it() -> None:
     it, schemas = Told(), AvroTopic(a_topic(1))
-    assert not it.wait.holds(schemas, written_by(1))
+    assert not it.wait.holds(schemas, published(1))
     it.now = 5.0
-    assert it.wait.holds(schemas, written_by(2))
-    it.now = 100.0
+    assert it.wait.holds(schemas, published(2))
+    it.now = FORGET_AFTER.total_seconds()
     it.known.read(asked_at=4.0)
-    assert it.wait.holds(schemas, written_by(2))
+    assert it.wait.holds(schemas, published(2))
     it.known.read(asked_at=5.0)
-    assert not it.wait.holds(schemas, written_by(2))
+    assert not it.wait.holds(schemas, published(2))
+
+
+def test_word_that_was_asked_for_after_a_message_was_read_is_final() -> None:
+    it = Told()
+    made = first_schema(ContentType.AVRO, '"int"')
+    schemas = AvroTopic(replace(a_topic(1), schemas=made))
+    for chunk in (published(2), written_by(2)):
+        assert it.wait.holds(schemas, chunk)
+        it.known.read(asked_at=it.now)
+        assert not it.wait.holds(schemas, chunk)
+        it.now += 1.0
+
+
+def test_pauses_between_looks_grow() -> None:
+    pauses, other = LookPauses(), Partition("other", 0)
+    found = [pauses.next(ORDERS).total_seconds() for _ in range(7)]
+    assert found == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert pauses.next(other) == LOOK_AGAIN
+    pauses.end(ORDERS)
+    assert pauses.next(ORDERS) == LOOK_AGAIN
+    assert longer(2 * LOOK_AGAIN_MAX) == 2 * LOOK_AGAIN_MAX
+
+
+async def test_the_tail_says_once_what_a_partition_waits_for() -> None:
+    tail = ScriptedTail()
+    reader = Reader(ScriptedFetches(), tail, look_again=SOON)  # type: ignore[arg-type]
+    reader.formats.apply(known(1))
+    running = asyncio.get_running_loop().create_task(reader.run())
+    try:
+        with capture_logs() as logs:
+            feed = reader.join(ORDERS, [StandingReader(0)])
+            for _ in range(3):
+                tail.bring(published(2))
+                await until(lambda: tail.followed.get(ORDERS) is None)
+                await until(lambda: tail.followed.get(ORDERS) == 0)
+            reader.formats.apply(known(1, 2))
+            tail.bring(published(2), published(3, offset=1))
+            await until(lambda: feed.end == 1 and tail.followed.get(ORDERS) is None)
+        said = [each for each in logs if each["event"] == "schema_awaited"]
+        assert [(each["at"], each["waits_for"]) for each in said] == [
+            (0, "version 2"),
+            (1, "version 3"),
+        ]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 def test_a_version_is_waited_for_only_so_long_after_word_and_each_for_itself() -> None:
@@ -185,12 +219,6 @@ def test_many_foreign_prefixes_end_no_waiting_for_versions_nor_of_other_topics()
     other = replace(foreign, partition=Partition("other", 0), records=foreign.records[-1:])
     assert wait.holds(schemas, other)
     assert not wait.holds(schemas, replace(foreign, records=[Record(0, 0, None, b"\0abcd", [])]))
-
-
-def prefixed(number: int, *, offset: int = 0) -> Chunk:
-    """A foreign producer's: Confluent's prefix with that id, and the 7 behind it."""
-    record = Record(offset, 0, None, b"\0" + number.to_bytes(4) + b"\x0e", [])
-    return Chunk(ORDERS, offset, offset + 1, [record], 10)
 
 
 class ScriptedRegistry:
