@@ -145,14 +145,16 @@ async def test_a_message_that_is_ahead_of_its_schema_waits_for_it() -> None:
     assert world.plane.undelivered == []
 
 
-async def test_a_foreign_record_of_no_version_holds_nothing_while_the_database_is_down() -> None:
+async def test_a_record_of_no_version_holds_nothing_while_the_database_is_down() -> None:
     async with delivering() as (world, subscriber):
         topic = await an_avro_topic(world, ONE)
         await world.subscribe(topic, endpoint=subscriber.url)
         async with world.worker():
             await world.plane.until_applied()
             world.plane.down = True
-            foreign = NewRecord(value=record(1).value, headers=((b"sv", b"99999"),))
+            # With an id, as what is published here has it, whose version is waited for.
+            headers = ((b"id", b"foreign"), (b"sv", b"99999"))
+            foreign = NewRecord(value=record(1).value, headers=headers)
             await world.log.append(topic.name, [foreign, record(2)])
             (received,) = await subscriber.wait_for(1)
             assert received.body == b'{"a":2}'
