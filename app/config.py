@@ -29,6 +29,7 @@ from app.domain.network.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.network.egress_proxy import EgressProxy
 from app.setting_forms import (
     authorities,
+    brokers,
     folder,
     header_fields,
     hosts,
@@ -77,7 +78,9 @@ class Settings(BaseSettings):
             "PostgreSQL of its own"
         ),
     )
-    kafka_bootstrap: str | None = Field(
+    kafka_bootstrap: Annotated[
+        Annotated[str, AfterValidator(brokers)] | None, BeforeValidator(unless_empty)
+    ] = Field(
         default=None,
         description=("`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL"),
     )

@@ -12,6 +12,10 @@ from pydantic import AfterValidator, SecretStr
 from app.domain.network.egress_proxy import EgressProxy
 from app.domain.network.hosts import ANY, host_problem
 
+_PORT_MAX: Final = 65_535
+# Names of at most 63 characters between dots (RFC 1035, 2.3.4), or an IPv6 address.
+_BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-F:.]+\]"
+
 
 def authorities(path: Path) -> Path:
     """The path of a PEM file with certificates."""
@@ -55,6 +59,16 @@ def of_form(pattern: str, words: str) -> AfterValidator:
         return text
 
     return AfterValidator(validate)
+
+
+def brokers(text: str) -> str:
+    """`host:port,…`."""
+    for place in text.split(","):
+        host, _, port = place.strip().rpartition(":")
+        is_port = re.fullmatch("[1-9][0-9]{0,4}", port) and int(port) <= _PORT_MAX
+        if not is_port or not re.fullmatch(_BROKER_HOST, host):
+            raise ValueError(f"must be host:port,… with names or addresses, ports to {_PORT_MAX}")
+    return text
 
 
 def http_url(url: SecretStr) -> SecretStr:

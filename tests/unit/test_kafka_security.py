@@ -57,6 +57,19 @@ def test_what_has_no_use_or_form_is_named(protocol: str, name: str, value: str) 
     assert name in names_of_problems({"kafka_security_protocol": protocol, name: value})
 
 
+@pytest.mark.parametrize(
+    "bootstrap",
+    ["127.0.0.1:90920", "a..b:9092", "a" * 64 + ":9092", "127.0.0.1:²", "h:0", "h", "h:1,", ":1"],
+)
+def test_what_is_no_address_of_a_broker_is_named(bootstrap: str) -> None:
+    assert names_of_problems({"kafka_bootstrap": bootstrap}) == ["kafka_bootstrap"]
+
+
+@pytest.mark.parametrize("bootstrap", ["", "kafka:9092, my_host.b-c.example.:1", "[::1]:65535"])
+def test_addresses_of_brokers_are_taken(bootstrap: str) -> None:
+    assert names_of_problems({"kafka_bootstrap": bootstrap}) == []
+
+
 def test_a_password_is_given_in_one_way() -> None:
     given = SASL | {"kafka_sasl_password_file": __file__}
     assert names_of_problems(given) == ["kafka_sasl_password_file"]
