@@ -80,7 +80,8 @@ class KafkaCredentials:
         if path is None:
             return self.security.password or ""
         try:
-            self._password_read = path.read_text().removesuffix("\n")
+            # One that is being written anew may be empty: that before is kept.
+            self._password_read = path.read_text().removesuffix("\n") or self._password_read
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("kafka_password_unreadable", path=str(path), error=type(error).__name__)
         return self._password_read

@@ -61,6 +61,8 @@ def test_the_password_is_read_from_its_file_each_time(tmp_path: Path) -> None:
     assert credentials.options()["sasl_plain_password"] == "one"
     path.write_text(" two ")
     assert credentials.options()["sasl_plain_password"] == " two "
+    path.write_text("\n")
+    assert credentials.options()["sasl_plain_password"] == " two "
     path.unlink()
     assert credentials.options()["sasl_plain_password"] == " two "
 
