@@ -302,23 +302,26 @@ class KafkaLog:
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _guarded(self, look: Work[T], guarding: asyncio.Task[None]) -> T:
+    async def _guarded(self, look: Work[T], guarding: asyncio.Task[str]) -> T:
         try:
             result = await self._control.run(look, seconds=CALL_TIMEOUT_S)
-        except LogUnavailableError:
+        except LogUnavailableError as error:
             # It may know better why.
-            await guarding
+            if problem := await guarding:
+                raise LogUnavailableError(problem) from error
             raise
         guarding.cancel()
         return result
 
-    async def _guard(self) -> None:
-        """Raise LogUnavailableError where brokers refuse us."""
-        if problem := await what_refuses(self._bootstrap, self._credentials):
+    async def _guard(self) -> str:
+        """What is wrong where brokers are silent; LogUnavailableError where they refuse us."""
+        problem, is_silent = await what_refuses(self._bootstrap, self._credentials)
+        if problem and not is_silent:
             if problem != self._refused:
                 _log.error("kafka_refused", problem=problem)
             self._refused = problem
             raise LogUnavailableError(problem)
+        return problem
 
     async def _created(self, topic: LogTopic) -> Located:
         return self._located(await self._admin.create(self._names.topic(topic)))

@@ -17,7 +17,7 @@ from app.log.deadlines import CallDeadline
 from app.log.kafka.append_queues import AppendBatch
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
-from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected, renewed
+from app.log.kafka.link import Address, Link, connect_timeout, connected, renewed
 from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answer
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
@@ -66,7 +66,7 @@ class Broker:
         self._owner = owner
         self._credentials = credentials
         self._tasks = tasks
-        self._connect_patience = CallDeadline(CONNECT_TIMEOUT)
+        self._connect_patience = CallDeadline(connect_timeout(credentials.security))
         self._link: Link | None = None
         self._transport: Transport | None = None
         self._connecting = False

@@ -14,7 +14,7 @@ from app.log.deadlines import CallDeadline
 from app.log.kafka.client import NotSentError
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
-from app.log.kafka.link import CONNECT_TIMEOUT, Address, Link, connected, renewed
+from app.log.kafka.link import Address, Link, connect_timeout, connected, renewed
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 # A partition's first batch comes whole, however large: a topic may allow that much.
@@ -46,7 +46,7 @@ class BrokerCaller:
         self._node = node
         self._address = address
         self._credentials = credentials
-        self._connect_patience = CallDeadline(CONNECT_TIMEOUT)
+        self._connect_patience = CallDeadline(connect_timeout(credentials.security))
         self._opening = asyncio.Lock()
         self._tries = 0
         self._link: Link | None = None

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from socket import socket
 from typing import Final
@@ -25,6 +26,7 @@ from app.domain.errors import LogUnavailableError
 from app.log.kafka.api_versions import COORDINATORS_OF_GROUPS, unspoken
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.link import connect_timeout
 
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
@@ -38,7 +40,6 @@ TOPIC_RESOURCE: Final = 2
 
 _FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
 _RECONNECT_BACKOFF_MAX_MS: Final = 400
-_SETUP_TIMEOUT_MS: Final = 1000
 _COORDINATOR_KEYS_MAX: Final = 500
 
 _log = structlog.get_logger(__name__)
@@ -96,10 +97,11 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         self._credentials = credentials
         super().__init__(net, **configs)
 
-    def get_connection(self, *where: Untyped, **how: Untyped) -> Untyped:
+    def get_connection(self, node_id: Untyped, **how: Untyped) -> Untyped:
         """As kafka-python's."""
-        self.config.update(self._credentials.options())
-        return super().get_connection(*where, **how)
+        if node_id not in self._conns:
+            self.config.update(self._credentials.options())
+        return super().get_connection(node_id, **how)
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
         """As kafka-python's, which leaves a socket open whose handshake fails."""
@@ -139,6 +141,7 @@ class Client:
         self._io = io
         self._request_timeout = request_timeout
         self._credentials = credentials
+        self._setup_timeout_ms = connect_timeout(credentials.security) // timedelta(milliseconds=1)
         self.manager = SecuredConnections(
             io.net,
             credentials,
@@ -148,8 +151,8 @@ class Client:
             proxy_url="closing://",
             request_timeout_ms=int(request_timeout * 1000),
             reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
-            socket_connection_setup_timeout_ms=_SETUP_TIMEOUT_MS,
-            socket_connection_setup_timeout_max_ms=_SETUP_TIMEOUT_MS,
+            socket_connection_setup_timeout_ms=self._setup_timeout_ms,
+            socket_connection_setup_timeout_max_ms=self._setup_timeout_ms,
             receive_message_max_bytes=_FRAME_BYTES_MAX,
             # It fails what is over this, it does not queue; each user of it has a bound of its own.
             max_in_flight_requests_per_connection=10_000,
@@ -195,7 +198,8 @@ class Client:
         """
         if not self.manager.bootstrapped:
             try:
-                await self.manager.wait_for(self.manager.bootstrap_async(), _SETUP_TIMEOUT_MS)
+                begun = self.manager.bootstrap_async()
+                await self.manager.wait_for(begun, self._setup_timeout_ms)
             except errors.KafkaError as error:
                 raise NotSentError(str(error)) from error
         known = self.manager.broker_version_data

@@ -8,8 +8,10 @@ from typing import Final, Protocol, TypeVar, cast
 
 import structlog
 
+from app.domain.kafka_security import KafkaSecurity
 from app.log.deadlines import CallDeadline
 from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.protocol.sasl import ANSWER_BYTES_MAX
 from app.log.kafka.protocol.wire import MalformedAnswerError, correlation_of, frames
 from app.log.kafka.refusals import RefusedError
 from app.log.kafka.sasl import Ask, authenticate
@@ -19,7 +21,9 @@ T = TypeVar("T")
 Address = tuple[str, int]
 """Host and port."""
 
-CONNECT_TIMEOUT: Final = timedelta(seconds=1)
+_CONNECT_TIMEOUT: Final = timedelta(seconds=1)
+# By TLS and SASL brokers and we say more to each other, and reckon.
+_SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # An answer of which so much comes in the time that an answer may take is waited for.
 PACE_BYTES: Final = 64 * 1024
 # Of a session that ends: when it is begun anew, so that no request comes after its end.
@@ -70,10 +74,15 @@ class Link(asyncio.Protocol):
         """Pass on what is whole by now."""
         self._received += data
         try:
-            for frame in frames(self._received, bytes_max=self._bytes_max):
+            for frame in frames(self._received, bytes_max=self._largest):
                 (self._conversation or self._listener).receive(frame)
         except MalformedAnswerError as error:
             (self._conversation or self._listener).misunderstood(error)
+
+    @property
+    def _largest(self) -> int:
+        # Nobody knows yet who it is that says so much.
+        return self._bytes_max if self._conversation is None else ANSWER_BYTES_MAX
 
     def is_receiving(self) -> bool:
         """Whether so much of an answer came since this was asked last that it is worth waiting."""
@@ -146,11 +155,20 @@ class _Conversation:
     def misunderstood(self, error: MalformedAnswerError) -> None:
         """As `Listener.misunderstood`."""
         self.end(error)
+        # Between two requests nobody waits: what comes then would be kept all the same.
+        if self._transport is not None:
+            self._transport.abort()
 
     def end(self, error: Exception) -> None:
         """No answer comes any more."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
+
+
+def connect_timeout(security: KafkaSecurity) -> timedelta:
+    """How long it may take until a broker can be asked."""
+    is_plain = not security.by_tls and not security.by_sasl
+    return _CONNECT_TIMEOUT if is_plain else _SECURED_CONNECT_TIMEOUT
 
 
 async def connect(

@@ -9,20 +9,19 @@ import ssl
 import struct
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.domain.kafka_security import KafkaSecurity
 from app.log.deadlines import CallDeadline
 from app.log.kafka import refusals
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.link import CONNECT_FAILED, Address, Link, connect
+from app.log.kafka.link import CONNECT_FAILED, Address, Link, connect, connect_timeout
 from app.log.kafka.protocol.sasl import ANSWER_BYTES_MAX, handshake_frame, read_handshake
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.refusals import NO_SASL_HERE, RefusedError
 from app.log.kafka.sasl import Ask
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
-_ALL_WITHIN: Final = timedelta(seconds=2)
 
 _CORRELATION: Final = 1
 _TLS_ALERT: Final = b"\x15\x03"
@@ -30,30 +29,44 @@ _SHOWN_MAX: Final = 20
 _READ_MAX: Final = 4_096
 
 
-async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> str:
-    """Of the first address that refuses us, why, and what to set; empty where none does.
+class Unreached(NamedTuple):
+    """Why none of the addresses takes us; empty: that is not known, or one does."""
 
-    `bootstrap`: host:port,… as in the settings. What does not answer at all does not refuse.
+    problem: str = ""
+    is_silent: bool = False
+
+
+async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreached:
+    """Where no address takes us, why the first one does not, and what to set.
+
+    `bootstrap`: host:port,… as in the settings. One that is silent says less than one that refuses.
     """
     places = [text.strip() for text in bootstrap.split(",")]
-    problems = await asyncio.gather(*(_problem(place, credentials) for place in places))
-    found = zip(places, problems, strict=True)
-    return next((f"{place} {problem}" for place, problem in found if problem), "")
+    verdicts = await asyncio.gather(*(_verdict(place, credentials) for place in places))
+    known = [each for each in verdicts if each is not None and each.problem]
+    if None in verdicts or not known:
+        return Unreached()
+    return min(known, key=lambda verdict: verdict.is_silent)
 
 
-async def _problem(place: str, credentials: KafkaCredentials) -> str:
+async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | None:
+    """Of one address; None: it takes us."""
+    limit = connect_timeout(credentials.security)
     host, _, port = place.rpartition(":")
-    if not host or not port.isdigit():
-        return ""
-    address = (host.strip("[]"), int(port))
     try:
-        async with asyncio.timeout(_ALL_WITHIN.total_seconds()):
-            return await _refusal(address, credentials)
+        async with asyncio.timeout((limit + ANSWER_WITHIN).total_seconds()):
+            problem = await _refusal((host.strip("[]"), int(port)), credentials)
     except TimeoutError:
-        return ""
+        return Unreached(
+            f"{place} does not answer within {limit.total_seconds():g} s", is_silent=True
+        )
+    except Exception:  # noqa: BLE001 - what is no address refuses nothing
+        return Unreached()
+    return None if problem is None else Unreached(problem and f"{place} {problem}")
 
 
-async def _refusal(address: Address, credentials: KafkaCredentials) -> str:
+async def _refusal(address: Address, credentials: KafkaCredentials) -> str | None:
+    """Why we are not taken there, empty if that is not known; None: we are. TimeoutError."""
     try:
         await _greeted(address, credentials)
     except RefusedError as error:
@@ -61,8 +74,11 @@ async def _refusal(address: Address, credentials: KafkaCredentials) -> str:
     except ConnectionRefusedError:
         return ""
     except CONNECT_FAILED as error:
-        return await _explained(address, error, credentials)
-    return ""
+        problem = await _explained(address, error, credentials)
+        if not problem and isinstance(error, TimeoutError):
+            raise
+        return problem
+    return None
 
 
 async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
@@ -73,7 +89,8 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
         if answer.error_code != NO_SASL_HERE:
             raise RefusedError(refusals.wants_sasl(credentials.security))
 
-    link, patience = Link(_Nobody(), bytes_max=ANSWER_BYTES_MAX), CallDeadline(ANSWER_WITHIN)
+    link = Link(_Nobody(), bytes_max=ANSWER_BYTES_MAX)
+    patience = CallDeadline(connect_timeout(credentials.security))
     try:
         await connect(link, address, credentials=credentials, patience=patience)
         if not credentials.security.by_sasl:

@@ -86,7 +86,11 @@ def wants_sasl(security: KafkaSecurity) -> str:
 
 def speaks_no_tls(*, sasl: bool) -> str:
     """Said of a listener without TLS, where we want that."""
-    return f"does not speak TLS: set {PROTOCOL} to {'SASL_PLAINTEXT' if sasl else 'PLAINTEXT'}"
+    in_the_clear = "SASL_PLAINTEXT" if sasl else "PLAINTEXT"
+    return (
+        "does not speak TLS here: check the port and the listener; only if it is meant to be in "
+        f"the clear, set {PROTOCOL} to {in_the_clear}"
+    )
 
 
 def _of_their_certificate(error: ssl.SSLCertVerificationError) -> str:

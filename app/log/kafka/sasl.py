@@ -1,8 +1,10 @@
 """Saying by SASL who we are (KIP-43, KIP-152), with kafka-python's mechanisms."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
+from typing import Final
 
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.credentials import KafkaCredentials
@@ -14,6 +16,11 @@ from app.log.kafka.protocol.sasl import (
     read_handshake,
 )
 from app.log.kafka.refusals import RefusedError, of_authentication, of_handshake
+
+# As few as RFC 7677 allows, and more than brokers have: 16,384 at most since Kafka 2.7.
+ITERATIONS_MIN: Final = 4_096
+ITERATIONS_MAX: Final = 100_000
+_DIGITS_MAX: Final = 9
 
 Ask = Callable[[Callable[[int], bytes]], Awaitable[bytes]]
 """Sends what it makes of a correlation id, and waits for the answer."""
@@ -31,15 +38,33 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
     handshake = read_handshake(await ask(begin))
     if handshake.error_code:
         raise RefusedError(of_handshake(*handshake, security))
-    lifetime = timedelta()
+    lifetime, has_begun = timedelta(), False
+    by_scram = (security.mechanism or "").startswith("SCRAM")
     while not exchange.is_done():
         say = partial(authenticate_frame, token=exchange.auth_bytes())
         said = read_authenticate(await ask(say))
         if said.error_code:
             raise RefusedError(of_authentication(said.error_code, said.message, security))
-        _take(exchange, said)
+        if by_scram and not has_begun:
+            _check_iterations(said.token)
+        has_begun = True
+        # A password is hashed as often as the broker says: meanwhile all else goes on.
+        await asyncio.to_thread(_take, exchange, said)
         lifetime = said.lifetime
     return lifetime
+
+
+def _check_iterations(token: bytes) -> None:
+    """Of SCRAM's first answer (RFC 5802, 5.1): `r=…,s=…,i=…`."""
+    # As the mechanism reads it: the last one counts.
+    found = [each for each in token.split(b",") if each.startswith(b"i=")]
+    text = found[-1][2:] if found else b""
+    count = int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0
+    if not ITERATIONS_MIN <= count <= ITERATIONS_MAX:
+        raise RefusedError(
+            f"wants a password hashed {text[:_DIGITS_MAX]!r} times: "
+            f"{ITERATIONS_MIN:,} to {ITERATIONS_MAX:,} are allowed"
+        )
 
 
 def _take(exchange: Untyped, said: AuthenticateAnswer) -> None:

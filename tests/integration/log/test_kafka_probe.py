@@ -14,9 +14,14 @@ from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.probe import what_refuses
 from tests.fakes.authority import Authority
+from tests.integration.log.brokers import never, serving
 from tests.servers.kafka import SharedBroker
 from tests.servers.kafka_listeners import SecuredListeners
 
+TLS_IS_MEANT: Final = (
+    "does not speak TLS here: check the port and the listener; "
+    "only if it is meant to be in the clear, "
+)
 PROTOCOL: Final = "set ANGELIA_KAFKA_SECURITY_PROTOCOL to"
 HANDSHAKE_ERROR: Final = 33
 
@@ -24,7 +29,7 @@ HANDSHAKE_ERROR: Final = 33
 async def refused(bootstrap: str, security: KafkaSecurity = IN_THE_CLEAR) -> str:
     """What is said of the first of these addresses, without the address."""
     said = await what_refuses(bootstrap, KafkaCredentials(security))
-    return said.partition(" ")[2]
+    return said.problem.partition(" ")[2]
 
 
 @asynccontextmanager
@@ -68,7 +73,7 @@ async def test_of_a_broker_that_takes_us_nothing_is_said(
 async def test_a_wrong_password_is_named(secured: SecuredListeners) -> None:
     bootstrap, security = secured.at("sasl_ssl")
     told = await what_refuses(bootstrap, KafkaCredentials(replace(security, password="wr0ng")))
-    assert told == (
+    assert told.problem == (
         f"{bootstrap} does not take this user and password by SCRAM-SHA-256: check "
         "ANGELIA_KAFKA_SASL_USERNAME and ANGELIA_KAFKA_SASL_PASSWORD"
     )
@@ -120,9 +125,9 @@ async def test_a_certificate_of_ours_that_is_missing_or_not_known_is_named(
         ("sasl_ssl", "SASL_PLAINTEXT", f"wants TLS: {PROTOCOL} SASL_SSL"),
         ("sasl_ssl", "SSL", f"wants SASL: {PROTOCOL} SASL_SSL"),
         ("sasl_plaintext", "PLAINTEXT", f"wants SASL: {PROTOCOL} SASL_PLAINTEXT"),
-        ("sasl_plaintext", "SASL_SSL", f"does not speak TLS: {PROTOCOL} SASL_PLAINTEXT"),
+        ("sasl_plaintext", "SASL_SSL", f"{TLS_IS_MEANT}{PROTOCOL} SASL_PLAINTEXT"),
         ("plain", "SASL_PLAINTEXT", f"has no SASL: {PROTOCOL} PLAINTEXT"),
-        ("plain", "SSL", f"does not speak TLS: {PROTOCOL} PLAINTEXT"),
+        ("plain", "SSL", f"{TLS_IS_MEANT}{PROTOCOL} PLAINTEXT"),
         ("plain", "PLAINTEXT", ""),
     ],
 )
@@ -148,15 +153,29 @@ async def test_another_protocol_is_named() -> None:
         assert "it says 'SSH-2.0-OpenSSH_9.6" in await refused(address)
 
 
-async def test_the_one_of_several_addresses_is_named(kafka_broker: SharedBroker) -> None:
+async def test_the_first_of_several_addresses_is_named_unless_one_takes_us(
+    kafka_broker: SharedBroker,
+) -> None:
+    credentials = KafkaCredentials(IN_THE_CLEAR)
     async with listening(sasl_answer) as address:
-        told = await what_refuses(
-            f"{kafka_broker.bootstrap}, {address}", KafkaCredentials(IN_THE_CLEAR)
-        )
-    assert told.startswith(f"{address} wants SASL")
+        told = await what_refuses(f"127.0.0.1:1,{address}, 127.0.0.1:1", credentials)
+        assert told.problem.startswith(f"{address} wants SASL")
+        assert await refused(f"{address}, {kafka_broker.bootstrap}") == ""
+
+
+async def test_who_refuses_us_says_more_than_who_is_silent() -> None:
+    async with serving(never) as (host, port), listening(sasl_answer) as address:
+        silent = await what_refuses(f"{host}:{port}", KafkaCredentials(IN_THE_CLEAR))
+        assert silent == (f"{host}:{port} does not answer within 1 s", True)
+        told = await what_refuses(f"{host}:{port},{address}", KafkaCredentials(IN_THE_CLEAR))
+    assert told.problem.startswith(f"{address} wants SASL")
+    assert not told.is_silent
+
+
+NO_ADDRESSES: Final = ("no-port", "h:x", "127.0.0.1:90920", "a..b:9092", "a" * 64 + ":1", "h:²")
 
 
 async def test_of_what_may_be_a_broker_nothing_is_said(kafka_broker: SharedBroker) -> None:
     async with listening(lambda _: b"") as silent:
-        for bootstrap in (kafka_broker.bootstrap, silent, "127.0.0.1:1", "no-port", "h:x"):
+        for bootstrap in (kafka_broker.bootstrap, silent, "127.0.0.1:1", *NO_ADDRESSES):
             assert await refused(bootstrap) == "", bootstrap

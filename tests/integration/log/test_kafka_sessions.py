@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,11 +10,20 @@ from datetime import timedelta
 import pytest
 
 from app.domain.kafka_security import KafkaSecurity
+from app.log.deadlines import CallDeadline
 from app.log.kafka.caller import BrokerCaller
 from app.log.kafka.client import NotSentError
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.protocol.sasl import AUTHENTICATE, HANDSHAKE
-from app.log.kafka.protocol.wire import FRAME_LENGTH, request
+from app.log.kafka.link import Link, connect
+from app.log.kafka.protocol.sasl import (
+    ANSWER_BYTES_MAX,
+    AUTHENTICATE,
+    HANDSHAKE,
+    read_handshake,
+)
+from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError, request
+from app.log.kafka.refusals import RefusedError
+from app.log.kafka.sasl import Ask, authenticate
 from tests.integration.log.brokers import an_answer, serving
 
 USER = KafkaCredentials(
@@ -22,6 +31,7 @@ USER = KafkaCredentials(
 )
 ANOTHER = (3, 0)
 SOON = 30.0
+LONG = timedelta(seconds=SOON)
 
 
 @dataclass
@@ -108,6 +118,82 @@ async def test_a_session_that_is_not_begun_anew_ends_with_its_connection() -> No
         server.error_code = 0
         await ask(caller)
     assert server.connections == 2
+
+
+BY_SCRAM = KafkaCredentials(
+    KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username="u", password="p")
+)
+
+
+@pytest.mark.parametrize("count", [b"1", b"4095", b"100001", b"1000000", b"-1", b"", b"9" * 30])
+async def test_a_password_is_hashed_neither_too_seldom_nor_too_often(count: bytes) -> None:
+    with pytest.raises(RefusedError, match="4,096 to 100,000"):
+        await authenticate(scram_server(count), BY_SCRAM)
+
+
+@pytest.mark.parametrize("count", [b"4096", b"16384", b"100000"])
+async def test_a_password_is_hashed_as_often_as_brokers_want_beside_the_event_loop(
+    count: bytes,
+) -> None:
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    turning = asyncio.create_task(turn())
+    with pytest.raises(RefusedError, match="does not prove"):
+        await authenticate(scram_server(count), BY_SCRAM)
+    turning.cancel()
+    assert turns > 1
+
+
+def scram_server(count: bytes) -> Ask:
+    """Answers as a server that asks for so many rounds, and does not know the password."""
+
+    async def ask(frame: Callable[[int], bytes]) -> bytes:
+        request = frame(1)
+        if struct.unpack_from(">h", request, 4) == HANDSHAKE[:1]:
+            return framed(1, struct.pack(">hi", 0, 0))[4:]
+        nonce = request.partition(b",r=")[2].partition(b",")[0]
+        token = b"r=%bs,s=c2FsdA==,i=%b" % (nonce, count) if b"n,," in request else b"v=AAAA"
+        said = struct.pack(">hhi", 0, -1, len(token)) + token + struct.pack(">q", 0)
+        return framed(1, said)[4:]
+
+    return ask
+
+
+@pytest.mark.parametrize("size", [ANSWER_BYTES_MAX + 1, -1])
+async def test_no_large_answer_is_taken_from_who_is_not_known(size: int) -> None:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(FRAME_LENGTH.pack(size))
+
+    async with serving(say) as address, asyncio.timeout(SOON):
+        link = Link(NoListener(), bytes_max=2**30)
+        with pytest.raises(MalformedAnswerError):
+            await connect(link, address, credentials=USER, patience=CallDeadline(LONG))
+
+
+class NoListener:
+    """Of a link that is closed before anything is asked."""
+
+    def receive(self, frame: bytes) -> None:
+        raise AssertionError(frame)
+
+    def misunderstood(self, error: MalformedAnswerError) -> None:
+        raise AssertionError(error)
+
+    def disconnected(self, link: Link, exc: Exception | None) -> None:
+        """As it should be."""
+
+
+def test_of_many_mechanisms_a_few_are_named() -> None:
+    name = struct.pack(">h", 1000) + b"m" * 1000
+    answer = read_handshake(framed(1, struct.pack(">hi", 33, 30) + name * 30)[4:])
+    assert answer.mechanisms == ["m" * 40] * 20
 
 
 async def asking(caller: BrokerCaller) -> None:

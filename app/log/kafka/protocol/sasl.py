@@ -12,7 +12,10 @@ from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, requ
 
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)
-ANSWER_BYTES_MAX: Final = 1024 * 1024
+ANSWER_BYTES_MAX: Final = 64 * 1024
+# Of what brokers say of themselves, so much is shown.
+MECHANISMS_MAX: Final = 20
+MECHANISM_LENGTH_MAX: Final = 40
 # A broker may say any number of milliseconds, also what no date can be reckoned with.
 LIFETIME_MAX: Final = timedelta(days=365)
 
@@ -55,9 +58,9 @@ def read_handshake(frame: bytes) -> HandshakeAnswer:
         (count,) = COUNT.unpack_from(frame, at)
         at += COUNT.size
         mechanisms = []
-        for _ in range(count):
+        for _ in range(min(count, MECHANISMS_MAX)):
             mechanism, at = text(frame, at)
-            mechanisms.append(mechanism or "")
+            mechanisms.append((mechanism or "")[:MECHANISM_LENGTH_MAX])
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise MalformedAnswerError("an answer to a SASL handshake that is none") from error
     return HandshakeAnswer(code, mechanisms)
