@@ -30,6 +30,10 @@ _TOKEN: Final = re.compile(
     r"|\[(?!\^)[^]\\\x80-\U0010ffff]*\]|(?P<wide>\.|\\[wWdDsS]|\[(?:\\.|[^]\\])*\])|\\.|.",
     re.DOTALL,
 )
+# Behind a pattern they end what it leaves open: else its end would be looked for again and again.
+_ENDS: Final = "]]}>"
+# Repeated any more often, a number is no longer one.
+_SIZE_MAX: Final = 1e18
 
 
 class PatternSize(NamedTuple):
@@ -44,7 +48,9 @@ class PatternSize(NamedTuple):
 
     def times(self, count: int) -> "PatternSize":
         """Of it in that number."""
-        return PatternSize(self.parts * count, self.steps * count)
+        return PatternSize(
+            min(float(self.parts * count), _SIZE_MAX), min(self.steps * count, _SIZE_MAX)
+        )
 
 
 _EMPTY: Final = PatternSize(0, 0)
@@ -67,7 +73,9 @@ def written_size(pattern: str) -> PatternSize:
     """What it has in it, as far as that shows without a parser of patterns."""
     outer, last = list[PatternSize](), _EMPTY
     size = _EMPTY
-    for found in _TOKEN.finditer(pattern):
+    for found in _TOKEN.finditer(pattern + _ENDS):
+        if found.start() >= len(pattern):
+            break
         kind = found.lastgroup
         if kind == "open":
             outer.append(size)

@@ -186,6 +186,7 @@ class _Automaton:
     def _repeated(self, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
         least, most, items = given
         for _ in range(least):
+            self._spend(1)
             at = self._sequence(items, at)
         if most is ops.MAXREPEAT:
             loop, end = self._part(), self._part()

@@ -175,6 +175,26 @@ def test_no_schema_takes_long_to_be_made_ready(family: str, log2: int) -> None:
     assert ratio <= RATIO_MAX
 
 
+@pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(each * 3_000 for each in ("[", "[a", "[^", r"[\a", r"\p{", "(?<", "[[:")),
+        "(?:){4000000}",
+        "(?:(?:){3000}){3000}",
+    ],
+)
+def test_no_pattern_takes_long_to_be_read(pattern: str) -> None:
+    assert made({"pattern": pattern}) / plain_s() <= RATIO_MAX
+
+
+def test_repetitions_beyond_all_numbers_do_not_let_the_others_pass_uncounted() -> None:
+    endless = "a{0}" + "{999999999}" * 40 + "{1}"
+    large = [rf"\p{{L}}{{1000}}{n}" for n in range(30)]
+    with pytest.raises(ValidationFailedError, match="patterns that take too much work"):
+        JsonSchema(json.dumps({"allOf": [{"pattern": each} for each in (*large, endless)]}))
+
+
 @pytest.mark.parametrize(
     ("schema", "says", "place"),
     [
@@ -243,6 +263,9 @@ def test_large_schemas_as_people_generate_them_are_taken(schema: Schema) -> None
         ("a{2}{3}", 6),
         ("(((a{9}", 9),
         ("x{0}", 1),
+        ("ab[cd", 3),
+        (r"a\p{L", 2),
+        ("x{5}\\", 6),
     ],
 )
 def test_a_pattern_is_as_large_as_it_is_when_its_repetitions_are_written_out(
