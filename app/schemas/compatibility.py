@@ -19,8 +19,13 @@ _WIDER: Final = {
     "bytes": {"string"},
 }
 
+# Pairs of types that are compared: some microseconds each, in which the event loop waits.
+PAIRS_MAX: Final = 100_000
 
-def backward_problem(kind: ContentType, *, new: str, old: str) -> str | None:
+
+def backward_problem(
+    kind: ContentType, *, new: str, old: str, pairs_max: int = PAIRS_MAX
+) -> str | None:
     """What keeps the schema `new` from reading what `old` wrote; None if nothing does.
 
     Both are known to be schemas. A JSON Schema may change in any way.
@@ -28,20 +33,33 @@ def backward_problem(kind: ContentType, *, new: str, old: str) -> str | None:
     if kind is ContentType.JSON:
         return None
     reader, writer = avro_codec(new).schema, avro_codec(old).schema
-    return _Comparison(reader, writer).problem(reader.root, writer.root, "")
+    try:
+        return _Comparison(reader, writer, pairs_max).problem(reader.root, writer.root, "")
+    except RecursionError:
+        return "is nested too deep to compare"
+    except _ExhaustedError:
+        return "has too many types to compare"
+
+
+class _ExhaustedError(Exception):
+    """To compare them takes more work than it may."""
 
 
 class _Comparison:
-    def __init__(self, reader: AvroSchema, writer: AvroSchema) -> None:
+    def __init__(self, reader: AvroSchema, writer: AvroSchema, pairs_max: int) -> None:
         self._reader = reader
         self._writer = writer
+        self._left = pairs_max
         # Pairs of named types that are being compared, or were found to fit.
-        self._known: set[tuple[str, str]] = set()
+        self._known: dict[tuple[str, str], None] = {}
         # What is wrong with those that do not fit: each pair of a chain would be compared again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
         """Why `new` cannot read `old`, with the path to where."""
+        self._left -= 1
+        if self._left < 0:
+            raise _ExhaustedError
         new, old = self._reader.resolved(new), self._writer.resolved(old)
         if isinstance(old, list):
             return next((p for each in old if (p := self.problem(new, each, path))), None)
@@ -77,10 +95,13 @@ class _Comparison:
             return _said(path, f"lacks the symbol {gone[0]}") if gone and not default else None
         if pair in self._known or pair in self._misfits:
             return self._misfits.get(pair)
-        self._known.add(pair)
+        before = len(self._known)
+        self._known[pair] = None
         found = self._fields(new, old, path)
         if found is not None:
-            self._known.discard(pair)
+            # Those since then may have been found to fit only because this one was taken to.
+            while len(self._known) > before:
+                self._known.popitem()
             self._misfits[pair] = found
         return found
 

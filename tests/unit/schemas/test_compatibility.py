@@ -9,7 +9,7 @@ import pytest
 from fastavro.utils import generate_many
 
 from app.domain.catalogue.schema import ContentType
-from app.schemas.compatibility import backward_problem
+from app.schemas.compatibility import PAIRS_MAX, backward_problem
 
 FieldList = list[dict[str, Any]]
 
@@ -117,3 +117,37 @@ def test_records_that_do_not_fit_are_compared_once_by_whatever_ways_they_are_rea
         ]  # fmt: skip
     problem = backward_problem(ContentType.AVRO, new=json.dumps(new[0]), old=json.dumps(old))
     assert problem is not None
+
+
+def by_name(size: int, last: object) -> list[object]:
+    """Each leads to the one before it, though none is written in another."""
+    first = record(field(last), name="R0")
+    return [first, *(record(field(["null", f"R{n - 1}"]), name=f"R{n}") for n in range(1, size))]
+
+
+def said(new: object, old: object, pairs_max: int = PAIRS_MAX) -> str | None:
+    texts = {"new": json.dumps(new), "old": json.dumps(old)}
+    return backward_problem(ContentType.AVRO, **texts, pairs_max=pairs_max)
+
+
+def test_what_was_found_to_fit_for_the_sake_of_what_does_not_is_looked_at_again() -> None:
+    inner = record(field(["null", "A"]), name="B")
+    a = record(field(["null", inner], "b"), field("int", "z"), name="A")
+    changed = record(field(["null", inner], "b"), field("string", "z"), name="A")
+    renamed = record(name="A2", aliases=["A"])
+    old = record(field(a, "x"), field("B", "y"))
+    new = record(field([changed, renamed], "x"), field("B", "y"))
+    assert said(new, old) == "y.a cannot be shop.A any more"
+
+
+def test_records_that_lead_to_each_other_too_far_are_no_crash() -> None:
+    last = field("shop.R299", "last")
+    one, other = (record(field(by_name(300, "int"), name, default={"a": 1}), last) for name in "bc")
+    assert said(one, one) is None
+    assert said(one, other) == "is nested too deep to compare"
+
+
+def test_types_that_take_too_much_to_compare_are_not_compared() -> None:
+    kinds = [record(field("int"), name=f"R{n}") for n in range(50)]
+    assert said(kinds[:40], kinds[:40], 1_000) is None
+    assert said([*reversed(kinds)], kinds, 1_000) == "has too many types to compare"
