@@ -57,9 +57,14 @@ def place_of(part: object, root: object) -> str:
     while waiting:
         found, place = waiting.pop()
         if found is part:
-            return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
-        waiting += ((each, f"{place}/{name}") for name, each in _below(found))
+            return place
+        waiting += ((each, _cut(f"{place}/{name}")) for name, each in _below(found))
     return "#"
+
+
+def _cut(place: str) -> str:
+    # At once: a deep schema has as many long ones as it has parts.
+    return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
 
 
 def _below(found: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 - JSON is of any type

@@ -3,6 +3,7 @@
 import gc
 import json
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX
 from app.domain.errors import ValidationFailedError
 from app.schemas.json_schema import JsonSchema
+from app.schemas.json_schema_work import place_of
 from app.schemas.pattern_making import written_size
 
 # To make a plain schema ready takes about 0.5 ms of CPU, so this is some 300 ms. On a busy machine
@@ -216,6 +218,18 @@ def test_what_would_take_too_much_is_refused_and_its_place_named(
         JsonSchema(json.dumps(schema))
     ((path, message),) = [(each.path, each.message) for each in refused.value.details]
     assert (path, says in message, f"(at {place}" in message) == ("schema", True, True), message
+
+
+def test_the_place_of_a_part_takes_little_memory_where_all_are_deep_below_long_names() -> None:
+    parts: list[object] = [[] for _ in range(1_000)]
+    root: object = parts
+    for number in range(100):
+        root = {f"{'x' * 50}{number}": root}
+    tracemalloc.start()
+    place = place_of(parts[0], root)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(place), place[-1], peak < 1_000_000) == (301, "…", True)
 
 
 @pytest.mark.parametrize(
