@@ -2,48 +2,74 @@
 
 from collections.abc import Callable
 from hashlib import sha256
+from threading import Lock
 from typing import Final, Generic, TypeVar
 
-from app.domain.catalogue.schema import ContentType
+from app.domain.catalogue.schema import ContentType, require_length
 from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec
 from app.schemas.json_schema import JsonSchema
 
 # Texts that are kept; others are compiled again when they are used.
 COMPILED_MAX: Final = 256
+# Texts that are known to be no schemas.
+REFUSED_MAX: Final = 64
+_TOO_DEEP: Final = "is nested too deep, or too large, to be made ready"
 
 Made = TypeVar("Made")
+Kept = TypeVar("Kept")
 
 
 class MadeOnce(Generic[Made]):
-    """What is made of texts, or why nothing can be: kept for the newest of them."""
+    """What is made of texts, or why nothing can be: kept for those that were used last."""
 
     def __init__(self, make: Callable[[str], Made]) -> None:
         self._make = make
-        self._kept: dict[str, Made | ValidationFailedError] = {}
+        self._made: dict[str, Made] = {}
+        # Apart: texts that are none shall not take the place of those that are in use.
+        self._refused: dict[str, ValidationFailedError] = {}
+        # Threads make schemas, too.
+        self._changing = Lock()
 
     def __contains__(self, text: str) -> bool:
-        return text in self._kept
+        return text in self._made or text in self._refused
 
     def __call__(self, text: str) -> Made:
         """ValidationFailedError for `schema`."""
-        found = self._kept.get(text)
-        if found is None:
-            found = self._keep(text)
-        if isinstance(found, ValidationFailedError):
-            raise ValidationFailedError(found.details)
-        return found
+        require_length(text)
+        with self._changing:
+            found = self._made.pop(text, None)
+            if found is not None:
+                self._made[text] = found
+                return found
+        if refused := self._refused.get(text):
+            raise ValidationFailedError(refused.details)
+        return self._new(text)
 
-    def _keep(self, text: str) -> Made | ValidationFailedError:
-        found: Made | ValidationFailedError
+    def _new(self, text: str) -> Made:
         try:
-            found = self._make(text)
+            made = self._make(text)
         except ValidationFailedError as error:
-            found = ValidationFailedError(error.details)
-        while len(self._kept) >= COMPILED_MAX:
-            self._kept.pop(next(iter(self._kept)), None)
-        self._kept[text] = found
-        return found
+            self._keep_refused(text, error)
+            raise
+        except (RecursionError, MemoryError) as error:
+            refused = ValidationFailedError.of("schema", _TOO_DEEP)
+            self._keep_refused(text, refused)
+            raise refused from error
+        with self._changing:
+            _make_room(self._made, COMPILED_MAX)
+            self._made[text] = made
+        return made
+
+    def _keep_refused(self, text: str, error: ValidationFailedError) -> None:
+        with self._changing:
+            _make_room(self._refused, REFUSED_MAX)
+            self._refused[text] = ValidationFailedError(error.details)
+
+
+def _make_room(kept: dict[str, Kept], limit: int) -> None:
+    while len(kept) >= limit:
+        del kept[next(iter(kept))]
 
 
 avro_codec: Final = MadeOnce(AvroCodec)

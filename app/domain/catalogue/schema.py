@@ -45,9 +45,15 @@ def require_schemas(schemas: tuple[TopicSchema, ...]) -> None:
     if len(schemas) > SCHEMA_VERSIONS_MAX:
         message = f"must be one of at most {SCHEMA_VERSIONS_MAX} versions"
         raise ValidationFailedError.of("schema", message)
-    if any(not 1 <= len(each.text) <= SCHEMA_LENGTH_MAX for each in schemas):
-        message = f"must be 1 to {SCHEMA_LENGTH_MAX} characters"
-        raise ValidationFailedError.of("schema", message)
+    for each in schemas:
+        require_length(each.text)
     if sum(len(each.text) for each in schemas) > SCHEMAS_LENGTH_MAX:
         message = f"must be, with all versions before it, at most {SCHEMAS_LENGTH_MAX} characters"
+        raise ValidationFailedError.of("schema", message)
+
+
+def require_length(text: str) -> None:
+    """ValidationFailedError if no version can have that text."""
+    if not 1 <= len(text) <= SCHEMA_LENGTH_MAX:
+        message = f"must be 1 to {SCHEMA_LENGTH_MAX} characters"
         raise ValidationFailedError.of("schema", message)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType
@@ -14,13 +15,16 @@ class SchemaMaking:
 
     def __init__(self, make: Callable[[ContentType, str], None] = require_schema) -> None:
         self._make = make
-        self._one = asyncio.Lock()
+        # A lock would not do: a thread goes on when who waits for it is cancelled.
+        self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-making")
 
     async def ready(self, kind: ContentType, text: str) -> None:
         """Return when `require_schema` answers at once, be it that the text is no schema."""
-        if is_made(kind, text) or len(text) > SCHEMA_LENGTH_MAX:
-            return
-        async with self._one:
-            if not is_made(kind, text):
-                with suppress(ValidationFailedError):
-                    await asyncio.to_thread(self._make, kind, text)
+        if not is_made(kind, text) and len(text) <= SCHEMA_LENGTH_MAX:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._one, self._made, kind, text)
+
+    def _made(self, kind: ContentType, text: str) -> None:
+        if not is_made(kind, text):
+            with suppress(ValidationFailedError):
+                self._make(kind, text)

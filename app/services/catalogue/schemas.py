@@ -15,6 +15,7 @@ from app.domain.errors import (
     OperationDisabledError,
     TopicExistsError,
     TopicNotFoundError,
+    UnavailableError,
     ValidationFailedError,
 )
 from app.schemas.compiled import require_schema
@@ -182,6 +183,10 @@ class RegistryMirror:
                 continue
             except ValidationFailedError as exc:
                 _log.warning("schemas_not_taken_over", topic=topic.name, reason=exc.message)
+            except UnavailableError:
+                raise
+            except Exception:  # noqa: BLE001 - the topics after it are looked at all the same
+                _log.exception("schemas_not_taken_over", topic=topic.name)
 
     async def look_at(self, name: str) -> None:
         """Take over the topic's versions that are new; SchemaRegistryError, TopicNotFoundError."""
