@@ -5,7 +5,7 @@ become a huge value, or one nested deeper than the stack, is refused or marked h
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import fastavro
 import orjson
@@ -21,6 +21,15 @@ RECORDS: Final = frozenset({"record", "error"})
 # Values that a reader makes without reading a byte: empty records, nulls in records.
 FREE_VALUES_MAX: Final = 1_000
 NESTING_MAX: Final = 64
+# Records in each other, written there or by name: prices are found by going through all of them.
+RECORDS_MAX: Final = 100
+
+
+class _Free(NamedTuple):
+    """Values of a type that take no room, and how many records are in each other in it."""
+
+    values: int
+    depth: int
 
 
 class AvroSchema:
@@ -54,11 +63,11 @@ class AvroSchema:
 
     def _require_bounded(self) -> None:
         kinds = list(self.types())
-        free: dict[str, int] = {}
+        free: dict[str, _Free] = {}
         for kind in kinds:
             if problem := self._problem(kind):
                 raise _refused(problem)
-            if self._free_values(kind, free, ()) > FREE_VALUES_MAX:
+            if self._free(kind, free, ()).values > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
         # Only now: whatever is free is small by then, and ends.
         for kind in kinds:
@@ -92,20 +101,21 @@ class AvroSchema:
             yield kind
             waiting += _parts(kind)
 
-    def _free_values(self, kind: AvroType, known: dict[str, int], above: tuple[str, ...]) -> int:
+    def _free(self, kind: AvroType, known: dict[str, _Free], above: tuple[str, ...]) -> _Free:
         kind = self.resolved(kind)
         if self._is_nothing(kind):
-            return 1
+            return _Free(1, 0)
         if not isinstance(kind, dict) or kind["type"] not in RECORDS:
-            return 0
+            return _Free(0, 0)
         name = kind["name"]
         if name in above:
             raise _refused(f"has a record without end: {name} is in itself")
-        if name not in known:
-            below = (*above, name)
-            known[name] = 1 + sum(
-                self._free_values(each["type"], known, below) for each in kind["fields"]
-            )
+        if name not in known and len(above) < RECORDS_MAX:
+            below = [self._free(each["type"], known, (*above, name)) for each in kind["fields"]]
+            depth = 1 + max((each.depth for each in below), default=0)
+            known[name] = _Free(1 + sum(each.values for each in below), depth)
+        if name not in known or known[name].depth > RECORDS_MAX:
+            raise _refused(f"has more than {RECORDS_MAX} records in each other: in {name}")
         return known[name]
 
     def _is_nothing(self, kind: AvroType) -> bool:

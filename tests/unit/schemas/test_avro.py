@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec, AvroError
+from app.schemas.avro_types import RECORDS_MAX
 from app.schemas.problems import MismatchError
 
 NODE = {
@@ -194,6 +196,25 @@ def doubling() -> Any:  # noqa: ANN401 - JSON is of any type
 def test_a_record_that_grows_out_of_nothing_is_refused() -> None:
     with pytest.raises(ValidationFailedError, match="too much takes no room"):
         codec(doubling())
+
+
+def chained(size: int) -> list[Any]:
+    """Records that have no other written in them, but each the one before it by name."""
+    names = [f"R{level}" for level in range(size)]
+    return [
+        {"type": "record", "name": name, "fields": [{"name": "a", "type": below}]}
+        for name, below in zip(names, ["int", *names], strict=False)
+    ]
+
+
+@pytest.mark.parametrize("around", [lambda kinds: kinds, field])
+def test_too_many_records_that_are_in_each_other_by_name_are_refused(
+    around: Callable[[object], object],
+) -> None:
+    codec(around(chained(RECORDS_MAX)))
+    for size in (RECORDS_MAX + 1, 600):
+        with pytest.raises(ValidationFailedError, match="more than 100 records in each other"):
+            codec(around(chained(size)))
 
 
 def test_an_array_of_what_grows_out_of_nothing_is_refused_before_it_is_looked_through() -> None:
