@@ -18,6 +18,7 @@ from app.log.kafka.append_queues import AppendBatch
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
 from app.log.kafka.link import Address, Link, connect_timeout, connected, renewed
+from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answer
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
@@ -66,6 +67,7 @@ class Broker:
         self._owner = owner
         self._credentials = credentials
         self._tasks = tasks
+        self._login_pause = LoginPause()
         self._connect_patience = CallDeadline(connect_timeout(credentials.security))
         self._link: Link | None = None
         self._transport: Transport | None = None
@@ -167,6 +169,7 @@ class Broker:
             node=self._node,
             credentials=self._credentials,
             patience=self._connect_patience,
+            pause=self._login_pause,
         ):
             return False
         self._link, self._transport = link, link.transport

@@ -15,6 +15,7 @@ from app.log.kafka.client import NotSentError
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
 from app.log.kafka.link import Address, Link, connect_timeout, connected, renewed
+from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 # A partition's first batch comes whole, however large: a topic may allow that much.
@@ -46,6 +47,7 @@ class BrokerCaller:
         self._node = node
         self._address = address
         self._credentials = credentials
+        self._login_pause = LoginPause()
         self._connect_patience = CallDeadline(connect_timeout(credentials.security))
         self._opening = asyncio.Lock()
         self._tries = 0
@@ -144,6 +146,7 @@ class BrokerCaller:
             node=self._node,
             credentials=self._credentials,
             patience=self._connect_patience,
+            pause=self._login_pause,
         ):
             # The one before is gone, or as good as gone: what it was asked fails.
             if self._link is not None:

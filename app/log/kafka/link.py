@@ -11,6 +11,7 @@ import structlog
 from app.domain.kafka_security import KafkaSecurity
 from app.log.deadlines import CallDeadline
 from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.sasl import ANSWER_BYTES_MAX
 from app.log.kafka.protocol.wire import MalformedAnswerError, correlation_of, frames
 from app.log.kafka.refusals import RefusedError
@@ -193,13 +194,20 @@ async def connected(
     node: int,
     credentials: KafkaCredentials,
     patience: CallDeadline,
+    pause: LoginPause,
 ) -> bool:
     """Connect `link` to the broker `node` as `connect` does: whether it is."""
+    now = asyncio.get_running_loop().time
+    if pause.lasts(now()):
+        return False
     try:
         await connect(link, address, credentials=credentials, patience=patience)
     except Exception as error:  # noqa: BLE001 - raised here it would end all other appends
         _log.warning("kafka_broker_unreachable", node=node, error=credentials.explained(error))
+        if isinstance(error, RefusedError):
+            pause.refused(now())
         return False
+    pause.taken()
     # It may be gone again already: then nobody would hear of that any more.
     return link.transport is not None and not link.transport.is_closing()
 

@@ -108,6 +108,15 @@ async def test_a_session_that_ends_is_begun_anew_on_its_connection() -> None:
     assert (server.connections, server.others) == (1, asked)
 
 
+async def test_a_login_that_was_refused_is_not_tried_again_at_once() -> None:
+    server = SaslServer(lifetime_ms=0, error_code=58)
+    async with calling(server) as caller:
+        for _ in range(20):
+            with pytest.raises(NotSentError):
+                await ask(caller)
+    assert server.handshakes < 5
+
+
 async def test_a_session_that_is_not_begun_anew_ends_with_its_connection() -> None:
     server = SaslServer(lifetime_ms=1)
     async with calling(server) as caller:
