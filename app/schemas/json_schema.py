@@ -73,9 +73,10 @@ class JsonSchema:
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if work is not None:
             work.spend(cost)
-        if self._validator.is_valid(value):
-            return []
         try:
+            # References can lead deeper than the engine goes.
+            if self._validator.is_valid(value):
+                return []
             errors = self._errors(value, body, work)
         except ValueError:
             # To report it, the engine copies what is wrong, which must not be nested too deep.

@@ -131,7 +131,7 @@ class BatchRoute:
             named = requested_schema_of(headers)
             topic = await self._schemas.known(topic, named)
         body = await read_body(receive, scope["headers"], size_max=BATCH_BYTES_MAX)
-        batch = _Batch(
+        batch = ReceivedBatch(
             topic=topic,
             named=named,
             partition_key=headers.partition_key,
@@ -155,8 +155,8 @@ class BatchRoute:
         return answer
 
     async def _following(
-        self, batch: "_Batch", routes: Routes | None, headers: PublishHeaders
-    ) -> list["_Batch"]:
+        self, batch: "ReceivedBatch", routes: Routes | None, headers: PublishHeaders
+    ) -> list["ReceivedBatch"]:
         """The same for each other topic that its messages may go to."""
         following = []
         for topic in routes.topics[1:] if routes else ():
@@ -213,7 +213,9 @@ def _reported(error: Exception, topic: Topic) -> AngeliaError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Batch:
+class ReceivedBatch:
+    """A batch as it came, on its way to one topic."""
+
     topic: Topic
     named: RequestedSchema
     partition_key: bytes | None
@@ -258,7 +260,7 @@ def _shared(statuses: set[int]) -> int:
 
 
 async def _outcomes(
-    batches: Sequence[_Batch], routes: Routes | None, directory: TopicDirectory
+    batches: Sequence[ReceivedBatch], routes: Routes | None, directory: TopicDirectory
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
     batch = batches[0]
@@ -273,7 +275,7 @@ async def _outcomes(
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
             raise ValidationFailedError.of("batch", message)
         if routes is None:
-            outcomes.append(_outcome(item, batch))
+            outcomes.append(outcome_of(item, batch))
         else:
             outcomes.append(await _routed(item, batches, routes, directory=directory))
         if turns.is_over(len(item.body) if isinstance(item, BatchItem) else 0):
@@ -284,14 +286,14 @@ async def _outcomes(
 
 async def _routed(
     item: BatchItem | AngeliaError,
-    batches: Sequence[_Batch],
+    batches: Sequence[ReceivedBatch],
     routes: Routes,
     *,
     directory: TopicDirectory,
 ) -> Outcome:
     """The outcome in the first topic where somebody wants the message, or that nobody does."""
     for batch in batches:
-        outcome = _outcome(item, batch)
+        outcome = outcome_of(item, batch)
         if outcome.record is None or (batch is batches[-1] and routes.last_takes_all):
             return outcome
         if await is_wanted(batch.topic, outcome.record, directory):
@@ -299,7 +301,8 @@ async def _routed(
     return replace(outcome, topic=batches[0].topic, record=None, error=unwanted(routes))
 
 
-def _outcome(item: BatchItem | AngeliaError, batch: _Batch) -> Outcome:
+def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
+    """What is to be stored of one message, or why nothing is: whatever breaks, breaks it alone."""
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)
     message_id = item.id or batch.ids.new()
@@ -320,8 +323,8 @@ def _outcome(item: BatchItem | AngeliaError, batch: _Batch) -> Outcome:
             )
         elif not item.checked:
             json_body(item.body)
-    except AngeliaError as error:
-        return Outcome(message_id, batch.topic, error=error)
+    except Exception as error:  # noqa: BLE001 - the other messages are answered
+        return Outcome(message_id, batch.topic, error=_reported(error, batch.topic))
     record = record_of(publication, now_ms=batch.now_ms)
     return Outcome(message_id, batch.topic, own=item.id is not None, record=record)
 

@@ -50,6 +50,13 @@ def test_of_many_problems_the_first_are_told_and_long_ones_are_cut() -> None:
     assert len(message) == 201
 
 
+def test_a_message_deeper_than_the_engine_goes_is_not_valid() -> None:
+    first, second = (json.loads("[" * 500 + "]" * 500) for _ in range(2))
+    schema = {"uniqueItems": True, "items": {"$ref": "#"}}
+    ((_, message),) = problems(schema, [first, second, 1])
+    assert "nested too deep" in message
+
+
 def test_formats_are_checked() -> None:
     assert problems({"format": "date-time"}, "yesterday") != []
 
