@@ -36,6 +36,8 @@ _FEW: Final = 4
 _BYTES_PER_STEP: Final = 1_024
 _DEFAULT_BYTES_PER_STEP: Final = 16
 _DEFAULT_BYTES_FREE: Final = 4
+# Of a fixed decimal: it has all its bytes, however few digits are given.
+_FIXED_BYTES_PER_STEP: Final = 16
 # Levels of a message that surely can be read again; orjson writes 254.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
@@ -137,9 +139,9 @@ class AvroWriter:
 
     def _writer(self, kind: AvroType) -> _Write:
         schema = self._schema
-        name = schema.name_of(kind)
-        if name not in schema.named:
+        if not schema.is_named(kind):
             return self._made(kind)
+        name = schema.name_of(kind)
         if name not in self._named:
             # First a way to itself: a record may be in itself.
             self._named[name] = self._later(name)
@@ -458,11 +460,12 @@ def _decimal(kind: Mapping[str, Any]) -> _Write:
     precision, scale = decimal_of(kind) or (0, 0)
     size: int | None = kind.get("size")
     limit = limit_of(precision)
+    made = 0 if size is None else size / _FIXED_BYTES_PER_STEP
     said = f"must be a number of at most {precision} digits, {scale} of them behind the point"
 
     def write(value: object, walk: _Walk) -> None:
         number, steps = unscaled(value, scale)
-        walk.spend(steps)
+        walk.spend(steps + made)
         if number is None or abs(number) >= limit:
             raise walk.mismatch(said)
         length = (number if number >= 0 else ~number).bit_length() // 8 + 1

@@ -77,9 +77,9 @@ class AvroReader:
         return value
 
     def _reader(self, kind: AvroType) -> _Read:
-        name = self._schema.name_of(kind)
-        if name not in self._schema.named:
+        if not self._schema.is_named(kind):
             return self._made(kind)
+        name = self._schema.name_of(kind)
         if name not in self._named:
             self._made(self._schema.named[name])
         return self._named[name]

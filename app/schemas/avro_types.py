@@ -11,6 +11,7 @@ import fastavro
 import orjson
 from fastavro.schema import SchemaParseException, UnknownType
 
+from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 from app.domain.errors import ValidationFailedError
 
 # Any of the forms in which Avro writes a type: a name, a union, or an object.
@@ -54,6 +55,11 @@ class AvroSchema:
             return str(kind["name"] if kind["type"] in NAMED else kind["type"])
         return str(kind)
 
+    def is_named(self, kind: AvroType) -> bool:
+        """Whether it is a named type; a map is none, also where a record has the name `map`."""
+        kind = self.resolved(kind)
+        return isinstance(kind, dict) and kind["type"] in NAMED
+
     def kind_of(self, kind: AvroType) -> str:
         """`record`, `array`, `long`, …, and `union`."""
         kind = self.resolved(kind)
@@ -85,8 +91,8 @@ class AvroSchema:
             return None
         size, symbols = kind.get("size", 0), kind.get("symbols", ("",))
         fields = [each["name"] for each in kind.get("fields", ())]
-        if type(size) is not int or size < 0:
-            return "has a fixed type whose size is no whole number of 0 or more"
+        if type(size) is not int or not 0 <= size <= MESSAGE_SIZE_MAX:
+            return f"has a fixed type whose size is no whole number of 0 to {MESSAGE_SIZE_MAX}"
         if not symbols or len(set(symbols)) < len(symbols):
             return f"has an enum, {kind.get('name')}, without symbols or with one twice"
         if len(set(fields)) < len(fields):

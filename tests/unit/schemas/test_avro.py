@@ -139,6 +139,20 @@ def test_decimals_are_texts_that_say_all_their_digits() -> None:
             written(kind, {"a": wrong})
 
 
+@pytest.mark.parametrize("name", ["map", "array"])
+def test_a_record_may_be_named_as_what_is_no_named_type(name: str) -> None:
+    inner = {**field("int"), "name": name}
+    fields = [
+        {"name": "one", "type": inner},
+        {"name": "two", "type": name},
+        {"name": "map", "type": {"type": "map", "values": "int"}},
+        {"name": "array", "type": {"type": "array", "items": "int"}},
+    ]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    value = {"one": {"a": 1}, "two": {"a": 2}, "map": {"k": 3}, "array": [4]}
+    assert read(schema, written(schema, value)) == value
+
+
 def test_times_are_the_numbers_that_avro_has() -> None:
     kind = field({"type": "long", "logicalType": "timestamp-millis"})
     assert read(kind, written(kind, {"a": 1_700_000_000_000})) == {"a": 1_700_000_000_000}
@@ -169,6 +183,7 @@ def test_hermes_metadata_are_filled_in_and_never_shown() -> None:
         ('[["int"]]', "union in it"),
         ('{"type": "enum", "name": "E", "symbols": []}', "without symbols"),
         ('{"type": "fixed", "name": "F", "size": -1}', "whole number"),
+        ('{"type": "fixed", "name": "F", "size": 2097153}', "whole number of 0 to 2097152"),
         ('{"type": "array", "items": "null"}', "takes? no room"),
         ('{"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}', "no room"),
         (

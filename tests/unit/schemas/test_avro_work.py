@@ -211,3 +211,13 @@ def test_honest_messages_of_small_values_are_written(schema: str, item: str, siz
 
 def test_two_digits_each_are_written_in_two_megabytes() -> None:
     assert written("optional numbers", listed(b"12", 2 * MIB))
+
+
+def test_a_digit_is_not_made_many_bytes() -> None:
+    """Of a fixed type all bytes are written, however few digits are given."""
+    codec = AvroCodec(json.dumps(array({**PRICE, "type": "fixed", "name": "F", "size": 10_000})))
+    assert codec.binary([1] * 100, wrapped=False, said={}, size=200)
+    with pytest.raises(MismatchError, match="takes more work"):
+        codec.binary([1] * 1_000, wrapped=False, said={}, size=2_000)
+    usual = AvroCodec(json.dumps(array({**PRICE, "type": "fixed", "name": "F", "size": 16})))
+    assert usual.binary([1] * 200_000, wrapped=False, said={}, size=400_000)
