@@ -1,15 +1,17 @@
 """Avro messages: read, checked, and turned into JSON and back."""
 
+import math
 from typing import Any, Final
 
 import orjson
 
+from app.domain.errors import MessageTooLargeError, ThroughputQuotaError
 from app.schemas.avro_encoding import AvroWriter
 from app.schemas.avro_reading import AvroReader
 from app.schemas.avro_types import AvroSchema
 from app.schemas.avro_work import AvroExhaustedError
 from app.schemas.problems import MismatchError
-from app.schemas.request_work import RequestWork
+from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # Hermes keeps a map of this name in its messages; JSON never shows it.
 METADATA: Final = "__metadata"
@@ -32,20 +34,25 @@ class AvroCodec:
         self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
-    def value(self, body: bytes) -> Any:  # noqa: ANN401 - a message is of any type
-        """The message in `body`, which is nothing but it; AvroError."""
+    def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
+        """The message in `body`, which is nothing but it; AvroError, ThroughputQuotaError."""
         try:
-            return self._reader.value(body)
+            return self._reader.value(body, work)
         except (EOFError, ValueError, OverflowError) as exc:
             raise AvroError(f"is not Avro of its schema: {_said(exc)}") from exc
         except RecursionError as exc:
             raise AvroError("is not Avro of its schema: it is nested too deep") from exc
         except AvroExhaustedError as exc:
+            if work is not None and work.is_spent:
+                raise ThroughputQuotaError(TOO_MUCH) from exc
             raise AvroError(_EXHAUSTED) from exc
 
-    def json(self, body: bytes) -> bytes:
-        """The message in `body` as JSON; AvroError."""
-        value = self.value(body)
+    def json(self, body: bytes, work: RequestWork | None = None) -> bytes:
+        """The message in `body` as JSON; AvroError.
+
+        ThroughputQuotaError: to read it takes more than is left of the `work` of its request.
+        """
+        value = self.value(body, work)
         if self._metadata and isinstance(value, dict):
             value.pop(METADATA, None)
         try:
@@ -60,25 +67,34 @@ class AvroCodec:
         wrapped: bool,
         said: dict[str, str],
         size: int = 0,
+        size_max: float = math.inf,
         work: RequestWork | None = None,
     ) -> bytes:
-        """A message in JSON, of `size` bytes, as Avro; MismatchError, ThroughputQuotaError.
+        """A message in JSON, of `size` bytes, as Avro.
 
         `wrapped`: it is in Avro's own JSON encoding. `said` goes into Hermes' metadata, where the
         schema has them and the message does not.
+
+        Raises:
+            MismatchError: It is not what the schema asks for, or could not be read again.
+            MessageTooLargeError: As Avro it has more than `size_max` bytes.
+            ThroughputQuotaError: It takes more than is left of the `work` of its request.
         """
         if self._metadata and isinstance(value, dict) and METADATA not in value:
             told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
             value = {**value, METADATA: told}
         body, is_deep = self._writer.written(value, wrapped=wrapped, size=size, work=work)
+        # Before it is read: a small message can be a large one as Avro.
+        if len(body) > size_max:
+            raise MessageTooLargeError(f"As Avro it is larger than the limit of {size_max} bytes")
         if is_deep or len(body) > self.certain_size:
-            self._require_readable(body)
+            self._require_readable(body, work)
         return body
 
-    def _require_readable(self, body: bytes) -> None:
+    def _require_readable(self, body: bytes, work: RequestWork | None) -> None:
         """MismatchError if nobody could be given the message again: it is refused, not lost."""
         try:
-            self.json(body)
+            self.json(body, work)
         except AvroError as exc:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 

@@ -14,12 +14,11 @@ from app.domain.errors import ThroughputQuotaError
 from app.schemas.avro_decimals import limit_of, unscaled
 from app.schemas.avro_shapes import kinds_of, looks_at
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
-from app.schemas.avro_work import AvroExhaustedError, steps_allowed
+from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# Steps of work (avro_work.py), and the time of one.
-_STEP_NS: Final = 350
+# Steps of work (avro_work.py).
 # Of a default, which is written once.
 _DEFAULT_STEPS_MAX: Final = 28_000
 # Of each type that is tried in vain; of places above it that are copied to say what is wrong, in
@@ -122,7 +121,7 @@ class AvroWriter:
         ThroughputQuotaError: that is more than is left of the `work` of its request.
         """
         steps = steps_allowed(size)
-        left = steps if work is None else min(steps, work.left_ns / _STEP_NS)
+        left = steps if work is None else min(steps, work.left_ns / STEP_NS)
         walk = _Walk(wrapped=wrapped, steps=left)
         try:
             self._write(value, walk)
@@ -134,7 +133,7 @@ class AvroWriter:
             raise MismatchError((), _EXHAUSTED) from exc
         finally:
             if work is not None:
-                work.left_ns -= (left - max(walk.left, 0)) * _STEP_NS
+                work.left_ns -= (left - max(walk.left, 0)) * STEP_NS
         return AvroBytes(bytes(walk.out), is_deep=walk.is_deep)
 
     def _writer(self, kind: AvroType) -> _Write:

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 from app.schemas.avro_decimals import decimal_text
 from app.schemas.avro_prices import BLOCK_STEPS, AvroPrices
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
-from app.schemas.avro_work import AvroExhaustedError, steps_allowed
+from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
+from app.schemas.request_work import RequestWork
 
 _MORE: Final = b"\x80"
 # Numbers of one byte: most are.
@@ -58,20 +59,26 @@ class AvroReader:
         self._read = self._reader(schema.root)
         self.certain_size = self._prices.certain_size()
 
-    def value(self, body: bytes) -> Any:  # noqa: ANN401 - a message is of any type
-        """The message in `body`, which is nothing but it.
+    def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
+        """The message in `body`, which is nothing but it; what it takes is taken off `work`.
 
         Raises:
             EOFError, ValueError: It is not of the schema.
-            AvroExhaustedError: It takes more work than it may.
+            AvroExhaustedError: It takes more work than it may, or than is left.
             RecursionError: It is nested too deep.
         """
         source = _Source(body)
-        source.spend(self._steps)
+        if work is not None:
+            source.left = min(source.left, work.left_ns / STEP_NS)
+        steps = source.left
         try:
+            source.spend(self._steps)
             value = self._read(source)
         except (KeyError, struct.error) as exc:
             raise EOFError from exc
+        finally:
+            if work is not None:
+                work.left_ns -= (steps - max(source.left, 0)) * STEP_NS
         if source.tell() != source.size:
             raise ValueError(f"it ends at byte {source.tell()}")
         return value

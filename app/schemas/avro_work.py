@@ -8,6 +8,8 @@ take no room make a large message of a small one.
 
 from typing import Final
 
+# The time of one.
+STEP_NS: Final = 350
 # Steps that a message may take: so many, and so many for each byte that was given.
 STEPS_MAX: Final = 80_000
 STEPS_PER_BYTE: Final = 1.1

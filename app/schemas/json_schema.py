@@ -70,6 +70,9 @@ class JsonSchema:
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
         if cost is None:
+            # To find that out may take as long as what it may take.
+            if work is not None:
+                work.spend(min(limit, work.left_ns))
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if work is not None:
             work.spend(cost)

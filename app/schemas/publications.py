@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 import re
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,8 @@ class Given(NamedTuple):
     now_ms: int
     version: int | None = None
     id: int | None = None
+    # Of the message as it is stored.
+    size_max: float = math.inf
     # What is left for all messages of the request; None: it has but this one.
     work: RequestWork | None = None
 
@@ -51,9 +54,12 @@ class Typed(NamedTuple):
 def typed(topic: Topic, given: Given) -> Typed:
     """The message as a topic with schemas stores it.
 
-    MessageInvalidError: it is not what the schema asks for; SchemaVersionNotFoundError;
-    ThroughputQuotaError: all messages of the request take too much work;
-    ValidationFailedError: its content type is none that an AVRO topic takes.
+    Raises:
+        MessageInvalidError: It is not what the schema asks for.
+        MessageTooLargeError: What would be stored of it is.
+        SchemaVersionNotFoundError: The topic has no such version.
+        ThroughputQuotaError: All messages of the request take too much work.
+        ValidationFailedError: Its content type is none that an AVRO topic takes.
     """
     schema = requested_schema(topic, version=given.version, id=given.id)
     if schema is None:
@@ -104,7 +110,7 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
         prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
         if prefixed is not None and not prefixed.retired:
             try:
-                return _read(prefixed, given.body[PREFIX_LENGTH:])
+                return _read(prefixed, given.body[PREFIX_LENGTH:], given.work)
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
@@ -114,14 +120,14 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             message = f"has the prefix of the schema {number}, which the registry does not have"
             raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:
-        return _read(schema, given.body)
+        return _read(schema, given.body, given.work)
     except AvroError as exc:
         message = f"{exc} (version {schema.version})"
         raise _invalid("message", message) from exc
 
 
-def _read(schema: TopicSchema, body: bytes) -> Typed:
-    avro_codec(schema.text).json(body)
+def _read(schema: TopicSchema, body: bytes, work: RequestWork | None) -> Typed:
+    avro_codec(schema.text).json(body, work)
     return Typed(body, AVRO_BINARY.encode(), _named(schema))
 
 
@@ -131,7 +137,12 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
     try:
         codec, value = avro_codec(schema.text), json_body(given.body)
         body = codec.binary(
-            value, wrapped=wrapped, said=said, size=len(given.body), work=given.work
+            value,
+            wrapped=wrapped,
+            said=said,
+            size=len(given.body),
+            size_max=given.size_max,
+            work=given.work,
         )
     except MismatchError as exc:
         raise MessageInvalidError([exc.reported()]) from exc

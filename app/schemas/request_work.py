@@ -27,6 +27,11 @@ class RequestWork:
         """Whether so much is left that a message need not be counted exactly."""
         return self.left_ns > self._ample_ns
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether less is left than any message takes."""
+        return self.left_ns < 1
+
     def spend(self, ns: float) -> None:
         """Take it off what is left; ThroughputQuotaError, and nothing is taken: there is less."""
         if ns > self.left_ns:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from app.api.publish.headers import PublishHeaders, media_type
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
-from app.domain.errors import MessageTooLargeError, ValidationFailedError
+from app.domain.errors import ValidationFailedError
 from app.schemas.compiled import is_made
 from app.schemas.json_bodies import json_body
 from app.schemas.messages import prefix_id
@@ -101,12 +101,10 @@ def stored(
         now_ms=now_ms,
         version=named.version,
         id=named.id,
+        size_max=topic.message_size_max,
         work=work,
     )
     found: Typed = typed(topic, given)
-    if len(found.body) > topic.message_size_max:
-        limit = f"As Avro it is larger than the limit of {topic.message_size_max} bytes"
-        raise MessageTooLargeError(limit)
     return publication._replace(
         body=found.body,
         content_type=found.content_type or publication.content_type,
