@@ -21,8 +21,10 @@ _MORE: Final = b"\x80"
 _one: Final = {bytes([byte]): (byte >> 1) ^ -(byte & 1) for byte in range(0x80)}.get
 # What each byte of a longer one adds, by its place: tables are faster than shifting.
 _FIRST, *_LATER = [
-    {bytes([byte]): (byte & 0x7F) << shift for byte in range(0x100)} for shift in range(0, 70, 7)
+    {bytes([byte]): (byte & 0x7F) << shift for byte in range(0x100)} for shift in range(0, 63, 7)
 ]
+_LAST: Final = {b"\0": 0, b"\1": 1 << 63}
+_INT_LIMIT: Final = 1 << 31
 _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 
 
@@ -216,6 +218,16 @@ def _number(source: _Source) -> int:
     return _longer(source, first) if found is None else found
 
 
+def _int(source: _Source) -> int:
+    """A number of 32 bits, which others could not read otherwise."""
+    found = _one(first := source.read(1))
+    if found is None:
+        found = _longer(source, first)
+        if not -_INT_LIMIT <= found < _INT_LIMIT:
+            raise ValueError("it has an int of more than 32 bits")
+    return found
+
+
 def _longer(source: _Source, first: bytes) -> int:
     """A number that begins with a byte after which there are more."""
     read, found = source.read, _FIRST[first]
@@ -224,7 +236,11 @@ def _longer(source: _Source, first: bytes) -> int:
         found |= part[byte]
         if byte < _MORE:
             return (found >> 1) ^ -(found & 1)
-    raise ValueError("it has a number of more than ten bytes")
+    # The tenth byte has the last of 64 bits.
+    if (byte := read(1)) > b"\1":
+        raise ValueError("it has a number of more than 64 bits")
+    found |= _LAST[byte]
+    return (found >> 1) ^ -(found & 1)
 
 
 def _exactly(source: _Source, size: int) -> bytes:
@@ -303,7 +319,7 @@ def _real(form: struct.Struct) -> _Read:
 _PRIMITIVES: Final[Mapping[str, _Read]] = {
     "null": _null,
     "boolean": _boolean,
-    "int": _number,
+    "int": _int,
     "long": _number,
     "float": _real(struct.Struct("<f")),
     "double": _real(struct.Struct("<d")),

@@ -144,6 +144,11 @@ def test_numbers_of_each_length_are_read(number: int) -> None:
     assert codec("long").value(stream.getvalue()) == number
 
 
+@pytest.mark.parametrize("number", [64, -65, 2**31 - 1, -(2**31)])
+def test_ints_of_each_length_are_read(number: int) -> None:
+    assert codec("int").value(codec("long").binary(number, wrapped=False, said={})) == number
+
+
 def test_blocks_with_their_length_are_read() -> None:
     # Two items, of three bytes: by the specification the count is negative then.
     assert codec({"type": "array", "items": "long"}).value(b"\x03\x06\x02\x80\x01\x02\x04\x00") == [
@@ -158,8 +163,13 @@ def test_blocks_with_their_length_are_read() -> None:
     ("kind", "body", "says"),
     [
         ("long", b"", "ends too early"),
+        ("long", b"\xff" * 9, "ends too early"),
+        ("long", b"\xff" * 9 + b"\x02", "number of more than 64 bits"),
+        ("string", b"\x80" * 9 + b"\x08", "number of more than 64 bits"),
+        ("int", b"\x80\x80\x80\x80\x10", "int of more than 32 bits"),
+        ("int", b"\x81\x80\x80\x80\x10", "int of more than 32 bits"),
         ("long", b"\x80", "ends too early"),
-        ("long", b"\x80" * 10 + b"\x01", "more than ten bytes"),
+        ("long", b"\x80" * 10 + b"\x01", "number of more than 64 bits"),
         ("boolean", b"", "ends too early"),
         ("double", b"1234", "ends too early"),
         ("string", b"\x01", "ends too early"),
