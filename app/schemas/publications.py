@@ -13,7 +13,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import FieldProblem, MessageInvalidError, ValidationFailedError
 from app.domain.message import HEADER_SCHEMA_ID, HEADER_SCHEMA_VERSION
 from app.schemas.avro import AvroError
-from app.schemas.compiled import avro_codec, json_schema
+from app.schemas.compiled import Made, MadeOnce, avro_codec, json_schema
 from app.schemas.json_bodies import json_body
 from app.schemas.messages import PREFIX_LENGTH, prefix_id
 from app.schemas.problems import MismatchError
@@ -75,11 +75,20 @@ def typed(topic: Topic, given: Given) -> Typed:
     raise ValidationFailedError.of("Content-Type", message)
 
 
+def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
+    """What is made of it; ValidationFailedError: nothing can be any more, by newer rules."""
+    try:
+        return made(schema.text)
+    except ValidationFailedError as exc:
+        said = f"of the topic (version {schema.version}) cannot be used any more"
+        raise ValidationFailedError.of("schema", f"{said}: its owners must change it") from exc
+
+
 def _require_valid(schema: TopicSchema, given: Given) -> None:
     value, prefix = json_body(given.body), ""
     if given.media == _EVENT:
         value, prefix = _data_of(value), "data"
-    if problems := json_schema(schema.text).problems(value, given.body, given.work):
+    if problems := _usable(json_schema, schema).problems(value, given.body, given.work):
         raise MessageInvalidError([_below(prefix, each) for each in problems])
 
 
@@ -127,7 +136,7 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
 
 
 def _read(schema: TopicSchema, body: bytes, work: RequestWork | None) -> Typed:
-    avro_codec(schema.text).json(body, work)
+    _usable(avro_codec, schema).json(body, work)
     return Typed(body, AVRO_BINARY.encode(), _named(schema))
 
 
@@ -135,7 +144,7 @@ def _converted(schema: TopicSchema, given: Given) -> Typed:
     said = {"messageId": given.message_id.decode(), "timestamp": str(given.now_ms)}
     wrapped = given.media == AVRO_JSON
     try:
-        codec, value = avro_codec(schema.text), json_body(given.body)
+        codec, value = _usable(avro_codec, schema), json_body(given.body)
         body = codec.binary(
             value,
             wrapped=wrapped,

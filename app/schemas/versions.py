@@ -67,12 +67,24 @@ def with_schema(topic: Topic, text: str, registered: Registered | None = None) -
 
 def require_backward(topic: Topic, text: str) -> None:
     """ValidationFailedError if that cannot read what the topic's newest schema writes."""
-    if topic.schema is None:
+    if topic.schema is None or not _is_readable(topic.content_type, topic.schema):
         return
     problem = backward_problem(topic.content_type, new=text, old=topic.schema.text)
     if problem is not None:
         message = f"cannot read messages of version {topic.schema.version}: {problem}"
         raise ValidationFailedError.of("schema", message)
+
+
+def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
+    """Whether messages by it can be read; a JSON Schema is not looked at for that."""
+    if kind is ContentType.JSON:
+        return True
+    try:
+        require_schema(kind, schema.text)
+    except ValidationFailedError:
+        # It was stored under older rules: its owners must be able to replace it.
+        return False
+    return True
 
 
 def with_registered(topic: Topic, found: Iterable[Registered]) -> Topic:
