@@ -231,6 +231,8 @@ class AvroMessage(Message):
             told = exc.reported()
             problem = f"cannot be Avro of version {latest.version}: {told.path} {told.message}"
             raise UnreadableError(problem) from exc
+        except ValidationFailedError as exc:
+            raise UnreadableError(f"cannot be Avro of version {latest.version}: {exc}") from exc
 
 
 _UNKNOWN: Final = "malformed: the version of its schema is not known"

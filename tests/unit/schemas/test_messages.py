@@ -76,6 +76,14 @@ def test_a_record_that_is_json_stays_json_and_becomes_avro_for_who_wants_that() 
         message(b"{}", ct=b"application/json").avro()
 
 
+def test_json_cannot_become_avro_of_a_schema_that_newer_rules_refuse() -> None:
+    huge = TopicSchema(version=3, id=1, text='{"type": "fixed", "name": "F", "size": 9000000}')
+    record = Record(0, 0, None, b'"a"', [(b"ct", b"application/json")])
+    found = AvroTopic(replace(TOPIC, schemas=(huge,))).message(record, HERE)
+    with pytest.raises(UnreadableError, match="cannot be Avro of version 3: schema has a fixed"):
+        found.avro()
+
+
 @pytest.mark.parametrize(
     ("value", "version", "says"),
     [(b"\x80", b"1", "is not Avro of its schema"), (b"\x02", b"7", "version of its schema")],
