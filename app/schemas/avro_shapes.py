@@ -56,6 +56,9 @@ def kinds_of(schema: AvroSchema, kind: AvroType) -> frozenset[type]:
 
 def looks_at(schema: AvroSchema, union: list[AvroType]) -> list[FirstSight]:
     """How values of one of the kinds of each type of a union are told apart further."""
+    if sum(schema.kind_of(kind) != "null" for kind in union) <= 1:
+        # What is not null is of the other type: large schemas are full of these.
+        return [FirstSight(None, 0) for _ in union]
     times = Counter(each["name"] for kind in union for each in _needed(schema, kind))
     shared = {name for name, count in times.items() if count > 1}
     return [_look(schema, kind, shared) for kind in union]

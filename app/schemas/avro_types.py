@@ -53,7 +53,8 @@ class AvroSchema:
         kind = self.resolved(kind)
         if isinstance(kind, dict):
             return str(kind["name"] if kind["type"] in NAMED else kind["type"])
-        return str(kind)
+        # A union has none; all of its types are a long text.
+        return "[]" if isinstance(kind, list) else str(kind)
 
     def is_named(self, kind: AvroType) -> bool:
         """Whether it is a named type; a map is none, also where a record has the name `map`."""

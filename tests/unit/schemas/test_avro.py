@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec, AvroError
-from app.schemas.avro_types import RECORDS_MAX
+from app.schemas.avro_shapes import looks_at
+from app.schemas.avro_types import RECORDS_MAX, AvroSchema
 from app.schemas.problems import MismatchError
 
 NODE = {
@@ -230,6 +231,21 @@ def test_too_many_records_that_are_in_each_other_by_name_are_refused(
     for size in (RECORDS_MAX + 1, 600):
         with pytest.raises(ValidationFailedError, match="more than 100 records in each other"):
             codec(around(chained(size)))
+
+
+def test_a_field_that_may_be_null_is_not_looked_at_before_it_is_written() -> None:
+    schema = AvroSchema(json.dumps(field(chained(2))))
+    looks = [looks_at(schema, kinds) for kinds in (["null", "R1"], ["R0"], ["null", "R0", "R1"])]
+    assert [[each.may_be is None for each in union] for union in looks] == [
+        [True, True],
+        [True],
+        [True, False, False],
+    ]
+
+
+def test_the_name_of_a_union_does_not_write_all_of_it_out() -> None:
+    schema = AvroSchema(json.dumps(chained(20)))
+    assert (schema.name_of(schema.root), schema.name_of("R1")) == ("[]", "R1")
 
 
 def test_an_array_of_what_grows_out_of_nothing_is_refused_before_it_is_looked_through() -> None:
