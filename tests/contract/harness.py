@@ -127,6 +127,8 @@ class ServerHarness(Harness):
         self._kind = kind
         self._address = address
         self._secured = secured or SecuredAddress(address, IN_THE_CLEAR)
+        # What is no Kafka has no settings of one.
+        self._environment = {} if secured is None else secured.environment()
 
     def opened(self) -> AbstractAsyncContextManager[MessageLog]:
         return opened_log(self._kind, self._secured, self.namespace)
@@ -141,7 +143,7 @@ class ServerHarness(Harness):
         started = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.contract.member"),
             *(self._kind, self._secured.bootstrap, self.namespace, name, *topics),
-            env=os.environ | self._secured.environment(),
+            env=os.environ | self._environment,
             stdout=asyncio.subprocess.PIPE,
         )
         process = MemberProcess(started)
