@@ -1,19 +1,10 @@
-"""Times as requests say them."""
+"""Times as requests give them."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from app.domain.errors import ValidationFailedError
-
-_AGO: Final = re.compile(r"-([0-9]{1,6})([smhd])")
-_UNITS: Final = {
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
-
+from app.domain.moments import ago_of, parsed_moment
 
 _RULE: Final = (
     "must be a time like 2026-01-31T12:00:00Z, milliseconds since the epoch, or how long ago: -30s,"
@@ -22,28 +13,27 @@ _RULE: Final = (
 
 
 def moment_of(text: str, *, now: datetime, path: str) -> datetime:
-    """The time that a text names; ValidationFailedError.
+    """Parse RFC 3339 (UTC unless it has an offset), ms since the epoch, or `-30s` to `-2d`.
 
-    RFC 3339 (UTC unless it has an offset), ms since the epoch, or `-30s`, `-30m`, `-6h`, `-2d`.
+    What is before the year 1 becomes its first moment.
+
+    Raises:
+        ValidationFailedError: It has none of these forms; names `path`.
     """
-    if ago := _AGO.fullmatch(text):
-        try:
-            return now - int(ago[1]) * _UNITS[ago[2]]
-        except OverflowError:
-            return datetime.min.replace(tzinfo=UTC)
     try:
-        return _instant(text)
+        return _before(text, now) or parsed_moment(text)
     except (ValueError, OverflowError, OSError) as exc:
         raise ValidationFailedError.of(path, _RULE) from exc
 
 
 def instant_of(text: str | None, *, path: str) -> datetime | None:
-    """As `moment_of`, from now; None where nothing is given."""
+    """Parse as `moment_of`, from now; None where nothing is given."""
     return None if text is None else moment_of(text, now=datetime.now(UTC), path=path)
 
 
-def _instant(text: str) -> datetime:
-    if text.isascii() and text.isdigit():
-        return datetime.fromtimestamp(int(text) / 1000, UTC)
-    parsed = datetime.fromisoformat(text)
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+def _before(text: str, now: datetime) -> datetime | None:
+    ago = ago_of(text)
+    try:
+        return None if ago is None else now - ago
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
