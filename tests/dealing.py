@@ -14,8 +14,8 @@ import pytest
 SPARK: Final = "tests/spark/"
 # Dealt out to the others.
 LONG: Final = (
-    "tests/integration/api/test_schemathesis.py",
-    "tests/integration/api/test_access_matrix.py",
+    "tests/integration/api/openapi/test_schemathesis.py",
+    "tests/integration/api/access/test_access_matrix.py",
     "tests/e2e/",
 )
 # Dealt out by file: a file may have a service for all its tests.

@@ -3,7 +3,7 @@ import pytest
 from tests.dealing import dealt
 
 SPARK = [f"tests/spark/test_a.py::test_{number}" for number in range(4)]
-PARTS = [f"tests/integration/api/test_schemathesis.py::test_p[{part}]" for part in "abc"]
+PARTS = [f"tests/integration/api/openapi/test_schemathesis.py::test_p[{part}]" for part in "abc"]
 FILES = [[f"tests/e2e/test_{file}.py::test_{n}" for n in range(2)] for file in "abc"]
 LONG = [*PARTS, *(id_ for file in FILES for id_ in file)]
 SHORT = [f"tests/unit/test_a.py::test_{number}" for number in range(40)]

@@ -63,7 +63,7 @@ def test_refuses_what_is_no_array_of_json(body: bytes) -> None:
 
 def test_takes_lines_as_they_are() -> None:
     body = b'{"a" : 1}\r\n\n  \n 2 \n{"a":\n"x"'
-    # Which of them are JSON is looked at with their topic (tests.integration.api.test_batches).
+    # Which of them are JSON depends on their topic: tests/integration/api/publish/test_batches.py.
     assert bodies(body, Form.LINES) == [b'{"a" : 1}', b" 2 ", b'{"a":', b'"x"']
 
 

@@ -6,7 +6,7 @@ import pytest
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.replay.sending import SendingRepository
-from tests.integration.api.test_retransmissions import LEASE, chosen, requested
+from tests.integration.api.replay.test_retransmissions import LEASE, chosen, requested
 
 
 @pytest.mark.parametrize("whole_topic", [False, True])

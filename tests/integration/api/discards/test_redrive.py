@@ -23,7 +23,7 @@ from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.api.wrong_values import (
+from tests.integration.api.fields.wrong_values import (
     NO_STRINGS,
     Setting,
     flag,

@@ -23,7 +23,7 @@ from app.storage.replay.retransmissions import RetransmissionRepository
 from app.storage.replay.sending import SendingRepository
 from app.storage.tables import RetransmissionRow, RetransmissionSentRow
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.api.wrong_values import (
+from tests.integration.api.fields.wrong_values import (
     NO_STRINGS,
     Setting,
     flag,

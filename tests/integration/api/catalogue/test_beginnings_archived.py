@@ -16,7 +16,7 @@ from app.storage.insight.jobs import WAITING_MAX, JobRepository
 from app.storage.spark.retransmission_requests import requested_choice
 from app.storage.urls import libpq_url
 from tests.fakes.memory_log import MemoryLog
-from tests.integration.api.test_retransmitting_archived import TOPIC, ago, archive, trimmed
+from tests.integration.api.replay.test_retransmitting_archived import TOPIC, ago, archive, trimmed
 from tests.integration.storage.builders import NOON
 
 SUBSCRIPTIONS = f"/topics/{TOPIC}/subscriptions"

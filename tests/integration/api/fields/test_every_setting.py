@@ -15,8 +15,8 @@ from app.api.bodies.problems import schema_in
 from app.api.management.catalogue.subscription_bodies import SubscriptionBody
 from app.api.management.catalogue.topic_bodies import TopicBody
 from app.api.management.fields.oauth import OAuthProviderBody
-from tests.integration.api import oauth_settings
-from tests.integration.api.wrong_values import (
+from tests.integration.api.fields import oauth_settings
+from tests.integration.api.fields.wrong_values import (
     NO_LISTS,
     NO_NUMBERS,
     NO_STRINGS,

@@ -11,7 +11,7 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository
 from app.storage.notices import APPLIED, CHANGES, listen
-from tests.integration.api.test_subscriptions import beat
+from tests.integration.api.catalogue.test_subscriptions import beat
 
 DEADLINE_S = 60
 LONG = timedelta(seconds=60)

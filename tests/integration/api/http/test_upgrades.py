@@ -12,8 +12,8 @@ from app.api.server.connection import BoundedConnection
 from app.config import Settings
 from app.main import create_app
 from tests.fakes.memory_log import MemoryLog
+from tests.integration.api.http.test_connections import answers, connected
 from tests.integration.api.server import given, serving
-from tests.integration.api.test_connections import answers, connected
 from tests.servers.nginx import nginx_before
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"

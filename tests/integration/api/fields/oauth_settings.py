@@ -1,6 +1,6 @@
 """What the settings of OAuth providers, and of the policies of subscriptions, cannot be."""
 
-from tests.integration.api.wrong_values import (
+from tests.integration.api.fields.wrong_values import (
     NO_STRINGS,
     Setting,
     choice,

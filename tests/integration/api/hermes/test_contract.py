@@ -15,7 +15,7 @@ from app.domain import errors
 from app.domain.errors import AngeliaError, MessageTooLargeError
 from app.domain.message import NewRecord
 from app.log.interface import MessageLog
-from tests.integration.api.contract import MINE, TOPIC, Row, asked
+from tests.integration.api.hermes.contract import MINE, TOPIC, Row, asked
 
 RATES = ("timeouts", "otherErrors", "codes2xx", "codes4xx", "codes5xx", "retries", "rate")
 FIGURES = {*RATES, "delivered", "discarded", "volume", "lag", "throughput", "batchRate"}

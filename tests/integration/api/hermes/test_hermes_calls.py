@@ -11,7 +11,7 @@ from app.config import Settings
 from app.log.interface import MessageLog
 from app.main import create_app
 from tests.fakes.keys import KEY
-from tests.integration.api.contract import MINE, TOPIC
+from tests.integration.api.hermes.contract import MINE, TOPIC
 from tests.integration.api.server import given, serving
 
 SUBSCRIPTION = {"name": "billing", "endpoint": "http://s.test/", "supportTeam": "B"}

@@ -12,8 +12,8 @@ import pytest
 
 from app.api.codes import codes
 from app.log.interface import MessageLog
-from tests.integration.api import test_contract
-from tests.integration.api.contract import MINE, TOPIC, Row, asked, operation_of, operations
+from tests.integration.api.hermes import test_contract
+from tests.integration.api.hermes.contract import MINE, TOPIC, Row, asked, operation_of, operations
 
 SHORT = "/subscriptions/shop.orders/billing/secrets"
 ANY_JOB = {"id", "kind", "state", "requestedAt"}
@@ -143,52 +143,54 @@ CODES = {
 }
 # Those that take another state of the service: the module that shows each, over HTTP, and its test.
 SHOWN_ELSEWHERE = {
-    "AUTH_ERROR": "test_access_matrix::test_publishing_lets_those_through_that_may",
-    "DUPLICATE_MESSAGE": "test_refused_duplicates::test_who_waits_is_refused_at_once",
-    "IDEMPOTENCY_KEY_REUSED": "test_conventions::test_a_key_is_for_one_request",
+    "AUTH_ERROR": "access/test_access_matrix::test_publishing_lets_those_through_that_may",
+    "DUPLICATE_MESSAGE": "publish/test_refused_duplicates::test_who_waits_is_refused_at_once",
+    "IDEMPOTENCY_KEY_REUSED": "http/test_conventions::test_a_key_is_for_one_request",
     "IDEMPOTENT_REQUEST_UNDER_WAY": (
-        "test_conventions::test_requests_at_once_under_one_key_create_once"
+        "http/test_conventions::test_requests_at_once_under_one_key_create_once"
     ),
-    "JOB_ENDED": "test_jobs::test_a_job_that_has_ended_cannot_be_cancelled",
-    "JOB_QUEUE_FULL": "test_jobs::test_no_more_than_a_hundred_jobs_wait",
-    "OAUTH_PROVIDER_ALREADY_EXISTS": "test_oauth::test_there_is_one_provider_of_a_name",
+    "JOB_ENDED": "insight/test_jobs::test_a_job_that_has_ended_cannot_be_cancelled",
+    "JOB_QUEUE_FULL": "insight/test_jobs::test_no_more_than_a_hundred_jobs_wait",
+    "OAUTH_PROVIDER_ALREADY_EXISTS": "catalogue/test_oauth::test_there_is_one_provider_of_a_name",
     "OAUTH_PROVIDER_IN_USE": (
-        "test_oauth::test_a_provider_that_is_used_is_not_deleted_and_it_is_said_by_whom"
+        "catalogue/test_oauth::test_a_provider_that_is_used_is_not_deleted_and_it_is_said_by_whom"
     ),
-    "OPERATION_DISABLED": "test_schemas::test_an_avro_topic_needs_a_schema_and_keeps_one",
+    "OPERATION_DISABLED": "catalogue/test_schemas::test_an_avro_topic_needs_a_schema_and_keeps_one",
     "PERMISSION_DENIED": (
-        "test_offline::test_owners_of_both_topics_ask_and_those_of_the_target_cancel"
+        "replay/test_offline::test_owners_of_both_topics_ask_and_those_of_the_target_cancel"
     ),
     "PING_TOO_SOON": (
         "../../e2e/test_ping::test_a_worker_pings_an_endpoint_and_its_owner_reads_how_it_answered"
     ),
-    "PRECONDITION_FAILED": "test_conventions::test_of_two_writers_who_read_the_same_one_is_told",
+    "PRECONDITION_FAILED": (
+        "http/test_conventions::test_of_two_writers_who_read_the_same_one_is_told"
+    ),
     "SCHEMA_REPOSITORY_INTERNAL_ERROR": (
-        "test_schema_registry::test_while_the_registry_is_down_only_new_schemas_wait"
+        "catalogue/test_schema_registry::test_while_the_registry_is_down_only_new_schemas_wait"
     ),
     "SCHEMA_VERSION_DOES_NOT_EXIST": (
-        "test_schemas::test_a_publisher_may_name_an_older_version_and_none_that_is_not_there"
+        "catalogue/test_schemas::test_a_publisher_may_name_an_older_version_and_none_that_is_not_there"
     ),
-    "SECRET_KEY_MISSING": "test_secrets::test_a_server_without_a_key_says_what_to_set",
+    "SECRET_KEY_MISSING": "catalogue/test_secrets::test_a_server_without_a_key_says_what_to_set",
     "SECRET_UNREADABLE": (
-        "test_secrets::"
+        "catalogue/test_secrets::"
         "test_a_subscription_whose_key_is_gone_says_so_and_can_be_suspended_and_deleted"
     ),
     "SENDING_TO_KAFKA_TIMEOUT": (
-        "test_outages::test_a_log_that_is_down_is_a_503_and_the_api_stays_up"
+        "log/test_outages::test_a_log_that_is_down_is_a_503_and_the_api_stays_up"
     ),
     "STORAGE_UNAVAILABLE": (
-        "test_outages::test_known_topics_take_messages_while_the_database_is_down"
+        "log/test_outages::test_known_topics_take_messages_while_the_database_is_down"
     ),
     "THROUGHPUT_QUOTA_VIOLATION": (
-        "test_publish_quota::test_refuses_with_429_what_is_over_the_quota_of_a_topic"
+        "publish/test_publish_quota::test_refuses_with_429_what_is_over_the_quota_of_a_topic"
     ),
-    "TIMEOUT": "test_bounded::test_a_body_that_does_not_come_is_not_waited_for",
-    "TOKEN_NOT_PROVIDED": "test_access_matrix::test_publishing_lets_those_through_that_may",
-    "TOO_MANY_SEARCHES": "test_bounded::test_two_searches_run_at_a_time",
-    "TOO_MANY_WAITERS": "test_bounded::test_so_many_publishers_wait_at_a_time",
+    "TIMEOUT": "http/test_bounded::test_a_body_that_does_not_come_is_not_waited_for",
+    "TOKEN_NOT_PROVIDED": "access/test_access_matrix::test_publishing_lets_those_through_that_may",
+    "TOO_MANY_SEARCHES": "http/test_bounded::test_two_searches_run_at_a_time",
+    "TOO_MANY_WAITERS": "http/test_bounded::test_so_many_publishers_wait_at_a_time",
     "UNROUTABLE": (
-        "test_log_routes::test_what_the_log_does_not_take_is_refused_and_leaves_nothing_there"
+        "log/test_log_routes::test_what_the_log_does_not_take_is_refused_and_leaves_nothing_there"
     ),
 }
 
@@ -212,7 +214,7 @@ def test_there_is_no_code_that_no_request_gets() -> None:
 
 def strings(module: str, test: str) -> Iterator[object]:
     """The texts in that test, its parameters included; none if there is no such test."""
-    tree = ast.parse((Path(__file__).parent / f"{module}.py").read_text())
+    tree = ast.parse((Path(__file__).parents[1] / f"{module}.py").read_text())
     for function in tree.body:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name == test:
             yield from (each.value for each in ast.walk(function) if isinstance(each, ast.Constant))
