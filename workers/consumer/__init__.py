@@ -1,1 +1,1 @@
-"""Delivering: one consumer for each subscription, from what it reads to what it commits."""
+"""Delivery: one consumer for each subscription, from reading a message to committing it."""

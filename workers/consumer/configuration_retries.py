@@ -1,4 +1,4 @@
-"""Applies settings again, later and later, that a defect of ours kept from being applied."""
+"""Retries, with growing delays, to apply settings that failed with an unexpected error."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,26 +9,26 @@ RETRY_MAX_S: Final = 60.0
 
 
 class Timer(Protocol):
-    """Something that is to happen."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """It does not."""
+        """Cancel the call."""
 
 
 class Timers(Protocol):
-    """What is used of a loop."""
+    """The part of an event loop that is used here."""
 
     def call_later(self, delay: float, act: Callable[[], None], /) -> Timer:
-        """Do it in so many seconds."""
+        """Call `act` after `delay` seconds."""
 
 
 def delay_after(failures: int) -> float:
-    """Seconds until something is tried again that failed so often in a row, at least once."""
+    """Seconds to wait after this number of failures in a row (at least one)."""
     return min(RETRY_MAX_S, RETRY_MIN_S * 2.0 ** min(failures - 1, 30))
 
 
 class ConfigurationRetries:
-    """Calls `again` with each key that failed, until that is done. Each has one timer at most."""
+    """Calls `again` with each failed key until it succeeds. Each key has at most one timer."""
 
     def __init__(self, timers: Timers, again: Callable[[str], None]) -> None:
         self._timers = timers
@@ -37,19 +37,19 @@ class ConfigurationRetries:
         self._waiting: dict[str, Timer] = {}
 
     def failed(self, key: str) -> None:
-        """Try it again in a while."""
+        """Retry the key after a delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._stop(key)
         again = partial(self._due, key)
         self._waiting[key] = self._timers.call_later(delay_after(failures), again)
 
     def done(self, key: str) -> None:
-        """It is to be tried no more."""
+        """Stop retrying the key."""
         self._failures.pop(key, None)
         self._stop(key)
 
     def close(self) -> None:
-        """Try nothing any more."""
+        """Stop all retries."""
         for key in tuple(self._failures):
             self.done(key)
 

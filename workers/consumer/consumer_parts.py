@@ -1,4 +1,4 @@
-"""What all consumers of a worker share."""
+"""The parts that all consumers of a worker share."""
 
 import asyncio
 from typing import Protocol
@@ -14,7 +14,7 @@ from workers.reading.reader import Reader
 
 
 class ConsumerParts(SourceParts, DiscardParts, Protocol):
-    """What every consumer of a worker shares."""
+    """The parts that all consumers of a worker share."""
 
     tasks: asyncio.TaskGroup
     reader: Reader
@@ -24,4 +24,4 @@ class ConsumerParts(SourceParts, DiscardParts, Protocol):
     traces: TraceBuffer
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """The cursor of `group` has something new to commit."""
+        """Note that `cursor` of `group` has something new to commit."""

@@ -1,27 +1,35 @@
-"""Whether other threads of the machine wait for the core that this one runs on (pure)."""
+"""Whether other threads of the machine compete for the core that this thread runs on (pure)."""
 
 import math
 from typing import Final
 
-# A busy thread loses 0.03 % of its time on a free core, and 2 to 10 % where all are taken.
+# A busy thread loses 0.03 % of its time on a free core, and 2 to 10 % on contended cores.
 CONTENDED_SHARE: Final = 0.005
-# What was a second ago counts a third as much as what is now.
+# A measurement that is one second old has a third of the weight of a new one.
 MEMORY_SECONDS: Final = 1.0
 
 
 class CpuContention:
-    """What a thread lost, in about the last second, of the time in which it wanted to run."""
+    """The share of time in which a thread wanted to run but did not get the CPU.
+
+    It covers about the last second.
+    """
 
     def __init__(self) -> None:
         self._wanted = 0.0
         self._lost = 0.0
 
     def ran(self, *, took_s: float, cpu_s: float) -> None:
-        """Count a stretch without a wait of its own, and the CPU time it got in it; seconds."""
+        """Add a period in which the thread never waited.
+
+        Args:
+            took_s: The length of the period in seconds.
+            cpu_s: The CPU time of the thread in this period.
+        """
         kept = math.exp(-took_s / MEMORY_SECONDS)
         self._wanted = self._wanted * kept + took_s
         self._lost = self._lost * kept + max(0.0, took_s - cpu_s)
 
     def is_high(self) -> bool:
-        """Whether it lost more than a free core costs."""
+        """Whether the thread lost more time than on a free core."""
         return self._lost > CONTENDED_SHARE * self._wanted

@@ -1,4 +1,4 @@
-"""Defects of ours that a message or a setting brings out: counted, logged once, and kept inside."""
+"""Unexpected errors caused by one message or setting: counted, logged once, and isolated."""
 
 import structlog
 
@@ -11,8 +11,8 @@ _log = structlog.get_logger()
 class Defects:
     """The unexpected errors of one subscription on one worker.
 
-    An unexpected error costs the message that raised it, which is recorded as undelivered. It never
-    reaches another subscription or the process.
+    The message that caused an unexpected error is recorded as undelivered. The error never reaches
+    another subscription or the process.
     """
 
     __slots__ = ("_logged", "_subscription", "count")
@@ -24,7 +24,7 @@ class Defects:
         self.count = 0
 
     def found(self, error: Exception, *, step: str, message: Message | None = None) -> str:
-        """Count `error`, which was raised in that step of a delivery.
+        """Count `error`, raised in `step` of a delivery.
 
         The first error of each type in each step is logged.
 

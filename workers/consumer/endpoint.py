@@ -1,4 +1,4 @@
-"""Where a subscription's messages go."""
+"""The endpoint to which a subscription's messages are sent."""
 
 from typing import Protocol
 
@@ -8,30 +8,34 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 
 
 class Endpoint(Protocol):
-    """Where a subscription's messages go."""
+    """The endpoint to which a subscription's messages are sent."""
 
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Attempt it at once, if that takes no waiting: `listener` gets the outcome later.
+        """Start an attempt immediately if it need not wait; `listener` gets the outcome later.
 
-        None: nothing was done, and the attempt is to be awaited.
+        Returns:
+            None if nothing was started; then call and await `attempt`.
         """
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """One POST within one deadline; never raises for what a subscriber or a network does."""
+        """Send one POST within one deadline.
+
+        Never raise for errors of the subscriber or network.
+        """
 
 
 class BrokenEndpoint:
-    """An endpoint that a defect of ours kept from being made: each attempt fails by that."""
+    """An endpoint that could not be created because of an unexpected error. Every attempt fails."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Nothing is begun: `attempt` raises the error."""
+        """Start nothing: `attempt` raises the error."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """Raise the error, as any defect in an attempt does."""
+        """Raise the error, as an attempt with an unexpected error does."""
         del message, retry_count
         raise self._error.with_traceback(None)

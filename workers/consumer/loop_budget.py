@@ -1,4 +1,4 @@
-"""Keeps subscriptions that catch up, or filter, from taking the whole loop."""
+"""Keeps subscriptions that catch up, or filter many messages, from blocking the event loop."""
 
 import asyncio
 import time
@@ -8,33 +8,40 @@ from typing import Final
 
 from workers.consumer.cpu_contention import CpuContention
 
-# A backlog is delivered as fast as the CPU allows, but a turn of the loop in which that happens is
-# to take about so much CPU time, whatever else is in it: a live delivery waits for a few turns.
-# Time in which other processes have the core does not count: a backlog is no reason for it.
+# Target for the CPU time of one turn of the loop that delivers from a backlog. A backlog is
+# delivered as fast as the CPU allows, but live deliveries must wait for only a few short turns.
+# Time in which other processes have the core does not count: it is no reason to slow the backlog
+# down.
 TURN_SECONDS: Final = 0.001
-# So many requests are begun in a turn at first, at least, and at most.
+# The number of requests started in one turn: at first, at least, and at most.
 STARTS_PER_TURN: Final = 16
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
-# After a live delivery there will soon be another.
+# For this long after a live delivery, another one is expected soon.
 LIVE_SECONDS: Final = 1.0
-# Where processes wait for cores, each turn of a backlog is followed by a rest of so many times its
-# CPU time. Live messages pass through all of them: a loop that is always ready to run is the last
-# that they wait for, and a backlog has time.
+# If processes compete for cores, each turn with backlog is followed by a rest of this many times
+# its CPU time. The operating system prefers processes that rest: a loop that never rests is
+# scheduled last, and its live messages would wait. A backlog can wait.
 RESTS_PER_TURN: Final = 3.0
 REST_SECONDS_MAX: Final = 0.010
-# Filters run for so long in one turn, however many messages that are: some cost a thousand times
-# as much as others.
+# In one turn at most this long is spent on filters, for any number of messages: some filters cost a
+# thousand times as much as others.
 FILTERS_PER_TURN: Final = 4096
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
 
 def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
-    """How many the next turn may begin, after one that might begin `starts` and used `cpu_s`.
+    """Return how many requests the next turn may start.
 
-    A long turn makes them fewer, whatever made it long, if there are `live` deliveries to wait for
-    it. Another makes them more, if all were used. Both by a quarter: a turn with few costs more for
-    each.
+    If live deliveries wait and the turn was long for any reason, the number decreases. Else it
+    increases if all starts were used. Both steps are a quarter, because turns with few starts cost
+    more for each start.
+
+    Args:
+        starts: How many the last turn might start.
+        cpu_s: The CPU time of the last turn.
+        all_used: Whether it started that many.
+        live: Whether there are live deliveries.
     """
     if live and cpu_s > TURN_SECONDS:
         return max(STARTS_MIN, starts - starts // 4)
@@ -42,17 +49,17 @@ def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> in
 
 
 def rest_after(cpu_s: float, *, contended: bool, live: bool) -> float:
-    """How long nothing of a backlog is begun after a turn that used `cpu_s`; seconds."""
+    """Seconds to start nothing from a backlog after a turn that used `cpu_s` of CPU time."""
     return min(REST_SECONDS_MAX, RESTS_PER_TURN * cpu_s) if contended and live else 0.0
 
 
 class LoopBudget:
-    """A budget of deliveries per turn of the loop; the rest wait for the next one.
+    """Limits the deliveries started in one turn of the loop; the rest wait for the next turn.
 
-    With `seconds` nothing more is begun in a turn after that time, either. If it `adapts`, the
-    budget follows the CPU time that turns use, by `starts_after`, and turns are apart by
-    `rest_after`.
-    `clock` and `cpu_clock` are seconds of the world, and of the CPU of this thread.
+    With `seconds`, nothing more is started in a turn after that time. If it `adapts`, the limit
+    follows the CPU time of the turns (`starts_after`), and there is a rest between turns
+    (`rest_after`). `clock` measures wall time and `cpu_clock` the CPU time of this thread, in
+    seconds.
     """
 
     def __init__(
@@ -81,7 +88,7 @@ class LoopBudget:
         self._waiting: OrderedDict[Callable[[], None], None] = OrderedDict()
 
     def take(self, resume: Callable[[], None]) -> bool:
-        """Whether one may begin now; if not, `resume` is called in a later turn."""
+        """Return whether one delivery may start now; if not, call `resume` in a later turn."""
         if not self._armed:
             self._armed = True
             self._begin()
@@ -93,11 +100,11 @@ class LoopBudget:
         return False
 
     def is_waiting(self, resume: Callable[[], None]) -> bool:
-        """Whether `resume` is to be called in a later turn; in this one nothing may begin."""
+        """Whether `resume` will be called in a later turn, and nothing may start in this one."""
         return resume in self._waiting
 
     def live(self) -> None:
-        """A delivery begins that is no part of a backlog."""
+        """Note the start of a delivery that is not from a backlog."""
         self._live = True
 
     def _begin(self) -> None:
@@ -114,8 +121,8 @@ class LoopBudget:
     def _next_turn(self) -> None:
         rest = self._adapted(self._clock()) if self._adapts else 0.0
         if rest:
-            # Still armed, and nothing left: a start that is requested meanwhile waits for the end
-            # of it.
+            # The timer is still set and no starts are left: new requests for a start wait for the
+            # timer.
             self._left = 0
             self._loop.call_later(rest, self._start_turn)
         else:
@@ -134,7 +141,7 @@ class LoopBudget:
             self._loop.call_soon(self._next_turn)
 
     def _adapted(self, now: float) -> float:
-        """Set the budget by the turn that is over; the seconds to rest before the next one."""
+        """Set the limit after a turn; return the seconds to rest before the next one."""
         if self._live:
             self._live = False
             self._live_until = now + LIVE_SECONDS

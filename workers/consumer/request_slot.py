@@ -1,4 +1,4 @@
-"""One request at a time of a consumer: a slot goes from message to message while there is work."""
+"""One request at a time of a consumer. A slot takes message after message while there is work."""
 
 import asyncio
 from typing import Protocol
@@ -11,45 +11,45 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 
 
 class SlotOwner(Protocol):
-    """The consumer that has the slots: it decides what is sent, and what an outcome means."""
+    """The consumer that owns the slots. It decides what is sent and what an outcome means."""
 
     subscription: Subscription
     endpoint: Endpoint
     tasks: asyncio.TaskGroup
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
-        """Attempt it; whatever goes wrong is an outcome."""
+        """Attempt the job; every error becomes an outcome."""
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
-        """What it means for a message that an attempt at it failed by a defect of ours."""
+        """Return the outcome for a message when an attempt fails with an unexpected error."""
 
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what becomes of a job, and return what is to be recorded, if anything is."""
+        """Decide what happens to a job; return the discard to record, if it is one."""
 
     def recover(self, error: Exception) -> None:
-        """Go on in a moment: `error` is of no one message."""
+        """Continue after a short pause: `error` does not belong to one message."""
 
     async def record(self, discard: Discard) -> None:
-        """Return when it is recorded."""
+        """Record the discard, and return when it is recorded."""
 
     def job_ended(self, job: DeliveryJob) -> None:
-        """Nothing more is done for it now."""
+        """Note that nothing more is done for the job now."""
 
     def next_job(self) -> DeliveryJob | None:
-        """What a slot that is through with a job does next."""
+        """Return the next job for a slot that finished its job."""
 
     def slot_freed(self, slot: "RequestSlot") -> None:
-        """It has nothing to do."""
+        """Take back a slot without work."""
 
 
 class RequestSlot:
-    """Carries jobs, one after the other.
+    """Sends jobs one after the other.
 
-    An attempt that takes no waiting is called back. Whatever else there is to do (connecting first,
-    retrying, recording) is waited for by a task, which ends as soon as an attempt needs none. So a
-    backlog costs no task per message, and an idle subscription costs none at all.
+    An attempt that need not wait reports back by a callback. A task does everything that must be
+    awaited (connecting, retrying, recording), and ends as soon as an attempt need not wait. So a
+    backlog needs no task per message, and an idle subscription needs none.
     """
 
     __slots__ = ("_job", "_owner", "_sent_as")
@@ -60,12 +60,12 @@ class RequestSlot:
         self._job: DeliveryJob | None = None
 
     def send(self, job: DeliveryJob) -> None:
-        """Begin with `job`."""
+        """Start with `job`."""
         if not self._sent_at_once(job):
             self._owner.tasks.create_task(self._work(job))
 
     def on_response(self, outcome: Outcome) -> None:
-        """As `ResponseListener.on_response`."""
+        """Implement `ResponseListener.on_response`."""
         job, self._job = self._job, None
         if job is None:
             return
@@ -77,18 +77,18 @@ class RequestSlot:
                 self._owner.slot_freed(self)
 
     def on_defect(self, error: Exception) -> None:
-        """As `ResponseListener.on_defect`."""
+        """Implement `ResponseListener.on_defect`."""
         if self._job is not None:
             self.on_response(self._owner.defect(error, self._job))
 
     def abandon(self) -> None:
-        """End what is in flight, without a word."""
+        """End the request in flight without a result."""
         job, self._job = self._job, None
         if job is not None and job.request is not None:
             job.request.cancel()
 
     def _sent_at_once(self, job: DeliveryJob) -> bool:
-        """Whether it is in flight, and will be called back."""
+        """Start the attempt, if it need not wait; return whether a callback will follow."""
         if job.refused is not None:
             return False
         owner = self._owner
@@ -98,7 +98,7 @@ class RequestSlot:
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
             job.request = None
         if job.request is None:
-            # Awaited from here on: nothing else may report what came of it.
+            # The attempt is awaited from here on: no callback may report its outcome.
             self._job = None
             return False
         return True
@@ -106,7 +106,8 @@ class RequestSlot:
     def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
-        # It may wait long for its next attempt: it keeps no request, which may have a large body.
+        # The job may wait long for its next attempt, so it must not keep a request with a large
+        # body.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
@@ -119,7 +120,7 @@ class RequestSlot:
             owner.tasks.create_task(self._work(next_job))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
-        """Do what must be waited for; `discard`: what is to be recorded in place of the job."""
+        """Do everything that must be awaited; `discard` is recorded instead of sending the job."""
         owner, in_flight = self._owner, False
         try:
             while not in_flight:

@@ -1,7 +1,7 @@
 """One subscription on one worker: from its cursors to its endpoint, and back.
 
-Decisions are synchronous (what to take, what an outcome means), so nothing can come between them;
-only attempts and undelivered records are waited for, in slots (`workers.consumer.request_slot`).
+Decisions (what to send, what an outcome means) are synchronous, so nothing can come between them.
+Only attempts and undelivered records are awaited, in slots (`workers.consumer.request_slot`).
 """
 
 import asyncio
@@ -37,15 +37,17 @@ from workers.delivery.oauth.token_pace import TokenPace
 from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
 
-# Taking messages goes on so many seconds after an unexpected error that is of no one message.
+# Seconds to wait before taking messages again, after an unexpected error that does not belong to
+# one message.
 _RECOVER_S: Final = 1.0
 
 
 class SubscriptionConsumer:
-    """Delivers what its cursors read: at most at the rate, at most `in_flight_max` in flight.
+    """Delivers the messages of its cursors, within the rate and `in_flight_max`.
 
-    `pump` sends what may be sent, and `on_response` takes what came of it: all else leads to these.
-    Cursors report what they have (`readable`, `moved`); its owner opens, configures and stops it.
+    `pump` sends what may be sent, and `on_response` handles each outcome: all other methods lead to
+    these two. Cursors report what they have (`readable`, `moved`); the owner opens, configures and
+    stops the consumer.
     """
 
     def __init__(
@@ -89,41 +91,41 @@ class SubscriptionConsumer:
         )
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
-        # Gets attempts, where they are traced.
+        # Receives the attempts if they are traced.
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
-        # Whether the pace has refused, and is asked again when the timer is due.
+        # Whether the pace refused a request; it is checked again when the timer is due.
         self._paced_out = False
-        # Why its settings could not be applied; nothing is sent until they are.
+        # Why the settings could not be applied; nothing is sent until they are.
         self.unapplied = ""
         self._stopped = False
         self._pacing = self._responses.pacing = self._paced()
         self._in_flight_max = subscription.policy.in_flight_max
-        # Requests under way, and what is to be done after them.
+        # The number of requests in flight, including the work that follows each response.
         self.in_flight = 0
-        # As many slots as were ever used at once, and those of them that have nothing to do.
+        # All slots that were ever used at the same time, and those of them without work.
         self._slots: list[RequestSlot] = []
         self._free: list[RequestSlot] = []
 
     @property
     def counts(self) -> RecentCounts:
-        """Its attempts."""
+        """The attempts of this subscription."""
         return self._responses.counts
 
     @property
     def latency(self) -> Latency:
-        """How long its requests took."""
+        """The duration of its requests."""
         return self._responses.latency
 
     @property
     def waiting_retries(self) -> int:
-        """Messages that wait for another attempt."""
+        """The number of messages that wait for another attempt."""
         return len(self._retry_queue)
 
     @property
     def unjudged(self) -> int:
-        """Messages filtered out because they could not be judged."""
+        """The number of messages filtered out because the filters could not judge them."""
         return self._source.unjudged
 
     @property
@@ -134,21 +136,21 @@ class SubscriptionConsumer:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it begins nothing until it is resumed."""
+        """Whether it starts nothing until it is resumed."""
         return self._stopped
 
     @property
     def is_broken(self) -> bool:
-        """Whether a defect of ours kept its endpoint or its filters from being made."""
+        """Whether an unexpected error kept its endpoint or its filters from being created."""
         return isinstance(self.endpoint, BrokenEndpoint) or self._source.is_broken
 
     def finished(self) -> Finished:
-        """What it finished since the worker began."""
+        """The messages finished since the worker started."""
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
-        """Apply new settings from the next attempt on. A stopped consumer goes on."""
-        # With only some of the new settings it begins nothing: an error below leaves it so.
+        """Use new settings from the next attempt on. A stopped consumer starts again."""
+        # With incomplete settings nothing may be sent: after an error below it stays stopped.
         self._stopped = True
         self.subscription = subscription
         self._discards.subscription = self._responses.subscription = subscription
@@ -169,12 +171,12 @@ class SubscriptionConsumer:
         self._pace.forget_share()
 
     def share(self, share: Share) -> None:
-        """Send at most this worker's share of the rate from now on."""
+        """Send at most this share of the rate from now on."""
         self._pace.share(share, time.monotonic())
         self.pump()
 
     def demand(self) -> Demand | None:
-        """What it does with its share, and what could be sent with more; None: it rests."""
+        """Return how this worker uses its share and how much more it could send; None if idle."""
         now = time.monotonic()
         if not (self._pace.used(now) or self._source or self._retry_queue):
             return None
@@ -183,12 +185,12 @@ class SubscriptionConsumer:
             len(self._retry_queue) if due is not None and due <= now else 0
         )
         breaker = self._scheduler.breaker
-        # Half open it needs its share, or the one message would never leave.
+        # A half-open circuit needs its share, or its probe could never be sent.
         quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
     def output(self) -> Output:
-        """What may leave now, and why no more."""
+        """Return how much may be sent now, and what limits it."""
         if self.unapplied:
             reason = f"Its settings could not be applied: {self.unapplied}"
             return Output(reason=reason, unapplied=True)
@@ -201,18 +203,18 @@ class SubscriptionConsumer:
         self._trace = self._source.trace = self._responses.trace = traces.attempts
         self._discards.trace = traces.discards
         for cursor in self._cursors:
-            # What was traced of it before is committed behind its traces, too.
+            # Messages that were traced before are also committed after their traces.
             cursor.traced = cursor.traced or traces.discards is not None
 
     def _paced(self) -> Pacing:
-        """The pace, as circuit breaker and tokens let it."""
+        """Return the pace, limited by circuit breaker and tokens."""
         guarded, endpoint = self._guarded(), self.endpoint
         if isinstance(endpoint, AuthorizedDestination):
             return TokenPace(guarded, endpoint.bearer, self._pump_soon)
         return guarded
 
     def _guarded(self) -> Pacing:
-        """The pace, as the circuit breaker lets it, if there is one."""
+        """Return the pace, limited by the circuit breaker, if there is one."""
         scheduler = self._scheduler
         if scheduler.breaker is None:
             if self.subscription.circuit_breaker is None:
@@ -223,40 +225,41 @@ class SubscriptionConsumer:
     # ---- for cursors ----------------------------------------------------------------------------
 
     def opened(self, cursor: Cursor) -> None:
-        """`cursor` is one of ours from now on."""
+        """Add `cursor` to this consumer."""
         self._cursors.add(cursor)
         cursor.traced = self._discards.trace is not None
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.opened(cursor)
 
     def readable(self, cursor: Cursor) -> None:
-        """`cursor` may have a message to take."""
+        """Called when `cursor` may have a message to take."""
         self._source.add(cursor)
         self.pump()
 
     def moved(self, cursor: Cursor) -> None:
-        """`cursor` has something new to commit."""
+        """Called when `cursor` has something new to commit."""
         self._parts.moved(self.subscription.group, cursor)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget what waits of `cursors`, which are closing: it stays unfinished."""
+        """Drop the waiting messages of closing `cursors`. They stay unfinished."""
         self._cursors -= cursors
         for cursor in cursors:
             self._tally.leave(cursor)
         self._source.release(cursors)
         self._retry_queue.remove(lambda job: job.leave(cursors))
-        # Others may have waited for one of these: what was deferred first, or what made no room.
+        # Other messages may have waited for these: behind a deferred one, or for space in the
+        # buffer.
         self._pump_soon()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._stopped = True
         if self._scheduler.breaker is not None:
             self._scheduler.breaker.rest()
         self._wakeup_timer.cancel()
 
     def abandon(self) -> None:
-        """End what is in flight, without a word: the worker ends."""
+        """End the requests in flight without a result, because the worker ends."""
         self.stop()
         for slot in self._slots:
             slot.abandon()
@@ -264,7 +267,7 @@ class SubscriptionConsumer:
     # ---- sending --------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Fill free slots with what may be sent now."""
+        """Fill free slots with messages that may be sent now."""
         self._paced_out = False
         try:
             while not self._stopped and self.in_flight < self._in_flight_max:
@@ -284,7 +287,11 @@ class SubscriptionConsumer:
         return slot
 
     def _take(self) -> DeliveryJob | None:
-        """The next job, counted against the rate; or None, and then a timer or a wake follows."""
+        """Return the next job, counted against the rate.
+
+        Returns:
+            None if a timer or a wake-up will follow.
+        """
         if self._suspension.holds:
             return None
         now, pacing = time.monotonic(), self._pacing
@@ -304,7 +311,7 @@ class SubscriptionConsumer:
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
-            # It does not leave: it is no longer the request that tries.
+            # The job is not sent, so it is no longer the probe after a deferral.
             self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
             job.refused = job.refused or Discarded(reason=reason)
@@ -323,14 +330,14 @@ class SubscriptionConsumer:
                 self._trace.began(job)
 
     def recover(self, error: Exception) -> None:
-        """Take messages again in a moment: `error` is of no one message."""
+        """Take messages again after a pause: `error` does not belong to one message."""
         self.defects.found(error, step="take")
         if not self._stopped:
             now = time.monotonic()
             self._wakeup_timer.set(now + _RECOVER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
-        """Look again at `due`, if there is anything to wait for; whether there is."""
+        """Check again at `due`, if it is set; return whether it is."""
         if due is None or not (self._source or self._retry_queue):
             return False
         self._wakeup_timer.set(due, now)
@@ -339,10 +346,10 @@ class SubscriptionConsumer:
     # ---- for request slots ----------------------------------------------------------------------
 
     def next_job(self) -> DeliveryJob | None:
-        """What a slot that is through with a job does next."""
+        """Return the next job for a slot that finished its job."""
         if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
-        # Fewer may be allowed by now than when it began.
+        # The limit may have been lowered since the slot started.
         if self.in_flight > self._in_flight_max:
             return None
         try:
@@ -352,16 +359,16 @@ class SubscriptionConsumer:
             return None
 
     def slot_freed(self, slot: RequestSlot) -> None:
-        """It has nothing to do."""
+        """Take back a slot without work."""
         self.in_flight -= 1
         self._free.append(slot)
 
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what becomes of a job; returns what is to be recorded, if anything is.
+        """Decide what happens to a job; return the discard to record, if it is one.
 
-        It never waits: nothing is begun between an outcome and what it means for the others.
+        This never waits: no request starts before the outcome has taken full effect.
         """
         full = self.in_flight >= self._in_flight_max
         try:
@@ -370,21 +377,21 @@ class SubscriptionConsumer:
             return self._responses.on_error(exc, job)
 
     async def record(self, discard: Discard) -> None:
-        """Return when it is recorded."""
+        """Record the discard, and return when it is recorded."""
         await self._discards.record(discard)
 
     def job_ended(self, job: DeliveryJob) -> None:
-        """Nothing more is done for it now."""
+        """Note that nothing more is done for the job now."""
         job.request_ended()
         if self._source.polling is not None and self._source.polling.ended(job.message):
-            # The next poll may begin, in more than this slot.
+            # The next poll may start, in more slots than this one.
             self._pump_soon()
 
     def _pump_soon(self) -> None:
         self._loop.call_soon(self.pump)
 
     async def attempt(self, job: DeliveryJob) -> Outcome:
-        """Attempt it; whatever goes wrong is an outcome."""
+        """Attempt the job; every error becomes an outcome."""
         if self._trace is not None:
             self._trace.opens(job)
         try:
@@ -393,6 +400,6 @@ class SubscriptionConsumer:
             return self.defect(exc, job)
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
-        """What it means for a message that an attempt at it failed by a defect of ours."""
-        # It must not stop other subscriptions; this message is retried, then recorded.
+        """Return the outcome for a message when an attempt fails with an unexpected error."""
+        # The error must not stop other subscriptions. The message is retried, then recorded.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))

@@ -1,4 +1,4 @@
-"""All consumers of a worker, one for each subscription: opens and closes their cursors."""
+"""All consumers of a worker, one for each subscription. Opens and closes their cursors."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -27,26 +27,26 @@ from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 from workers.reading.reader import Reader
 
-# So many consumers that rest are kept; most of what they know is stale after a second.
+# The number of idle consumers that are kept. Most of their state is outdated after a second.
 RESTING_MAX: Final = 1_000
 
 
 class CursorKey(NamedTuple):
-    """A subscription, by the id of its incarnation, in a partition."""
+    """A subscription, by the id of its incarnation, and a partition."""
 
     subscription_id: str
     partition: Partition
 
 
 class Endpoints(Protocol):
-    """Makes endpoints to send to."""
+    """Creates endpoints to send to."""
 
     def destination(self, subscription: Subscription) -> Endpoint:
-        """Where its messages go, and how."""
+        """Return the endpoint of the subscription."""
 
 
 class SubscriptionConsumers:
-    """Owns the consumers and their cursors. A consumer without cursors rests."""
+    """Owns the consumers and their cursors. A consumer without cursors is idle."""
 
     def __init__(  # noqa: PLR0913 - the parts that all consumers share
         self,
@@ -67,11 +67,11 @@ class SubscriptionConsumers:
         self._committer = committer
         self._receipts = receipts
         self._consumers: dict[str, SubscriptionConsumer] = {}
-        # Without cursors, the last to stop last: one that is resumed goes on with what it has sent
-        # in the last second, and with the quiet that its subscriber requested.
+        # Consumers without cursors, the last stopped at the end. When one gets cursors again, it
+        # still knows what it sent in the last second, and the deferral of its subscriber.
         self._resting: OrderedDict[str, SubscriptionConsumer] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
-        # Closed, and at most one of each key: their last positions are still to be reported.
+        # Closed cursors with an unreported last position, at most one for each key.
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
         self.dead_letters = dead_letters
@@ -90,7 +90,7 @@ class SubscriptionConsumers:
         self._configuration_retries = ConfigurationRetries(loop, self._configure_again)
 
     def __contains__(self, key: CursorKey) -> bool:
-        """Whether that cursor is open."""
+        """Whether this cursor is open."""
         return key in self._cursors
 
     def keys(self) -> KeysView[CursorKey]:
@@ -98,15 +98,15 @@ class SubscriptionConsumers:
         return self._cursors.keys()
 
     def cursors(self) -> Iterator[tuple[CursorKey, Cursor]]:
-        """The open cursors with their keys."""
+        """Return the open cursors with their keys."""
         return iter(self._cursors.items())
 
     def report_later(self, key: CursorKey, cursor: Cursor) -> None:
-        """Have a closed cursor among the `unreported` until it is reported."""
+        """Keep a closed cursor in `unreported` until it is reported."""
         self._to_report[key] = cursor
 
     def unreported(self) -> list[tuple[CursorKey, Cursor]]:
-        """What has been committed and not been reported: by open cursors, and by closed ones."""
+        """Return the cursors with a committed position that is not reported, open or closed."""
         self._to_report = {
             key: cursor
             for key, cursor in self._to_report.items()
@@ -120,26 +120,26 @@ class SubscriptionConsumers:
         return self._consumers.values()
 
     def known(self) -> Iterator[SubscriptionConsumer]:
-        """The consumers that have cursors, and those that rest."""
+        """Return the consumers with cursors and the idle ones."""
         yield from self._consumers.values()
         yield from self._resting.values()
 
     def close(self) -> None:
-        """Begin nothing more, and end what is in flight: the worker ends."""
+        """Start nothing more and end the requests in flight, because the worker ends."""
         self._configuration_retries.close()
         for consumer in (*self._consumers.values(), *self._resting.values()):
             consumer.abandon()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """The cursor of `group` has something new to commit."""
+        """Note that the cursor of `group` has something new to commit."""
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """As `ConsumerParts.begin_epoch`."""
+        """Do as `ConsumerParts.begin_epoch`."""
         await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
-        """Open a cursor for each; those of one partition start reading together."""
+        """Open these cursors. Those of one partition start reading together."""
         for partition, starts in opened.items():
             cursors = [
                 self._opened(subscription, partition, progress) for subscription, progress in starts
@@ -149,24 +149,24 @@ class SubscriptionConsumers:
                 cursor.read_from(self._consumers[subscription.id].fetches, feed)
 
     def current(self, subscription_id: str) -> Subscription | None:
-        """The settings that the subscription is delivered by here, if it has a consumer."""
+        """Return the settings in use for this subscription, if it has a consumer here."""
         consumer = self._consumers.get(subscription_id)
         return None if consumer is None else consumer.subscription
 
     def configure(self, subscription: Subscription) -> None:
-        """Deliver by the subscription's new settings, if it has a consumer here."""
+        """Use the subscription's new settings, if it has a consumer here."""
         consumer = self._consumers.get(subscription.id)
         if consumer is not None and consumer.subscription != subscription:
             self._apply(consumer, subscription)
 
     def share(self, subscription_id: str, share: Share) -> None:
-        """Let the subscription send at most this share of its rate from here."""
+        """Let the subscription send at most this share of its rate from this worker."""
         consumer = self._consumers.get(subscription_id)
         if consumer is not None:
             consumer.share(share)
 
     def demands(self) -> Mapping[str, Demand]:
-        """What the consumers that do not rest do with their shares, by subscription id."""
+        """Return how the active consumers use their shares, by subscription id."""
         return {
             each: demand
             for each, consumer in self._consumers.items()
@@ -174,7 +174,7 @@ class SubscriptionConsumers:
         }
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
-        """Send nothing more for these; returns what is to be finished, each with its group."""
+        """Stop sending for these cursors; return them with their groups, to be finished."""
         halted, closing = [], defaultdict[str, set[Cursor]](set)
         for key in keys:
             cursor = self._cursors.pop(key)
@@ -193,14 +193,15 @@ class SubscriptionConsumers:
         request_timeout: timedelta,
         commit_timeout: timedelta | None,
     ) -> None:
-        """Wait up to `request_timeout` for what is in flight, then `commit_timeout` for the commit.
+        """Wait for requests in flight up to `request_timeout`, then for the commit.
 
-        What ends later is not committed: the partition may be another worker's by then. Without
-        `commit_timeout` it stays ours, and the commit is repeated until it is in, or abandoned.
+        Messages that finish later are not committed, because the partition may have moved to
+        another worker. Without `commit_timeout` the partition stays here, and the commit is
+        repeated until it succeeds or the cursor is abandoned.
         """
         idle = await self._finish(halted, request_timeout, commit_timeout)
         if not idle and commit_timeout is None:
-            # The log may have been down: then what was to be recorded there is recorded only now.
+            # The log may have been down: then the discards are recorded only now.
             await self._finish(halted, request_timeout, commit_timeout)
         abandon(halted)
 
@@ -221,7 +222,7 @@ class SubscriptionConsumers:
         cursor = Cursor(consumer, partition, start, receipts=self._receipts)
         consumer.opened(cursor)
         if subscription.seek is not None:
-            cursor.renew()  # so that everybody can see where it was moved to
+            cursor.renew()  # so that users can see the new position
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 
@@ -239,7 +240,7 @@ class SubscriptionConsumers:
         return consumer
 
     def _made(self, subscription: Subscription) -> SubscriptionConsumer:
-        """Make a consumer. If its settings cannot be applied, make it without them, and stopped."""
+        """Create a consumer. If its settings fail, create it without them, and stopped."""
         endpoint = self._endpoint(subscription)
         try:
             return SubscriptionConsumer(subscription, endpoint, self)
@@ -249,7 +250,7 @@ class SubscriptionConsumers:
             return consumer
 
     def _apply(self, consumer: SubscriptionConsumer, subscription: Subscription) -> None:
-        """Apply the settings to `consumer`. After an error, apply them again later."""
+        """Apply the settings to `consumer`. After an error, try again later."""
         try:
             consumer.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
@@ -265,7 +266,7 @@ class SubscriptionConsumers:
             self._configuration_retries.done(consumer.subscription.id)
 
     def _configure_again(self, subscription_id: str) -> None:
-        # Without cursors it is configured when it has some again.
+        # A consumer without cursors is configured when it gets some again.
         if (consumer := self._consumers.get(subscription_id)) is not None:
             self._apply(consumer, consumer.subscription)
         else:
@@ -282,27 +283,27 @@ class SubscriptionConsumers:
         for subscription_id in [known for known in self._consumers if known not in used]:
             consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
             consumer.stop()
-        # One with requests in flight is not forgotten: they end with the worker at the latest.
+        # A consumer with requests in flight is kept: they end with the worker at the latest.
         idle = [known for known, consumer in self._resting.items() if not consumer.in_flight]
         for subscription_id in idle[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
 
 
 def _bare(known: Subscription) -> Subscription:
-    """The subscription without settings that a defect could be about."""
+    """Return the subscription without the settings that could have caused the error."""
     return Subscription(
         id=known.id, topic=known.topic, name=known.name, endpoint=known.endpoint, start=known.start
     )
 
 
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
-    """Commit nothing more for these."""
+    """Stop all commits of these cursors."""
     for _, cursor in halted:
         cursor.abandon()
 
 
 async def drained(cursors: Collection[Cursor], within: timedelta) -> bool:
-    """Wait until nothing of these is in flight; False if that took longer than `within`."""
+    """Wait until no requests of these cursors are in flight; return False after `within`."""
     try:
         async with asyncio.timeout(within.total_seconds()):
             for cursor in cursors:

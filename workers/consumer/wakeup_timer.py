@@ -1,11 +1,11 @@
-"""One timer for all that a consumer waits for."""
+"""One timer for everything that a consumer waits for."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class WakeupTimer:
-    """Calls back at the earliest of the times that were set since it last did."""
+    """Calls back at the earliest time that was set since the last call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop
@@ -14,7 +14,7 @@ class WakeupTimer:
         self._due = 0.0
 
     def set(self, due: float, now: float) -> None:
-        """Ring at `due` (monotonic seconds), or earlier."""
+        """Call back at `due` (monotonic seconds) or earlier."""
         due = max(due, now)
         if self._timer is not None:
             if self._due <= due:
@@ -24,7 +24,7 @@ class WakeupTimer:
         self._timer = self._loop.call_later(due - now, self._on_timer)
 
     def cancel(self) -> None:
-        """Do not ring."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,1 +1,1 @@
-"""Where a subscription is in each partition, what it has finished, and committing that."""
+"""The position of a subscription in each partition, its finished messages, and their commits."""

@@ -1,4 +1,4 @@
-"""Which cursors are committed next: a round at a time, so that thousands of groups are spread."""
+"""The order in which cursors are committed: in rounds, to spread the load of many groups."""
 
 import asyncio
 from itertools import islice
@@ -7,8 +7,8 @@ from typing import Final
 
 from workers.consumer.commit.cursor import Cursor
 
-# More groups than this wait for the next round, so that hundreds that move are spread over a
-# second; thousands take a few rounds all the same.
+# One round commits at most this many groups. Hundreds of active groups are spread over one second;
+# thousands still need only a few rounds.
 GROUPS_PER_ROUND: Final = 64
 ROUNDS_MAX: Final = 6
 
@@ -17,30 +17,31 @@ class CommitQueue:
     """Cursors that have something new to commit. `busy` is held while a round is committed."""
 
     def __init__(self) -> None:
-        # By group, the first that moved first: a group is a request, whatever moved in it.
+        # Cursors by group, in the order in which the groups got something to commit. All cursors of
+        # one group are committed with one request.
         self._dirty: dict[str, list[Cursor]] = {}
         self._size = GROUPS_PER_ROUND
-        # To be committed as soon as nothing else of the queue is being committed.
+        # These are committed as soon as no other commit of this queue is running.
         self._urgent: list[tuple[str, Cursor]] = []
         self.moved = asyncio.Event()
         self.busy = asyncio.Lock()
 
     def add(self, group: str, cursor: Cursor) -> None:
-        """Have it in one of the next rounds."""
+        """Commit the cursor in one of the next rounds."""
         self._dirty.setdefault(group, []).append(cursor)
         self.moved.set()
 
     def add_urgent(self, group: str, cursor: Cursor) -> None:
-        """Have it among those that `take_urgent` takes, too."""
+        """Commit the cursor in one of the next rounds, and offer it to `take_urgent`."""
         self._urgent.append((group, cursor))
 
     def take_urgent(self) -> list[tuple[str, Cursor]]:
-        """Take those that are urgent, with their groups."""
+        """Remove and return the urgent cursors with their groups."""
         urgent, self._urgent = self._urgent, []
         return urgent
 
     def next_round(self) -> list[tuple[str, Cursor]]:
-        """Take the next round, with their groups."""
+        """Remove and return the cursors of the next round with their groups."""
         self._size = max(self._size, ceil(len(self._dirty) / ROUNDS_MAX))
         groups = list(islice(self._dirty, self._size))
         round_ = [(group, cursor) for group in groups for cursor in self._dirty.pop(group)]

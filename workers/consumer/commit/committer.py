@@ -1,4 +1,4 @@
-"""Commits cursors soon after they moved: many in a request, one round at a time."""
+"""Commits cursors soon after they moved: many cursors in one request, one round at a time."""
 
 import asyncio
 from collections import Counter
@@ -15,12 +15,12 @@ from app.log.interface import Committed, MessageLog
 from workers.consumer.commit.commit_queue import CommitQueue
 from workers.consumer.commit.cursor import Cursor
 
-# A round starts so long after the one before it began; with its own duration a completion is
-# committed within 250 ms.
+# Time from the start of one round to the start of the next. With the duration of the round itself,
+# a finished message is committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
-# Commits of what is traced wait for its traces, as a rule some milliseconds, and no longer.
+# A commit of a traced cursor waits at most this long for its traces; usually some milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# The last commit of a cursor, which others may be waiting for.
+# The limit for the last commit of a cursor: another worker may be waiting for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
 
 _log = structlog.get_logger()
@@ -29,17 +29,22 @@ _Captured = dict[tuple[str, Partition], tuple[Cursor, Progress]]
 
 
 class Traces(Protocol):
-    """The traces of messages, which are safe before these are committed."""
+    """The traces of messages. They are stored before the messages are committed."""
 
     async def until_appended(self, within: timedelta) -> bool:
-        """Wait until all that was added so far is safe; False, maybe at once, if it is not."""
+        """Wait until all traces added so far are stored.
+
+        Returns:
+            False if they were not stored in time. This may be known immediately.
+        """
 
 
 class Committer:
-    """Commits positions; nothing else does.
+    """Commits positions. No other class does.
 
-    What is traced is committed behind its traces: whatever a crash takes of them is sent again, and
-    traced again. Those cursors have a queue of their own, and the others wait for nothing.
+    Traced messages are committed after their traces are stored. If a crash loses traces, the
+    messages are sent again and traced again. Traced cursors have a separate queue, so that other
+    cursors do not wait.
     """
 
     def __init__(
@@ -55,12 +60,13 @@ class Committer:
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
-        # In a commit that is not answered: one that begins to be traced is in no two at once.
+        # Cursors with a commit that is not answered yet. A cursor that becomes traced changes its
+        # queue, and must not be in two commits at once.
         self._committing: set[Cursor] = set()
         self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """`cursor` of `group` has something new to commit."""
+        """Note that `cursor` of `group` has something new to commit."""
         self._queue_of(cursor).add(group, cursor)
 
     async def run(self) -> None:
@@ -70,29 +76,32 @@ class Committer:
                 queues.create_task(self._run(queue))
 
     async def flush(self) -> None:
-        """Commit what has moved, at most one round of each queue."""
+        """Commit the cursors that moved, at most one round of each queue."""
         for queue in (self._plain, self._traced):
             await self._flush(queue)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Return when a commit names the epoch of `cursor`, or it is abandoned.
+        """Wait until a commit contains the producer epoch of `cursor`, or the cursor is abandoned.
 
-        It goes at once, with all others that want it meanwhile.
+        The commit starts immediately. Other cursors that wait for the same are committed with it.
         """
         if cursor.begin_epoch():
             queue = self._queue_of(cursor)
             queue.add_urgent(group, cursor)
             async with queue.busy:
                 await self._commit(queue, queue.take_urgent(), self._hold_max)
-        # If that failed, one of the next rounds names it.
+        # If the commit failed, one of the next rounds contains the epoch.
         await cursor.epoch_begun()
 
     async def finish(
         self, cursors: Collection[tuple[str, Cursor]], deadline: timedelta | None
     ) -> bool:
-        """Commit these for the last time, trying until `deadline`; whether all are committed.
+        """Commit these cursors for the last time, and retry until `deadline`.
 
-        Without a deadline it tries until they are, or are abandoned.
+        Without a deadline, retry until each is committed or abandoned.
+
+        Returns:
+            Whether all are committed.
         """
         try:
             async with asyncio.timeout(None if deadline is None else deadline.total_seconds()):
@@ -139,7 +148,8 @@ class Committer:
         self._committing |= committing
         try:
             if queue is self._traced:
-                # Captured before: nothing in it is younger than the traces that are waited for.
+                # The positions were captured before this wait, so each committed message has its
+                # traces stored.
                 await self._traces.until_appended(hold)
             async with self._writing:
                 await self._commit_captured(captured)
@@ -154,12 +164,12 @@ class Committer:
             if self._queue_of(cursor) is queue and cursor not in self._committing:
                 captured[group, cursor.partition] = cursor, cursor.commit_begins()
             else:
-                # It has begun to be traced.
+                # The cursor became traced meanwhile, so it belongs to the other queue.
                 self._queue_of(cursor).add(group, cursor)
         return captured
 
     async def _commit_captured(self, captured: _Captured) -> None:
-        # It may have gone to another worker while we waited.
+        # The partition may have moved to another worker during the wait.
         still = {key: each for key, each in captured.items() if not each[0].abandoned}
         failed = await self._write({key: progress for key, (_, progress) in still.items()})
         for key, (cursor, progress) in still.items():
@@ -183,7 +193,7 @@ class Committer:
 
 
 def _log_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
-    """In one line for each reason: thousands may fail by it, several times a second."""
+    """Log one line for each reason: thousands of cursors may fail for it several times a second."""
     counts = Counter(failed.values())
     for (group, partition), reason in failed.items():
         if positions := counts.pop(reason, 0):

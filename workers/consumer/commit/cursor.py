@@ -1,4 +1,4 @@
-"""One subscription in one partition: where it reads, what it has open, what it may commit."""
+"""One subscription in one partition: its read position, its open messages, and its commits."""
 
 import asyncio
 import time
@@ -19,39 +19,39 @@ from workers.consumer.commit.tally import Finished
 from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 
-# What arrives together, and is live all the same.
+# A batch of at most this many messages counts as live traffic, not as a backlog.
 LIVE_MESSAGES_MAX: Final = 32
 
 _log = structlog.get_logger()
 
 
 class CursorOwner(Protocol):
-    """Delivers what a cursor reads, and has it committed."""
+    """Delivers the messages of a cursor, and has its position committed."""
 
     def readable(self, cursor: "Cursor") -> None:
-        """The cursor may have a message to take."""
+        """Called when the cursor may have a message to take."""
 
     def moved(self, cursor: "Cursor") -> None:
-        """The cursor has something new to commit."""
+        """Called when the cursor has something new to commit."""
 
 
 class CursorReader(Protocol):
     """Reads for a cursor."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read what lies before the feed."""
+        """Read the messages that lie before the feed's first offset."""
 
     def resume(self, feed: Feed) -> None:
-        """Read a held tail on, if its fastest reader needs more."""
+        """Resume a paused tail if its fastest reader needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """`reader` takes nothing any more."""
+        """Stop reading for `reader`, which takes no more messages."""
 
 
 class Cursor:
     """Takes messages in offset order, from the shared feed or, when behind, by catch-up reads.
 
-    Every method is synchronous: a cursor is changed only between two turns of the loop.
+    All methods are synchronous, so no other task sees a cursor while it changes.
     """
 
     def __init__(
@@ -78,16 +78,17 @@ class Cursor:
         self.queued = False
         self.dirty = False
         self.in_flight = 0
-        # Whether its messages may be traced: nothing is committed before their traces.
+        # Whether the messages of this cursor may be traced. A traced cursor is committed after its
+        # traces are stored.
         self.traced = False
-        # Someone else owns the partition: nothing of this cursor may be committed any more.
+        # Another worker owns the partition: this cursor must not commit anything more.
         self.abandoned = False
-        # Since it was to discard something.
+        # Exists since the first discard.
         self._producer_epoch: ProducerEpoch | None = None
         self.committed = start
-        # One that failed may be on its way all the same, and come in behind the next one.
+        # A commit reported as failed may still be applied later, after a newer one.
         self._in_doubt = False
-        # Committed, but not yet in the database for people to see.
+        # The position is committed, but not stored in the database for users to see.
         self.unreported = True
 
     # ---- reading --------------------------------------------------------------------------------
@@ -99,31 +100,31 @@ class Cursor:
 
     @property
     def subscription_id(self) -> str:
-        """The id of its subscription."""
+        """The id of the subscription."""
         return self.committed.subscription_id
 
     @property
     def end(self) -> int:
-        """The partition's end as far as it was read."""
+        """The end of the partition, as far as it was read."""
         return max(self._feed.end, self.position) if self._feed else self.position
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing can be opened before something that is open is finished."""
+        """Whether an open message must finish before another one can be opened."""
         return not self._offsets.may_open()
 
     def read_from(self, reader: CursorReader, feed: Feed) -> None:
-        """Start taking messages."""
+        """Start to take messages from `feed`."""
         self._reader, self._feed = reader, feed
         self.wake()
 
     def wake(self) -> None:
-        """There may be something to take."""
+        """Notify the owner that there may be a message to take."""
         if not self.closing:
             self._owner.readable(self)
 
     def rewind(self, position: int) -> None:
-        """The log was made anew and ends before us."""
+        """Set the position back, because the log was recreated and ends before it."""
         _log.warning(
             "cursor_rewound",
             subscription_id=self.subscription_id,
@@ -134,15 +135,18 @@ class Cursor:
         self._offsets.rewind(position)
         self._batch = None
         if self._producer_epoch is not None:
-            # What it has recorded was of another log, in which nothing is sent again.
+            # The discards recorded so far are about the old log. None of its messages is sent
+            # again.
             self._producer_epoch.end()
             self._producer_epoch = None
         self._touch()
 
     def take(self) -> tuple[Message, int] | None:
-        """Open the next message; returns it and since when its time to live runs (ms), or None.
+        """Open the next message.
 
-        None: nothing can be taken now; the cursor wakes its owner when that changes.
+        Returns:
+            The message, and the time from which its time to live runs (epoch ms). None if nothing
+                can be taken now; the cursor notifies its owner when that changes.
         """
         offsets = self._offsets
         while not self.closing and (offsets.room > 0 or offsets.may_open()):
@@ -156,12 +160,12 @@ class Cursor:
             if offsets.finished and offsets.is_finished(message.offset):
                 self._pass(message.offset + 1)
                 continue
-            # In flight before anything about it can fail: from here on no commit passes it.
+            # The message is open before anything can fail: from here on no commit passes it.
             return message, offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
 
     def _next_batch(self, done: Batch | None) -> Batch | None:
-        """The next batch that has a message for us, or None after asking for it."""
+        """Return the next batch with a message for this cursor, or request one and return None."""
         if done is not None:
             self._pass(done.next_offset)
         self._batch = None
@@ -169,7 +173,7 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            # So many at once are a backlog too, if one of all subscriptions.
+            # This many messages at once are a backlog, even if only one subscription reads them.
             self.lagging = len(batch.messages) > LIVE_MESSAGES_MAX
             if self._use(batch):
                 reader.resume(feed)
@@ -189,7 +193,7 @@ class Cursor:
     def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
         self._reading = False
         if batch.offset > self.position:
-            pass  # requested before we were rewound
+            pass  # requested before the rewind
         elif gap:
             self._cross_gap(batch.next_offset)
         else:
@@ -197,7 +201,7 @@ class Cursor:
         self.wake()
 
     def _use(self, batch: Batch) -> bool:
-        """Take from `batch`; False when it has nothing at or above our position."""
+        """Take messages from `batch`; return False if all of it is below the position."""
         self._index = batch.index_of(self.position)
         if self._index < len(batch.messages):
             self._batch = batch
@@ -226,7 +230,7 @@ class Cursor:
     # ---- finishing ------------------------------------------------------------------------------
 
     def delivered(self, message: Message) -> None:
-        """The subscriber has it."""
+        """Close the message: the subscriber accepted it."""
         offsets = self._offsets
         offsets.delivered += 1
         offsets.volume += len(message.body or b"")
@@ -235,43 +239,43 @@ class Cursor:
             self._add_receipt(message.receipt, FinalOutcome.DELIVERED)
 
     def discarded(self, message: Message, why: Discarded | None = None) -> None:
-        """It is durable among the undelivered."""
+        """Close the message: it is stored as undelivered."""
         self._offsets.discarded += 1
         self._close(message)
         if message.receipt is not None:
             self._add_receipt(message.receipt, FinalOutcome.DISCARDED, why)
 
     def filtered(self, message: Message) -> None:
-        """The subscription does not want it."""
+        """Close the message: the subscription's filters do not match it."""
         self._offsets.filtered += 1
         self._close(message)
         if message.receipt is not None:
             self._add_receipt(message.receipt, FinalOutcome.FILTERED)
 
     def passed_by(self, message: Message) -> None:
-        """It is for another subscription, so it is none of those that are counted here."""
+        """Skip a message for another subscription. It is not counted for this one."""
         self._close(message)
 
     def request_ended(self) -> None:
-        """A request of ours is over, whatever came of it."""
+        """Count a request of this cursor as ended, whatever its outcome."""
         self.in_flight -= 1
         if self.in_flight == 0:
             self._idle.set()
 
     def request_started(self) -> None:
-        """A request of ours is about to leave."""
+        """Count a request of this cursor that is sent next."""
         if self.in_flight == 0:
             self._idle.clear()
         self.in_flight += 1
 
     def halt(self) -> None:
-        """Open nothing more and leave the feed; what is in flight goes on."""
+        """Open no more messages and leave the feed. Requests in flight continue."""
         self.closing = True
         if self._reader is not None:
             self._reader.leave(self.partition, self)
 
     async def idle(self) -> None:
-        """Wait until no request of ours is in flight."""
+        """Wait until no request of this cursor is in flight."""
         await self._idle.wait()
 
     def _add_receipt(
@@ -293,12 +297,16 @@ class Cursor:
 
     @property
     def producer_epoch(self) -> str:
-        """The name that discards are recorded with; "" while none may be recorded."""
+        """The fencing token for recorded discards; "" while no discard may be recorded."""
         epoch = self._producer_epoch
         return epoch.name if epoch is not None and epoch.is_committed else ""
 
     def begin_epoch(self) -> bool:
-        """Have the next commit name our epoch; False if that was requested before."""
+        """Have the next commit contain the producer epoch.
+
+        Returns:
+            False if it was requested before.
+        """
         if self._producer_epoch is not None:
             return False
         self._producer_epoch = ProducerEpoch()
@@ -306,17 +314,17 @@ class Cursor:
         return True
 
     async def epoch_begun(self) -> None:
-        """Wait until discards may be recorded; or are not to be, as we are `abandoned`."""
+        """Wait until discards may be recorded, or the cursor is `abandoned`."""
         if self._producer_epoch is not None and not self.abandoned:
             await self._producer_epoch.begun()
 
     def settle(self) -> None:
-        """Have the last commit end the epoch, if nothing is in flight."""
+        """Have the last commit end the epoch, if no request is in flight."""
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()
 
     def abandon(self) -> None:
-        """Commit nothing more, and record nothing more: another has it."""
+        """Stop all commits and records of discards: another worker owns the partition."""
         self.abandoned = True
         if self._producer_epoch is not None:
             self._producer_epoch.end()
@@ -325,64 +333,65 @@ class Cursor:
 
     @property
     def attempts(self) -> Mapping[int, int]:
-        """By offset, how often unfinished messages were tried, also by others before us."""
+        """The attempts of each unfinished message by offset. They include those of past owners."""
         return self._offsets.attempts
 
     def tried(self, message: Message, attempts: int) -> None:
-        """It was tried so often, and is not finished: the next owner counts on from there."""
+        """Keep the number of attempts of an unfinished message. The next owner continues it."""
         if self._offsets.tried(message.offset, attempts):
             self._touch()
 
     def start_ttl(self, message: Message, now_ms: int) -> int | None:
-        """Have the time to live of `message` run from now on, as `OffsetTracker.begin`."""
+        """Start the time to live of `message` now. See `OffsetTracker.begin`."""
         return self._offsets.begin(message.offset, now_ms)
 
     def pause_ttls(self) -> None:
         """Pause times to live until `resume_ttls`."""
         self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
-            self._touch()  # the next owner must not count on
+            self._touch()  # the next owner must not assume that the time to live runs
 
     def resume_ttls(self) -> None:
-        """Times to live run again."""
+        """Let the times to live run again."""
         self._offsets.resume_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
             self._touch()
 
     def is_open(self, message: Message) -> bool:
-        """Whether `message` was taken and is not finished."""
+        """Whether `message` is opened and not finished."""
         return self._offsets.is_open(message.offset)
 
     def ran_ms(self, message: Message, now_ms: int) -> int | None:
-        """For how long the time to live of `message` has run; None if it is not open any more."""
+        """How long the time to live of `message` has run (ms); None if the message is not open."""
         return self._offsets.ran_ms(message.offset, now_ms)
 
     # ---- committing -----------------------------------------------------------------------------
 
     def renew(self) -> None:
-        """Commit again although nothing moved: a log may forget positions that are not renewed."""
+        """Commit again without a change. Some logs forget positions that are not renewed."""
         self._touch()
 
     def finished(self) -> Finished:
-        """What was finished since it was opened, committed or not."""
+        """The messages finished since this cursor was opened, committed or not."""
         return self._offsets.finished_here()
 
     def commit_begins(self) -> Progress:
-        """What to commit now; what happens from here on is for the next commit."""
+        """Return what to commit now. Later changes belong to the next commit."""
         self.dirty = False
         progress = self._offsets.committable()
-        # Once all has ended that we shall ever send, what we recorded is in it.
+        # Nothing more will be sent, so this commit covers all recorded discards.
         if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
         return replace(progress, producer_epoch=self._producer_epoch.name)
 
     def commit_done(self, progress: Progress) -> None:
-        """`progress` is durable."""
+        """Note that `progress` is durably committed."""
         self.committed = progress
         self.unreported = True
         if self._in_doubt:
             self._in_doubt = False
-            self._touch()  # once more, behind the one that failed
+            # commit again, because the failed commit may still be applied after this one
+            self._touch()
         elif (
             self._producer_epoch is not None
             and self._producer_epoch.name == progress.producer_epoch
@@ -390,7 +399,7 @@ class Cursor:
             self._producer_epoch.committed()
 
     def commit_failed(self) -> None:
-        """It is not, as far as is known: it goes into the next round."""
+        """Commit again in the next round: the commit failed, or its result is unknown."""
         self._in_doubt = True
         self._touch()
 

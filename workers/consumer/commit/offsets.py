@@ -1,4 +1,4 @@
-"""Which messages of a partition a subscription has finished: pure bookkeeping, no I/O, no clock."""
+"""The messages of a partition that a subscription has finished: pure, without I/O or clock."""
 
 import bisect
 from collections import Counter
@@ -16,19 +16,18 @@ from app.domain.commit import (
 )
 from workers.consumer.commit.tally import Finished
 
-# So many unfinished messages always fit into the commit metadata, however they lie.
+# This many unfinished messages always fit into the commit metadata, at any offsets.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
-# Attempts of more messages never fit: each takes two bytes at least.
+# The attempts of more messages never fit: each takes at least two bytes.
 _TRIED_MAX: Final = METADATA_BYTES_MAX * 3 // 4 // 2
 
 
 class OffsetTracker:
-    """Opened and finished offsets of one cursor.
+    """The opened and finished offsets of one cursor.
 
-    Messages are opened in offset order and closed in any. `position` is the next offset to read:
-    all below it is open or
-    finished. `committable()` is what may be committed: the oldest unfinished offset, and what is
-    finished above it.
+    Messages are opened in offset order, and closed in any order. `position` is the next offset to
+    read: every message below it is open or finished. `committable()` returns what may be committed:
+    the oldest unfinished offset, and the finished offsets above it.
     """
 
     __slots__ = (
@@ -51,17 +50,19 @@ class OffsetTracker:
     def __init__(self, start: Progress) -> None:
         self._start = start
         self._opened: dict[int, int] = {}
-        # Finished before this tracker was made, above its position; what is read over is dropped
-        # from it.
+        # Offsets at or above the position that were finished before this tracker was made. An
+        # offset is removed when reading has passed it.
         self.finished: list[tuple[int, int]] = list(start.finished)
-        # How often unfinished messages were tried, also before this tracker was made.
+        # The number of attempts of unfinished messages, including those before this tracker was
+        # made.
         self.attempts: dict[int, int] = dict(start.attempts)
-        # Opened before a rewind and still to be closed: offsets that others may have now.
+        # Messages that were opened before a rewind and are not closed yet. New messages may have
+        # the same offsets.
         self._forgotten: Counter[int] = Counter()
-        # So many can be opened before it is to be measured how many more fit into a commit.
+        # This many messages can be opened before the free space in a commit is measured again.
         self.room = _ALWAYS_FITS
         has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
-        # The offset whose time to live goes on from where it was.
+        # The message at this offset continues its time to live from before the restart.
         self._resumed = start.offset if has_clock else -1
         self._resumed_ms = start.oldest_opened_ms
         self._paused_since: int | None = None
@@ -73,16 +74,16 @@ class OffsetTracker:
 
     @property
     def open_count(self) -> int:
-        """Messages that are opened and not closed."""
+        """The number of messages that are opened and not closed."""
         return len(self._opened)
 
     @property
     def has_clock(self) -> bool:
-        """Whether a time to live runs, or is paused."""
+        """Whether a time to live is running or paused."""
         return bool(self._opened) or self.position == self._resumed
 
     def finished_here(self) -> Finished:
-        """What was finished since this tracker was made."""
+        """The messages finished since this tracker was made."""
         start = self._start
         return Finished(
             self.delivered - start.delivered,
@@ -102,33 +103,35 @@ class OffsetTracker:
         return offset in self._opened
 
     def may_open(self) -> bool:
-        """Whether one more message can be opened and the finished set still fits into a commit."""
+        """Whether the finished set still fits into a commit after one more message is opened."""
         if self.room > 0:
             return True
         self.room = self._measured_room()
         if not self._opened:
-            # Nothing can be finished that would make room, and a commit cuts what does not fit.
+            # No open message can free space by finishing. A commit cuts off what does not fit.
             self.room = max(self.room, _ALWAYS_FITS)
         return self.room > 0
 
     def open(self, offset: int, now_ms: int) -> int:
-        """Take `offset` in flight; returns since when its time to live runs (epoch ms)."""
+        """Open `offset`; return the time from which its time to live runs (epoch ms)."""
         self._opened[offset] = now_ms
         self.room -= 1
         self.position = offset + 1
         return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
 
     def tried(self, offset: int, attempts: int) -> bool:
-        """Keep how often an open message was tried; False if it is not open."""
+        """Keep the number of attempts of an open message; return False if it is not open."""
         if offset not in self._opened:
             return False
         self.attempts[offset] = attempts
         return True
 
     def begin(self, offset: int, now_ms: int) -> int | None:
-        """Have the time to live of an open message run from now on; returns since when it runs.
+        """Start the time to live of an open message now.
 
-        None: as before, because it is not open, or ran when others had it open.
+        Returns:
+            The time from which it runs (epoch ms). None if it is unchanged, because the message is
+                not open, or because its time to live already ran with a past owner.
         """
         if offset == self._resumed or offset not in self._opened:
             return None
@@ -141,32 +144,32 @@ class OffsetTracker:
             self._paused_since = now_ms
 
     def resume_ttls(self, now_ms: int) -> None:
-        """Times to live run again: as if all had been opened later by the length of the pause."""
+        """Let the times to live run again, later by the length of the pause."""
         since, self._paused_since = self._paused_since, None
         if since is None:
             return
         if self._resumed_ms is not None:
             self._resumed_ms += max(0, now_ms - since)
         opened = self._opened
-        # Those that were opened meanwhile begin now.
+        # A message that was opened during the pause starts its time to live now.
         self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
 
     def ran_ms(self, offset: int, now_ms: int) -> int | None:
-        """For how long the time to live of an open message has run; None if it is not open."""
+        """How long the time to live of an open message has run (ms); None if it is not open."""
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None:
             return None
         return max(0, (now_ms if since is None else since) - opened_ms)
 
     def pass_over(self, next_offset: int) -> None:
-        """Go on reading at `next_offset`: what lies before it is finished or has no message."""
+        """Continue reading at `next_offset`: offsets before it are finished or have no message."""
         self.position = next_offset
         finished = self.finished
         while finished and finished[0][1] <= next_offset:
             finished.pop(0)
 
     def rewind(self, offset: int) -> None:
-        """Start again at `offset`: the topic was made anew, and the log has no such position."""
+        """Start again at `offset`. The topic was recreated, and the log lacks this position."""
         self._forgotten.update(self._opened.keys())
         self._opened.clear()
         self.attempts.clear()
@@ -174,9 +177,10 @@ class OffsetTracker:
         self.position = offset
 
     def close(self, offset: int) -> None:
-        """Finish an opened message. Closing one that a rewind forgot does nothing.
+        """Finish an opened message. A message from before a rewind has no effect.
 
-        Of two with one offset the forgotten one counts as the first: no commit passes the other.
+        If a message from before the rewind and a new one have the same offset, the first close
+        counts for the old one. So no commit passes the new one too early.
         """
         forgotten = self._forgotten
         if offset not in forgotten:
@@ -189,7 +193,7 @@ class OffsetTracker:
             del forgotten[offset]
 
     def committable(self) -> Progress:
-        """What may be committed now."""
+        """Return what may be committed now."""
         offset = min(self._opened, default=self.position)
         opened_ms, elapsed_ms = self._clock_of(offset)
         return Progress(
@@ -211,10 +215,13 @@ class OffsetTracker:
         return tuple(tried[:_TRIED_MAX])
 
     def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
-        """When the oldest unfinished one was opened or, if its clock is paused, how long it ran."""
+        """Return when the oldest unfinished message was opened.
+
+        If its clock is paused, return how long it ran.
+        """
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None and offset == self._resumed:
-            # Not opened again yet.
+            # The message is not opened again yet.
             elapsed_ms, opened_ms = self._start.oldest_elapsed_ms, self._resumed_ms
             if elapsed_ms is not None:
                 return None, elapsed_ms
@@ -223,7 +230,7 @@ class OffsetTracker:
         return None, max(0, since - opened_ms)
 
     def _resume_clock(self, offset: int, now_ms: int) -> int:
-        """Let the clock of `offset`, just opened, go on where it was when others had it open."""
+        """Continue the time to live of `offset`, just opened, from where its past owner left it."""
         shown_ms = now_ms if self._paused_since is None else self._paused_since
         elapsed_ms = self._start.oldest_elapsed_ms
         if elapsed_ms is None:

@@ -1,4 +1,4 @@
-"""The fencing token of a cursor, while discards of it may be recorded and not committed."""
+"""The fencing token of a cursor for discards that are recorded but not committed."""
 
 import asyncio
 import secrets
@@ -8,28 +8,29 @@ _NAME_BYTES: Final = 6
 
 
 class ProducerEpoch:
-    """Begins before the first discard: the next owner must know which discards go with a commit.
+    """A fencing token. It begins before the first discard of a cursor.
 
-    See `app.domain.discards.retractions`.
+    It shows the next owner which recorded discards belong to a commit. See
+    `app.domain.discards.retractions`.
     """
 
     __slots__ = ("_over", "is_committed", "name")
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(_NAME_BYTES)
-        # Whether a commit has named it.
+        # Whether a commit contains this token.
         self.is_committed = False
         self._over = asyncio.Event()
 
     def committed(self) -> None:
-        """It is durable in a commit: discards may be recorded."""
+        """Note that a commit contains this token: from now on discards may be recorded."""
         self.is_committed = True
         self._over.set()
 
     def end(self) -> None:
-        """It will never be in a commit."""
+        """Note that no commit will ever contain this token."""
         self._over.set()
 
     async def begun(self) -> None:
-        """Wait until it is committed, or will never be."""
+        """Wait until a commit contains this token, or until none ever will."""
         await self._over.wait()

@@ -1,4 +1,4 @@
-"""Receipts for publishers who wait: posted soon, and never waited for."""
+"""Receipts for waiting publishers. They are posted soon, and delivery does not wait for them."""
 
 import asyncio
 import time
@@ -13,24 +13,28 @@ from app.domain.delivery import Discarded
 from app.domain.errors import UnavailableError
 from app.domain.runtime.receipt import FinalOutcome, Receipt, address_of
 
-# Of more that wait to be posted, the oldest are dropped: their publishers wait longest already.
+# If more receipts wait, the oldest are dropped: their publishers have nearly stopped waiting.
 WAITING_MAX: Final = 10_000
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# Clocks of processes differ by less.
+# The clocks of two processes differ by less than this.
 _CLOCK_SKEW_MS: Final = 60_000
 
 _log = structlog.get_logger()
 
 
 class ReceiptBoard(Protocol):
-    """Where waiting processes look."""
+    """The place where waiting processes look for receipts."""
 
     async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-        """Post to each process, by its name, its receipts; raises UnavailableError."""
+        """Post receipts to the processes with these names.
+
+        Raises:
+            UnavailableError: The board cannot be reached.
+        """
 
 
 class Receipts:
-    """Collects receipts and posts them, many at a time, while the last ones are being posted."""
+    """Collects receipts, and posts the next group of them when the last group is posted."""
 
     def __init__(self, board: ReceiptBoard) -> None:
         self._board = board
@@ -45,7 +49,7 @@ class Receipts:
         *,
         why: Discarded | None = None,
     ) -> None:
-        """Post it to the publisher that the header of a message names, if it may still wait."""
+        """Post a receipt to the publisher in the message's header, if it may still wait."""
         address = address_of(header)
         if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
             return
@@ -63,7 +67,7 @@ class Receipts:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def flush(self) -> bool:
-        """Post all that wait now; whether they are posted."""
+        """Post all waiting receipts; return whether they were posted."""
         self._added.clear()
         posted = list(self._waiting)
         self._waiting.clear()

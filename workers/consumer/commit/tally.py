@@ -1,11 +1,11 @@
-"""What this worker finished for a subscription since it began, over all cursors it ever had."""
+"""The messages that this worker finished for a subscription, over all its past and open cursors."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 
 class Finished(NamedTuple):
-    """Messages that were finished, by what became of them, and the bytes that were delivered."""
+    """Counts of finished messages by outcome, and the delivered bytes."""
 
     delivered: int = 0
     discarded: int = 0
@@ -13,8 +13,8 @@ class Finished(NamedTuple):
     volume: int = 0
 
     def plus(self, other: "Finished") -> "Finished":
-        """Both together."""
-        # Spelt out: a worker has thousands of cursors.
+        """Return the sum of both."""
+        # Written out for speed: a worker has thousands of cursors.
         return Finished(
             self.delivered + other.delivered,
             self.discarded + other.discarded,
@@ -24,16 +24,16 @@ class Finished(NamedTuple):
 
 
 class Finishing(Protocol):
-    """A cursor, as far as it counts here."""
+    """The part of a cursor that is counted here."""
 
     in_flight: int
 
     def finished(self) -> Finished:
-        """What it finished since it was opened."""
+        """The messages finished since the cursor was opened."""
 
 
 class Tally:
-    """Adds up cursors. One that is closed counts on until nothing of it is in flight."""
+    """Adds up cursors. A closed cursor counts until none of its requests is in flight."""
 
     __slots__ = ("_leaving", "_over")
 
@@ -42,12 +42,12 @@ class Tally:
         self._leaving: list[Finishing] = []
 
     def leave(self, cursor: Finishing) -> None:
-        """It opens nothing more."""
+        """Note that `cursor` opens no more messages."""
         self._settle()
         self._leaving.append(cursor)
 
     def total(self, opened: Iterable[Finishing]) -> Finished:
-        """What those that are `opened` have finished, and those that left."""
+        """The sum of the `opened` cursors and of those that left."""
         self._settle()
         total = self._over
         for cursor in (*self._leaving, *opened):
@@ -55,7 +55,7 @@ class Tally:
         return total
 
     def _settle(self) -> None:
-        """Let go of those with nothing in flight: their counts are final."""
+        """Drop the cursors with nothing in flight: their counts are final."""
         for cursor in self._leaving:
             if not cursor.in_flight:
                 self._over = self._over.plus(cursor.finished())

@@ -1,1 +1,1 @@
-"""What an attempt leads to: a retry, a recorded discard, counts and traces."""
+"""What follows an attempt: a retry, a recorded discard, counts and traces."""

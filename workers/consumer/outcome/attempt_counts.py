@@ -1,4 +1,4 @@
-"""Attempts of one subscription over the last minute."""
+"""The attempts of one subscription in the last minute."""
 
 from collections import deque
 from datetime import timedelta
@@ -13,26 +13,33 @@ _BY_CLASS: Final = {2: "codes_2xx", 4: "codes_4xx", 5: "codes_5xx"}
 
 
 class RecentCounts:
-    """Counts in slices of a second; `roll` ends a slice and forgets those out of the window."""
+    """Counts in slices of one second. `roll` ends a slice and drops those older than the window."""
 
     def __init__(self, now: float) -> None:
         self._since = now
         self._slices: deque[tuple[float, dict[str, int]]] = deque()
         self._current = dict.fromkeys(_FIELDS, 0)
         self._total = dict.fromkeys(_FIELDS, 0)
-        # Of all slices that ever ended.
+        # The sum of all slices that ended.
         self._ever = dict.fromkeys(_FIELDS, 0)
-        # Of the running slice, too: the usual case, for which a dictionary would be slow.
+        # First attempts with a 2xx response in the current slice. This is the usual case, and a
+        # dictionary would be slow for it.
         self._delivered = 0
         self._bytes = 0
 
     def delivered(self, size: int) -> None:
-        """Count a first attempt that was answered with a 2xx."""
+        """Count a first attempt with a 2xx response."""
         self._delivered += 1
         self._bytes += size
 
     def add(self, outcome: Outcome, *, size: int, retried: bool) -> None:
-        """Count one attempt: what came of it, and whether it was not the message's first."""
+        """Count one attempt.
+
+        Args:
+            outcome: The outcome of the attempt.
+            size: The bytes of the body.
+            retried: Whether it was not the first attempt of the message.
+        """
         current = self._current
         current[_kind(outcome)] += 1
         if retried:
@@ -41,7 +48,7 @@ class RecentCounts:
             current["bytes"] += size
 
     def roll(self, now: float) -> bool:
-        """End the running slice; whether there is anything in the window."""
+        """End the current slice; return whether the window has any attempts."""
         self._current["codes_2xx"] += self._delivered
         self._current["bytes"] += self._bytes
         self._delivered = self._bytes = 0
@@ -57,7 +64,7 @@ class RecentCounts:
         return bool(self._slices)
 
     def window(self, now: float) -> timedelta:
-        """How long has been counted, at most a minute."""
+        """How long attempts were counted, at most one minute."""
         return min(WINDOW, max(timedelta(seconds=1), timedelta(seconds=now - self._since)))
 
     def totals(self) -> AttemptCounts:

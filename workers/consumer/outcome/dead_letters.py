@@ -1,4 +1,4 @@
-"""Discarded messages onto the dead-letter topics of their subscriptions."""
+"""Appends discarded messages to the dead-letter topics of their subscriptions."""
 
 import asyncio
 import time
@@ -20,28 +20,31 @@ _log = structlog.get_logger()
 
 
 class DeadLetters(Protocol):
-    """Where discards go that somebody wants as messages."""
+    """Dead-letter topics, to which discarded messages are copied."""
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Return once the message is durable in `topic`; waits as long as that takes.
+        """Append the message to `topic`, and return when it is durable, however long that takes.
 
-        One that goes round in a circle, or is too large for the topic, is not appended.
-        TopicNotFoundError: there is no such topic.
+        A message that would go round in a circle, or is too large for the topic, is not appended.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
         """
 
 
 class DeadLetterTopics:
-    """Topics of the log. While the log is down delivery waits: no offset closes."""
+    """Dead-letter topics in the log. While the log is down, delivery waits: no offset is closed."""
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Append until it is acknowledged; a repeat has the same message id."""
+        """Append until the log acknowledges it. A repeated append has the same message id."""
         log = _log.bind(topic=topic, **of_message(discarded))
         record = dead_letter_record(message, discarded, now_ms=time.time_ns() // 1_000_000)
         if record is None:
-            # It would never end. It is among the undelivered all the same, as each of its discards.
+            # The message would circulate forever. It is stored as undelivered anyway, as every
+            # discard.
             log.warning("dead_letter_in_a_circle")
             return
         while True:
@@ -50,8 +53,8 @@ class DeadLetterTopics:
             except TopicNotFoundError:
                 raise
             except MessageTooLargeError as exc:
-                # The API keeps the topic large enough for what is published, so this is a foreign
-                # producer's message. Among the undelivered there is room for it.
+                # The API makes the topic large enough for what publishers send, so a foreign
+                # producer wrote this message. The undelivered messages have space for it.
                 log.warning("dead_letter_too_large", error=exc.message)
                 return
             except AngeliaError as exc:

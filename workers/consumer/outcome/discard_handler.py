@@ -1,4 +1,4 @@
-"""Records messages that are given up: in the dead-letter topic, and among the undelivered."""
+"""Records discarded messages: in the dead-letter topic, and as undelivered."""
 
 import asyncio
 import time
@@ -23,7 +23,10 @@ from workers.consumer.source.message_source import MessageSource
 
 
 class Discard(NamedTuple):
-    """A job that is given up, and why; `was_waiting`: it was waiting for another attempt."""
+    """A discarded job and the reason.
+
+    `was_waiting` means that it was waiting for another attempt.
+    """
 
     job: DeliveryJob
     discarded: Discarded
@@ -31,17 +34,17 @@ class Discard(NamedTuple):
 
 
 class DiscardParts(Protocol):
-    """What the discard handlers of a worker share."""
+    """The parts that the discard handlers of a worker share."""
 
     undelivered: UndeliveredLog
     dead_letters: DeadLetters
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Return when discards of `cursor` may be recorded, or it is abandoned."""
+        """Wait until discards of `cursor` may be recorded, or the cursor is abandoned."""
 
 
 class DiscardHandler:
-    """Closes messages that are given up, once they are durable elsewhere."""
+    """Closes discarded messages after they are durably recorded."""
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class DiscardHandler:
     ) -> None:
         self._defects = defects
         self.subscription = subscription
-        # Gets discards, where they are traced.
+        # Receives the discards if they are traced.
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._source = source
@@ -63,7 +66,7 @@ class DiscardHandler:
         self._suspension = suspension
 
     async def record(self, discard: Discard) -> None:
-        """Record all of it among the undelivered, then close it."""
+        """Record all messages of the job as undelivered, then close them."""
         job, discarded, was_waiting = discard
         try:
             if isinstance(job, BatchJob):
@@ -81,7 +84,7 @@ class DiscardHandler:
         self._finished(job)
 
     async def _record_alone(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Record one message; an error costs no other message of its batch anything."""
+        """Record one message. An error does not affect the other messages of its batch."""
         try:
             await self._record(job, discarded)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
@@ -92,20 +95,20 @@ class DiscardHandler:
         if not await self._may_discard(job.cursor):
             return
         record = undelivered_of(job, discarded, self.subscription)
-        # Its dead-letter topic first: while that cannot have it, it is not recorded as discarded.
+        # First the dead-letter topic: until it has the message, the discard is not recorded.
         if not await self._lettered(job, discarded, record):
             return
         await self._parts.undelivered.write(record)
-        # Reached only when the message is durable in both: closing it lets the commit pass it.
+        # Reached only when both have the message durably: closing it lets the commit pass it.
         job.cursor.discarded(job.message, discarded)
         if self.trace is not None:
             self.trace.discarded(job, discarded)
         self._finished(job)
 
     async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Record what is known of it without looking at it.
+        """Record what is known of the message without reading its body or headers.
 
-        Try until it is recorded: it stays unfinished, so nothing is lost meanwhile.
+        Repeat until it is recorded. Meanwhile it stays unfinished, so nothing is lost.
         """
         while job.is_open:
             try:
@@ -120,21 +123,25 @@ class DiscardHandler:
         self._finished(job)
 
     def _finished(self, job: DeliveryJob) -> None:
-        """What comes after it in its order may go."""
+        """Release the message that follows this one in its order."""
         try:
             self._source.finished(job.cursor, job.message)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             self._defects.found(exc, step="finish", message=job.message)
 
     async def _may_discard(self, cursor: Cursor) -> bool:
-        """Whether discards of `cursor` may be recorded: the commit is to know of the first."""
+        """Whether discards of `cursor` may be recorded: a commit must contain its epoch first."""
         if not cursor.producer_epoch:
             await self._parts.begin_epoch(self.subscription.group, cursor)
-        # Another worker may have it by now: that one sends it again.
+        # Another worker may own the partition: that worker sends the message again.
         return not cursor.abandoned
 
     async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:
-        """Whether its dead-letter topic has it; without one the subscription is suspended."""
+        """Append to the dead-letter topic; suspend the subscription if the topic does not exist.
+
+        Returns:
+            Whether the topic has the message, or needs none.
+        """
         subscription = self.subscription
         if subscription.dead_letter is None:
             return True
@@ -143,8 +150,9 @@ class DiscardHandler:
                 job.message, record, subscription.dead_letter.topic
             )
         except TopicNotFoundError:
-            # It stays unfinished, so nothing is lost, and its owner is notified. Who sets another
-            # topic meanwhile overtakes the suspension: then it is discarded again.
+            # The message stays unfinished, so nothing is lost, and the subscription's owner is
+            # notified. If somebody sets another topic meanwhile, the suspension is dropped and the
+            # message is discarded again.
             self._suspension.suspend(subscription, DEAD_LETTER_TOPIC_GONE)
             job.refused = discarded
             if not job.cursor.closing:

@@ -1,4 +1,4 @@
-"""How long the requests of one subscription took."""
+"""The duration of the requests of one subscription."""
 
 from bisect import bisect_left
 from typing import Final
@@ -8,10 +8,10 @@ BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Latency:
-    """Requests by how long they took, since the worker began.
+    """The number of requests by duration since the worker started.
 
-    `within`: up to each of BOUNDS, and beyond the last one; each is in one of them. `seconds`: how
-    long they took together.
+    `within` has one count for each of BOUNDS and one for longer requests; each request is in
+    exactly one of them. `seconds` is the sum of all durations.
     """
 
     __slots__ = ("seconds", "within")
@@ -21,6 +21,6 @@ class Latency:
         self.within = [0] * (len(BOUNDS) + 1)
 
     def add(self, seconds: float) -> None:
-        """One more. It costs each delivery 0.2 µs, with the look at the clock."""
+        """Count one request. This costs 0.2 µs for each delivery, with the reading of the clock."""
         self.seconds += seconds
         self.within[bisect_left(BOUNDS, seconds)] += 1

@@ -1,4 +1,4 @@
-"""What an outcome means: for its message, for what is sent next, and for counts and traces."""
+"""The consequences of an outcome: for its message, for what is sent next, for counts and traces."""
 
 import random
 import time
@@ -32,9 +32,9 @@ from workers.delivery.pace import EndedRequest, Pace, Pacing
 
 
 class ResponseHandler:
-    """Decides what becomes of a message after each attempt. Nothing of it is waited for.
+    """Decides what happens to a message after each attempt. It never waits.
 
-    `wake` is called when more may leave than before, after the outcome is dealt with.
+    `wake` is called after the outcome is handled, if more may be sent than before.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class ResponseHandler:
         wake: Callable[[], object],
     ) -> None:
         self.subscription = subscription
-        # The pace, as circuit breaker and tokens let it.
+        # The pace, limited by circuit breaker and tokens.
         self.pacing: Pacing = pace
-        # Gets attempts, where they are traced.
+        # Receives the attempts if they are traced.
         self.trace: SubscriptionTrace | None = None
         self.counts = RecentCounts(time.monotonic())
         self.latency = Latency()
@@ -66,11 +66,11 @@ class ResponseHandler:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription, *, full: bool
     ) -> Discard | None:
-        """Decide what becomes of `job`; returns what is to be recorded, if anything is.
+        """Decide what happens to `job`; return the discard to record, if it is one.
 
         Args:
             job: What was attempted.
-            outcome: What came of that.
+            outcome: The outcome of the attempt.
             sent_as: The settings with which it was sent.
             full: Whether as many requests as allowed were in flight.
         """
@@ -103,12 +103,12 @@ class ResponseHandler:
         assert_never(outcome)
 
     def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """As `on_response`, which raised `error`: record the message, if it is not finished yet."""
+        """Handle an `error` of `on_response`: record the message unless it is already finished."""
         reason = self._defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)
         self._retry_queue.remove(lambda waiting: waiting is job)
         if not job.is_open:
-            # What comes after it in its order must not wait for it.
+            # The messages after it in its order must not wait for it.
             self._source.finished(job.cursor, job.message)
             return None
         return Discard(job, Discarded(reason=reason, status=job.status))
@@ -116,7 +116,7 @@ class ResponseHandler:
     def _learn(self, job: DeliveryJob, outcome: Outcome, now: float, *, full: bool) -> None:
         ended = EndedRequest(job.pace_epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self.pacing.learn(ended, now):
-            # Not before this outcome is dealt with: it may ask for quiet.
+            # Called after the outcome is handled, because the outcome may request a pause.
             self._wake()
 
     def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
@@ -142,11 +142,12 @@ class ResponseHandler:
             return
         rate = self._pace.rate
         job.deferred_alone += deferral.defer(seconds, sent_at=job.sent_at, now=now, rate=rate)
-        # One that is refused while others are taken is no measure of what the subscriber takes.
+        # If one message is deferred while others are accepted, this does not show the subscriber's
+        # capacity.
         job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 
     def _retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
-        """Try it again later, if there is a later; returns what is to be recorded instead."""
+        """Retry later, if the time to live allows it; else return the discard to record."""
         now = time.monotonic()
         if outcome.progress is not None:
             job.progress = outcome.progress
@@ -163,7 +164,7 @@ class ResponseHandler:
         return self._keep(job, due)
 
     def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
-        """Queue `job` until `due`, or do what is to be done when there is no room."""
+        """Queue `job` until `due`. If the queue is full, return the discard to record."""
         on_exhausted, full = self.subscription.policy.on_exhausted, self._scheduler.is_full
         if full and on_exhausted is OnExhausted.DISCARD:
             return Discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
@@ -175,13 +176,13 @@ class ResponseHandler:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.request_started()  # it is not handed over before this has been recorded
+        oldest.request_started()  # keeps it here until the discard is recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
         )
 
     def _given_up(self, job: DeliveryJob, due: float) -> str | None:
-        """Why there will be no retry at `due`, if there is a reason."""
+        """Return the reason why there is no retry at `due`; None if there is one."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED

@@ -1,4 +1,4 @@
-"""Traces of one subscription: what its attempts and discards leave there, where it wants that."""
+"""Writes the traces of one subscription for its attempts and discards, if it wants traces."""
 
 import time
 from typing import Final
@@ -27,15 +27,15 @@ _FILTERED: Final = TraceStatus.FILTERED.value
 # About a hundred years, in microseconds.
 SPAN_MAX: Final = 1 << 52
 
-# Of what an attempt leaves: when, status, status code, reason, how long it took.
+# The end of an attempt: time, status, status code, reason, and duration.
 _Ended = tuple[int, str, int | None, str, int | None]
 
 
 class SubscriptionTrace:
-    """Says of one subscription's messages what happens to them. Nothing here waits or raises.
+    """Writes traces of one subscription's messages. It never waits or raises.
 
-    An attempt is one entry, written when it is over; one that is still in flight when the buffer
-    looks for the second time is written as that, too.
+    An attempt is one entry, written at its end. An attempt that is still in flight when the trace
+    buffer checks for the second time is written as in flight too.
     """
 
     __slots__ = ("_buffer", "_open_attempts", "_source")
@@ -52,19 +52,19 @@ class SubscriptionTrace:
         )
 
     def began(self, job: DeliveryJob) -> None:
-        """An attempt begins."""
+        """Note the start of an attempt."""
         open_attempts = self._open_attempts
         if not open_attempts:
             self._buffer.wake()
         open_attempts[job] = self
 
     def opens(self, job: DeliveryJob) -> None:
-        """The attempt is awaited in this context, and may open a connection first."""
+        """Note that the attempt is awaited in this context, and may open a connection first."""
         job.used_connection = UsedConnection()
         USED_CONNECTION.set(job.used_connection)
 
     def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
-        """Its attempt is over, and not counted in `job.attempts` yet."""
+        """Note the end of an attempt that is not counted in `job.attempts` yet."""
         now = time.monotonic()
         self._open_attempts.pop(job, None)
         status, reason = _SUCCESS, ""
@@ -80,7 +80,7 @@ class SubscriptionTrace:
         job.ended_at, job.used_connection = now, None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
-        """As `Attempts.still`."""
+        """Implement `Attempts.still`."""
         if attempt.sent_at >= before:
             return False
         at = int((attempt.sent_at + self._buffer.wall) * 1e6)
@@ -88,12 +88,12 @@ class SubscriptionTrace:
         return True
 
     def discarded(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Its message is durable among the undelivered."""
+        """Note that the message is durably recorded as undelivered."""
         reason = discarded.reason[:TEXT_LENGTH_MAX]
         self._write_decision(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
 
     def filtered(self, message: Message, why: str) -> None:
-        """The subscription does not want it; `why`: it could not be judged."""
+        """Note that the message is filtered out; `why` is set if the filters could not judge it."""
         self._write_decision(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
 
     def _write_all(self, job: DeliveryJob, ended: _Ended) -> None:
@@ -171,13 +171,13 @@ class SubscriptionTrace:
 
 
 class SubscriptionTraces:
-    """Which traces a consumer writes: None where its subscription wants nothing of it traced."""
+    """The traces that a consumer writes; None for those that its subscription does not want."""
 
     __slots__ = ("attempts", "discards")
 
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         mode = subscription.tracking
         trace = None if mode is TrackingMode.OFF else SubscriptionTrace(buffer, subscription)
-        # Also of what is filtered out.
+        # Includes messages that are filtered out.
         self.attempts = trace if mode is TrackingMode.ALL else None
         self.discards = trace

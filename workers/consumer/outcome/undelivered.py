@@ -1,4 +1,4 @@
-"""Discarded messages onto the undelivered stream, from which the recorder takes them."""
+"""Appends discarded messages to the undelivered stream, from which the recorder reads them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,20 +23,23 @@ _log = structlog.get_logger()
 
 
 class UndeliveredLog(Protocol):
-    """Where discards go."""
+    """The store of discarded messages."""
 
     async def write(self, undelivered: Undelivered) -> None:
-        """Return only once the message is durable elsewhere; waits as long as that takes."""
+        """Return only when the message is durably stored, however long that takes."""
 
 
 class UndeliveredStream:
-    """The log's undelivered stream. While the log is down delivery waits: no offset closes."""
+    """The undelivered stream of the log.
+
+    While the log is down, delivery waits: no offset is closed.
+    """
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
 
     async def write(self, undelivered: Undelivered) -> None:
-        """Append until it is acknowledged; a repeat is the same message to the recorder."""
+        """Append until the log acknowledges it. The recorder recognises a repeated append."""
         record = to_record(undelivered)
         while True:
             try:
@@ -61,7 +64,7 @@ def of_message(undelivered: Undelivered) -> Mapping[str, str]:
 def undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """What is kept of the job's message, which `subscription` discards now."""
+    """Return the undelivered record of the job's message, which `subscription` discards now."""
     bare = bare_undelivered_of(job, discarded, subscription)
     return replace(bare, body=job.message.stored, headers=_shown(job.message))
 
@@ -69,7 +72,7 @@ def undelivered_of(
 def bare_undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """The same without headers, and with the body as the log has it: nothing is looked at."""
+    """Return the record without headers and with the raw body: neither is parsed."""
     message = job.message
     return Undelivered(
         subscription_id=subscription.id,

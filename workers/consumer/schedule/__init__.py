@@ -1,1 +1,1 @@
-"""What a subscription sends next, and when: new messages, retries, times to live."""
+"""What a subscription sends next and when: new messages, retries, times to live."""

@@ -1,4 +1,4 @@
-"""What a circuit breaker means to the messages of one subscription."""
+"""The effect of a circuit breaker on the messages of one subscription."""
 
 import time
 from collections.abc import Callable, Collection
@@ -18,10 +18,10 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Lets a circuit limit a consumer's pace, and pauses its clocks while it is not closed.
+    """Applies a circuit to a consumer's pace, and pauses its clocks while it is not closed.
 
-    Clocks are those of times to live: that of the consumer, which shows how old its messages are,
-    and those in `cursors`, which are committed. `wake` is called when more may leave.
+    These are the clocks of times to live: the consumer's clock, which shows the age of its
+    messages, and those in `cursors`, which are committed. `wake` is called when more may be sent.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Breaker:
         self._circuit: LiveCircuit | None = None
 
     def guarded(self, pace: Pace, subscription: Subscription) -> Pacing:
-        """`pace` as the subscription's breaker lets it; as it is if there is none (any more)."""
+        """Return `pace` limited by the subscription's circuit breaker, or `pace` if it has none."""
         before, rule = self._rule, subscription.circuit_breaker
         self._by = subscription.group
         name = rule and (rule.circuit_name or "")
@@ -50,18 +50,18 @@ class Breaker:
             self._circuit = self._circuits.join(rule.circuit_name or "", self)
         elif before is not None and before.open_for != rule.open_for:
             self._circuit.retime(rule)
-        # Only now: an error above leaves it to be done again.
+        # Set last: after an error above, the rule is applied again.
         self._rule = rule
         self.on_change(self._circuit.circuit)
         return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
 
     def rest(self) -> None:
-        """Nothing is sent until `guarded` is called again; a circuit of its own is kept."""
+        """Send nothing until `guarded` is called again. The subscription's own circuit is kept."""
         if self._circuit is not None and self._circuit.name:
             self._part()
 
     def on_change(self, circuit: Circuit) -> None:
-        """It was opened or closed, or its one message may be sent."""
+        """Called when the circuit opened or closed, or when its probe may be sent."""
         now = time.monotonic()
         if circuit.closed:
             self._resume()
@@ -70,15 +70,15 @@ class Breaker:
         self._wake()
 
     def is_open(self, now: float) -> bool:
-        """Whether it is not time yet to try."""
+        """Whether it is too early for a probe."""
         circuit = self._circuit
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
-        """Since when its time to live would run if it had never been paused (epoch ms).
+        """Return the time from which a message's time to live would run without pauses (epoch ms).
 
-        It may have been waiting behind others while it did. That of a batch runs from when it was
-        collected, for which `batch_time` is allowed.
+        The message may have waited behind others during a pause. The time to live of a batch runs
+        from the time when it was collected, for which `batch_time` is allowed.
         """
         ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
         if ran_ms is None:
@@ -88,10 +88,10 @@ class Breaker:
         return now_ms - ran_ms
 
     def failed(self, job: DeliveryJob, now: float) -> None:
-        """`job` has failed, and the circuit knows.
+        """Note a failed `job` that the circuit already counted.
 
-        The time to live of one that fails while others arrive goes on, or it would open the circuit
-        again and again, and try it where there is nothing else to try, without an end.
+        If `job` fails while others succeed, its time to live continues. Otherwise it would open the
+        circuit again and again, and be retried without end when there is nothing else to send.
         """
         failing = job.failing = job.failing or Failing(now)
         circuit = self._circuit
@@ -99,20 +99,20 @@ class Breaker:
             failing.paused_for = self.clock.paused_for(now)
 
     def tried_again(self, job: DeliveryJob, now: float) -> None:
-        """`job` leaves again: from now on its time to live is paused with that of the others."""
+        """Note another attempt of `job`: its time to live pauses with the others again."""
         failing = job.failing
         if failing is not None and failing.paused_for is not None:
             job.deadline -= self.clock.paused_for(now) - failing.paused_for
             failing.paused_for = None
 
     def age(self, job: DeliveryJob, at: float) -> float:
-        """What the clock will show at that time, which `job` compares with its deadline."""
+        """What the clock shows at `at`, to compare with the deadline of `job`."""
         if job.failing is not None and job.failing.paused_for is not None:
             return at - job.failing.paused_for
         return self.clock.at(at, time.monotonic())
 
     def opened(self, cursor: Cursor) -> None:
-        """`cursor` is another one of the consumer."""
+        """Add another cursor of the consumer."""
         if self.clock.is_paused:
             cursor.pause_ttls()
 

@@ -1,4 +1,4 @@
-"""One message, or batch, on its way: how often it was tried, and what its attempts may still do."""
+"""A message or batch in delivery: how often it was attempted, and the limits of its attempts."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +12,7 @@ from workers.transport.used_connection import UsedConnection  # noqa: TC001 - hi
 
 
 class Failing:
-    """Since when a message fails, and how long its time to live was paused before it was exempt."""
+    """Since when a message fails, and how long its time to live had been paused by then."""
 
     __slots__ = ("paused_for", "since")
 
@@ -22,16 +22,21 @@ class Failing:
 
 
 class DeliveryJob:
-    """One message on its way: what was read, where, and how often it was tried.
+    """A message in delivery: its content, its position, and the number of its attempts.
 
-    One that is `refused` is not sent any more. `status` is the last that was answered. Its first
-    attempt may be made from `due` on, and its time to live, which ends at its `deadline`, was
-    `ttl_s` seconds when it was opened. `request` is its attempt until that has ended, if it is
-    called back. It is `deferred` if its last answer asked to come later, and `deferred_alone` has
-    how often that answered the one request after the requested time. `failing` is the
-    circuit breaker's. `opened_ms` (since the epoch) and `ended_at`, when its last attempt was over,
-    are the trace's, and so is what is known of the connection of an attempt that is awaited
-    (`used_connection`). `progress` is kept for its destination: nobody else looks at it.
+    Attributes:
+        refused: The reason to discard it without another attempt.
+        status: The last response status.
+        due: The earliest time of the first attempt.
+        deadline: The end of its time to live, which was `ttl_s` seconds when it was opened.
+        request: The current attempt, if its outcome comes by a callback.
+        deferred: Whether the last response asked to come later.
+        deferred_alone: How often the first request after a deferral was deferred again.
+        failing: Used by the circuit breaker.
+        opened_ms: When it was opened (epoch ms), for traces.
+        ended_at: When its last attempt ended, for traces.
+        used_connection: The connection of an awaited attempt, for traces.
+        progress: Used by the destination only.
     """
 
     __slots__ = (
@@ -66,7 +71,7 @@ class DeliveryJob:
         self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
-        # Of its last attempt: when it left, and in which epoch of its consumer's pace.
+        # The last attempt: when it was sent, and in which epoch of the consumer's pace.
         self.sent_at = 0.0
         self.pace_epoch = 0
         self.failing: Failing | None = None
@@ -80,35 +85,35 @@ class DeliveryJob:
         self.deferred_alone = 0
 
     def request_started(self) -> None:
-        """A request of it is about to leave."""
+        """Note that a request for this job is sent next."""
         self.cursor.request_started()
 
     def request_ended(self) -> None:
-        """That request is over, whatever came of it."""
+        """Note that the request ended, whatever its outcome."""
         self.cursor.request_ended()
 
     def delivered(self) -> None:
-        """The subscriber has it."""
+        """Close the message: the subscriber accepted it."""
         self.cursor.delivered(self.message)
 
     def recall_attempts(self) -> None:
-        """Count on from the attempts in the last commit."""
+        """Continue the number of attempts from the last commit."""
         self.attempts = self.cursor.attempts.get(self.message.offset, 0)
 
     def keep_attempts(self) -> None:
-        """Have commits keep how often it was tried."""
+        """Store the number of attempts in commits."""
         self.cursor.tried(self.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Forget what is of `cursors`, which close; whether nothing is left of it."""
+        """Drop the messages of closing `cursors`; return whether nothing is left."""
         return self.cursor in cursors
 
     def is_left(self) -> bool:
-        """Whether nothing of it is to be tried again here, as its cursors close."""
+        """Whether this worker attempts none of its messages again, because their cursors close."""
         return self.cursor.closing
 
     def singles(self) -> "Iterator[DeliveryJob]":
-        """Each message as a job of its own."""
+        """Return each message as a separate job."""
         yield self
 
     @property
@@ -118,9 +123,9 @@ class DeliveryJob:
 
 
 class BatchJob(DeliveryJob):
-    """A batch on its way: it is tried as one, and finished message by message.
+    """A batch in delivery. It is attempted as a whole and finished message by message.
 
-    `cursor` is that of its first message.
+    `cursor` is the cursor of its first message.
     """
 
     __slots__ = ("_started",)
@@ -129,47 +134,47 @@ class BatchJob(DeliveryJob):
     _started: Sequence[Cursor]
 
     def request_started(self) -> None:
-        """A request of it is about to leave, for each of its cursors."""
+        """Note for each cursor that a request is sent next."""
         self._started = self.message.cursors
         for cursor in self._started:
             cursor.request_started()
 
     def request_ended(self) -> None:
-        """That request is over, also for cursors that have left it meanwhile."""
+        """Note that the request ended, also for cursors that left the batch meanwhile."""
         for cursor in self._started:
             cursor.request_ended()
 
     def delivered(self) -> None:
-        """The subscriber has all of it."""
+        """Close all messages: the subscriber accepted them."""
         for opened in self.message.opened:
             opened.cursor.delivered(opened.message)
 
     def recall_attempts(self) -> None:
-        """Count on from the attempts at the message that was tried least, in the last commit.
+        """Continue from the fewest attempts that any of its messages has in the last commit.
 
-        Messages that are new are batched with others that were tried before.
+        New messages can be batched with messages that were attempted before.
         """
         opened = self.message.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
 
     def keep_attempts(self) -> None:
-        """Have commits keep how often each of its messages was tried."""
+        """Store the number of attempts of each message in commits."""
         for opened in self.message.opened:
             opened.cursor.tried(opened.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Forget what is of `cursors`; whether nothing is left of it."""
+        """Drop the messages of closing `cursors`; return whether nothing is left."""
         if not self.message.leave(cursors):
             return True
         self.cursor = self.message.opened[0].cursor
         return False
 
     def is_left(self) -> bool:
-        """Whether all its cursors close; what is of some that close is forgotten."""
+        """Whether all its cursors close. Messages of closing cursors are dropped."""
         return self.leave({cursor for cursor in self.message.cursors if cursor.closing})
 
     def singles(self) -> Iterator[DeliveryJob]:
-        """Each message as a job of its own, as often tried as the batch."""
+        """Return each message as a separate job with the attempts of the batch."""
         for opened in self.message.opened:
             job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status

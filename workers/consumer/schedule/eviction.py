@@ -1,6 +1,6 @@
-"""Room for what is new in a full retry buffer: what was tried for long enough is given up for it.
+"""Makes space in a full retry buffer: discards a message that was retried long enough.
 
-How long that is runs with the times to live: over restarts, and not while a circuit is open.
+The age counts like the time to live: it continues after a restart, and pauses with the circuit.
 """
 
 import time
@@ -13,12 +13,12 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 
-# A paused time to live is not looked at again at once.
+# A message with a paused time to live is checked again after this time.
 _LOOK_AGAIN_S: Final = 0.05
 
 
 class Eviction:
-    """Evicts messages from the `retry_queue` for what waits in the `source`, one at a time."""
+    """Evicts messages from the `retry_queue`, one at a time, when the `source` has new ones."""
 
     def __init__(
         self, policy: DeliveryPolicy, source: MessageSource, retry_queue: RetryQueue
@@ -28,7 +28,7 @@ class Eviction:
         self.configure(policy)
 
     def configure(self, policy: DeliveryPolicy) -> None:
-        """Wait as long as `policy` has it from now on."""
+        """Use the waiting time of `policy` from now on."""
         wait = policy.exhausted_wait_max
         self._wait_s = None if wait is None else wait.total_seconds()
 
@@ -43,7 +43,7 @@ class Eviction:
         return job
 
     def next_due(self, breaker: Breaker | None) -> float | None:
-        """When a full queue will have room for what waits now (monotonic seconds)."""
+        """When a full queue will have space for the next message (monotonic seconds)."""
         if self._wait_s is None:
             return None
         now = time.monotonic()
@@ -51,12 +51,12 @@ class Eviction:
         return None if left is None else now + max(left, _LOOK_AGAIN_S)
 
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
-        """For how long the oldest message may be kept; None: until it ends by itself."""
+        """How long the oldest message may stay; None: until its time to live ends."""
         job = self._retry_queue.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None
         if not self._source.has_wanted():
             return None
         shown = now if breaker is None else breaker.age(job, now)
-        # What the time to live is by now is of no account: the deadline was set with that of then.
+        # Use the time to live in force when the deadline was set.
         return job.deadline - (job.ttl_s - self._wait_s) - shown

@@ -1,4 +1,4 @@
-"""Messages between two attempts: they hold no thread, no connection, no timer of their own."""
+"""Messages between two attempts. They need no thread, no connection and no timer of their own."""
 
 import heapq
 from collections.abc import Callable
@@ -6,51 +6,51 @@ from typing import Final
 
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
-# So many of those that are gone are no reason to tidy up.
+# Below this number of removed jobs the heaps are not cleaned.
 _GONE_MIN: Final = 64
 
 
 class RetryQueue:
-    """Jobs by the time at which they may be tried again (monotonic seconds)."""
+    """Jobs ordered by the time of their next attempt (monotonic seconds)."""
 
     def __init__(self) -> None:
-        # The heaps may name jobs that are gone; these are the ones that wait, with their times.
+        # The waiting jobs with their times. The heaps may also name jobs that were removed.
         self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
-        # Those that are deferred, by age.
+        # Deferred jobs, the oldest first.
         self._deferred: list[tuple[float, int]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
-        """Jobs that wait."""
+        """The number of waiting jobs."""
         return len(self._waiting)
 
     def has(self, due: float) -> bool:
-        """Whether there is one that is due by then."""
+        """Whether a job is due by `due`."""
         first = self.next_due
         return first is not None and first <= due
 
     @property
     def next_due(self) -> float | None:
-        """When the first of them is due."""
+        """When the first job is due."""
         number = self._first(self._by_due)
         return None if number is None else self._waiting[number][0]
 
     @property
     def oldest(self) -> DeliveryJob | None:
-        """As `take_oldest`, and it stays."""
+        """Return the job that `take_oldest` would take, and leave it in the queue."""
         number = self._first(self._by_age)
         return None if number is None else self._waiting[number][1]
 
     def has_deferred(self, due: float) -> bool:
-        """Whether the oldest of those that are deferred is due by then."""
+        """Whether the oldest deferred job is due by `due`."""
         oldest = self.deferred_due
         return oldest is not None and oldest <= due
 
     @property
     def deferred_due(self) -> float | None:
-        """When the oldest of those that are deferred is due."""
+        """When the oldest deferred job is due."""
         number = self._first(self._deferred) if self._deferred else None
         return None if number is None else self._waiting[number][0]
 
@@ -66,20 +66,20 @@ class RetryQueue:
             self._tidy()
 
     def take(self, now: float) -> DeliveryJob | None:
-        """The job that has been due longest."""
+        """Remove and return the job that has been due longest."""
         due = self.next_due
         return None if due is None or due > now else self._taken(self._by_due)
 
     def take_oldest(self) -> DeliveryJob | None:
-        """The job whose first attempt was due first, due again or not."""
+        """Remove and return the job with the earliest first attempt, even if it is not due now."""
         return self._taken(self._by_age)
 
     def take_deferred(self) -> DeliveryJob | None:
-        """The oldest of those that are deferred, due or not."""
+        """Remove and return the oldest deferred job, due or not."""
         return self._taken(self._deferred)
 
     def remove(self, unwanted: Callable[[DeliveryJob], bool]) -> None:
-        """Forget the jobs that are `unwanted`."""
+        """Remove the jobs that are `unwanted`."""
         self._waiting = {n: kept for n, kept in self._waiting.items() if not unwanted(kept[1])}
         self._tidy()
 

@@ -1,4 +1,4 @@
-"""What a consumer sends next: a new message, or one that is tried again."""
+"""Chooses what a consumer sends next: a new message or a retry."""
 
 import math
 import time
@@ -16,18 +16,18 @@ from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_s
 from workers.consumer.source.order import Opened
 from workers.delivery.deferral import Deferral
 
-# Messages that always fail get one request in so many: the others must not wait for them.
+# While new messages wait, only one request in this many goes to messages that always fail.
 NEW_PER_RETRY: Final = 4
-# A subscriber that deferred messages gets nothing else if its oldest message is due so soon: the
-# backoff of that may be a little longer than the requested time.
+# If the oldest deferred message is due within this time, nothing else is sent first: its backoff
+# may be a little longer than the time that the subscriber requested.
 WAIT_FOR_OLDEST_S: Final = 1.0
 
 
 class Scheduler:
-    """Chooses between the `source` and the `retry_queue`. Nothing of it is waited for.
+    """Chooses between the `source` and the `retry_queue`. It never waits.
 
-    What the subscriber deferred goes before all else, the oldest first: it was opened,
-    and what is new can wait in the log, where it does not age.
+    Deferred messages go first, the oldest before the others: they are open, so their time to live
+    runs. New messages can wait in the log, where it does not.
     """
 
     def __init__(
@@ -43,27 +43,27 @@ class Scheduler:
         self._defects = defects
         self._eviction = Eviction(policy, source, retry_queue)
         self.configure(policy)
-        # None as long as there was no circuit breaker.
+        # None until the first circuit breaker is set.
         self.breaker: Breaker | None = None
         self.source = source
         self.retry_queue = retry_queue
         self._new_in_a_row = 0
 
     def configure(self, policy: DeliveryPolicy) -> None:
-        """Choose by the settings of `policy` from now on."""
+        """Use the settings of `policy` from now on."""
         self.policy = policy
         self._ttl_s = policy.message_ttl.total_seconds()
         delayed = bool(policy.sending_delay)
         self._waits_for_room = delayed or policy.waits_for_room
         self._eviction.configure(policy)
-        # Whether it matters when a message was published.
+        # Whether the publish time of a message matters.
         self._is_timed = delayed or policy.publish_ttl is not None
 
     @property
     def next_due(self) -> float | None:
-        """When there will be something to send that there is not now."""
+        """When something can be sent that cannot be sent now."""
         if self._waits_for_deferred(time.monotonic()):
-            # Others may be due long since: to look at them before it is time would be for nothing.
+            # Other retries may be due already, but none is sent before this one.
             return self.retry_queue.deferred_due
         held_up, eviction = self._is_held_up(), self._eviction
         new = eviction.next_due(self.breaker) if held_up else self.source.next_due
@@ -72,27 +72,27 @@ class Scheduler:
 
     @property
     def is_full(self) -> bool:
-        """Whether the retry buffer has no room."""
+        """Whether the retry buffer is full."""
         return len(self.retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
-        """The next job; `cautious`: the subscriber is or was down."""
+        """Return the next job; `cautious` means that the subscriber is or was down."""
         if self._waits_for_deferred(now):
             return self._deferred_job(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
-        # Another message may arrive where one fails forever: that one is no probe.
+        # A message that always fails is a poor probe: another new message may succeed.
         self._new_in_a_row += 1
         return self._next_message(now) or self._retried(now)
 
     def is_over(self, job: DeliveryJob, at: float) -> bool:
-        """Whether its time to live is over at that time, as far as is known."""
+        """Whether the job's time to live ends by `at`, as far as known now."""
         if self.breaker is None:
             return at > job.deadline
         return self.breaker.age(job, at) > job.deadline
 
     def _waits_for_deferred(self, now: float) -> bool:
-        """Whether nothing goes before the oldest message that the subscriber deferred."""
+        """Whether everything waits for the oldest deferred message."""
         deferral = self.deferral
         soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
         return self.retry_queue.has_deferred(soon) and not deferral.tries_another
@@ -100,33 +100,33 @@ class Scheduler:
     def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
-        # Live deliveries of other subscriptions do not wait for all that fails here at once.
+        # Live deliveries of other subscriptions must not wait for many failing messages here.
         if not self.retry_queue.has(due) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take(due), now)
 
     def _deferred_job(self, now: float) -> DeliveryJob | None:
-        # As with other retries, live deliveries of other subscriptions do not wait.
+        # As with other retries, live deliveries of other subscriptions must not wait.
         if not self.retry_queue.has_deferred(now) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take_deferred(), now)
 
     def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
-        """`job`, which is refused if its time to live is over by now."""
+        """Return `job`, marked as refused if its time to live has ended."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
-            # It was due in time, and held back by the rate or by a deferral.
+            # The job was due in time, but the rate or a deferral delayed it.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
     def _retries_due(self, now: float) -> float:
-        """When those that are tried again now have become due."""
+        """When the retries that are due now became due."""
         run = self.policy.on_exhausted is OnExhausted.RUN
         return math.inf if run and self.is_full else now
 
     def _next_message(self, now: float) -> DeliveryJob | None:
-        """The next message that may be sent now; those that may not yet go into the retry queue.
+        """Return the next message that may be sent now; queue those that must wait.
 
-        While the queue is full this is the message that is evicted for it, if any is.
+        While the queue is full, return the message that is evicted from it, if there is one.
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
@@ -143,7 +143,7 @@ class Scheduler:
         return self._eviction.evict(now, self.breaker)
 
     def _is_held_up(self) -> bool:
-        """Whether new messages wait for room in the retry buffer."""
+        """Whether new messages wait for space in the retry buffer."""
         return self._waits_for_room and self.is_full
 
     def _job(self, opened: Opened, *, now: float, now_ms: float) -> DeliveryJob:
@@ -159,7 +159,7 @@ class Scheduler:
         return job
 
     def _broken(self, error: Exception, opened: Opened, now: float) -> DeliveryJob:
-        """The message as a job that is recorded, and not sent."""
+        """Return the message as a job that is recorded and not sent."""
         cursor, message, _, refused, _ = opened
         reason = self._defects.found(error, step="choose", message=message)
         job = job_of(message, cursor, now)

@@ -1,11 +1,11 @@
-"""The clock of times to live on one worker, for one subscription: paused while nobody may send.
+"""The clock of times to live of one subscription on one worker: paused while sending is blocked.
 
-Pure: instants are monotonic seconds, and so is what it shows.
+Pure: all times are monotonic seconds.
 """
 
 
 class TtlClock:
-    """Shows the monotonic clock, less the time for which it was paused."""
+    """The monotonic clock minus the time for which this clock was paused."""
 
     __slots__ = ("_paused_for", "_since", "_until")
 
@@ -16,26 +16,26 @@ class TtlClock:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the clock is paused."""
         return self._since is not None
 
     def pause(self, now: float, *, until: float) -> None:
-        """Pause, until `until` at least."""
+        """Pause the clock at least until `until`."""
         if self._since is None:
             self._since = now
         self._until = until
 
     def resume(self, now: float) -> None:
-        """Run again."""
+        """Let the clock run again."""
         self._paused_for = self.paused_for(now)
         self._since = None
 
     def paused_for(self, now: float) -> float:
-        """Seconds for which it was paused so far."""
+        """Seconds for which the clock has been paused in total."""
         return self._paused_for if self._since is None else self._paused_for + now - self._since
 
     def at(self, instant: float, now: float) -> float:
-        """What it will show at `instant`, if it is paused no longer than is known `now`."""
+        """The value of this clock at `instant`, if no pause is added to those known `now`."""
         shown = instant - self.paused_for(now)
         if self._since is None:
             return shown

@@ -1,1 +1,1 @@
-"""What comes next for a subscription: reading on, filters, order and batches."""
+"""The next messages of a subscription: reading ahead, filters, order and batches."""

@@ -1,7 +1,7 @@
-"""Collects messages of all partitions into batches; of each, one batch is under way at a time.
+"""Collects messages into batches; each partition has at most one batch in delivery.
 
-An order like others: what it collects is opened and not finished, so that no commit passes it, and
-what a cursor that closes has in it is read again by whom the partition goes to.
+Collected messages are open, so no commit passes them. If a cursor closes, the next owner of the
+partition reads its collected messages again.
 """
 
 import math
@@ -27,14 +27,14 @@ _AT_ONCE: Final = float("-inf")
 
 
 class Clocks(NamedTuple):
-    """Seconds that never run backwards, and milliseconds since the epoch."""
+    """A monotonic clock in seconds, and the time in milliseconds since the epoch."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall_ms: Callable[[], float] = lambda: time.time_ns() / 1e6
 
 
 class _Piece(NamedTuple):
-    """A message as a part of a batch's body, and when that is sent at the latest."""
+    """A message as part of a batch body, and the latest time to send it."""
 
     opened: Opened
     body: bytes
@@ -42,7 +42,7 @@ class _Piece(NamedTuple):
 
 
 class _OpenBatch:
-    """What is collected so far."""
+    """The messages collected so far."""
 
     __slots__ = ("_framing", "cursors", "due", "pieces", "volume")
 
@@ -50,24 +50,24 @@ class _OpenBatch:
         self._framing = framing
         self.pieces: list[_Piece] = []
         self.volume = framing.overhead
-        # When it is sent at the latest, and of whom it has messages.
+        # The latest time to send the batch, and the cursors that have messages in it.
         self.due = math.inf
         self.cursors: set[Cursor] = set()
 
     def volume_with(self, piece: _Piece) -> int:
-        """Bytes of its body with that one, too."""
+        """The size of the batch body in bytes with `piece` added."""
         between = len(self._framing.between) if self.pieces else 0
         return self.volume + between + len(piece.body)
 
     def add(self, piece: _Piece) -> None:
-        """Have it in the batch."""
+        """Add `piece` to the batch."""
         self.volume = self.volume_with(piece)
         self.pieces.append(piece)
         self.due = min(self.due, piece.due)
         self.cursors.add(piece.opened.cursor)
 
     def without(self, cursors: AbstractSet[Cursor]) -> "_OpenBatch":
-        """The batch without what is of `cursors`."""
+        """Return the batch without the messages of `cursors`."""
         if self.cursors.isdisjoint(cursors):
             return self
         left = _OpenBatch(self._framing)
@@ -78,13 +78,14 @@ class _OpenBatch:
 
 
 class Batches:
-    """The order of a subscription that wants batches: each partition's messages as they come.
+    """The order of a subscription with batches: each partition's messages in log order.
 
-    A batch is handed out as one message (`CollectedBatch`) when it is as large as it may be, and
-    when its time has come. It has messages of whatever partitions have some. A message that cannot
-    be in any batch, or is too old for its first attempt, is handed out by itself, refused. At most
-    one batch is collected, and a partition is not read on while a batch with messages of it is
-    under way: then at most one message of it, which did not fit, waits for the next batch.
+    A batch is handed out as one message (`CollectedBatch`) when it is full or its time has come. It
+    can contain messages of several partitions. A message that fits into no batch, or is too old for
+    its first attempt, is handed out alone, marked as refused.
+
+    At most one batch is collected at a time. While a batch is in delivery, its partitions are not
+    read further: of each of them at most one message, which did not fit, waits for the next batch.
     """
 
     def __init__(
@@ -104,33 +105,37 @@ class Batches:
         self._framing: Framing = framing_of(batching)
         self._open = _OpenBatch(self._framing)
         self._under_way: dict[Cursor, CollectedBatch] = {}
-        # Of partitions under way: the message that did not fit any more.
+        # For partitions with a batch in delivery: the message that did not fit.
         self._behind: dict[Cursor, _Piece] = {}
-        # To be handed out: batches, and messages that became too old for theirs.
+        # Ready to be handed out: batches, and messages that became too old for a batch.
         self._ready: deque[Opened] = deque()
 
     @property
     def next_due(self) -> float | None:
-        """When the next batch is sent at the latest (monotonic seconds)."""
+        """The latest time to send the next batch (monotonic seconds)."""
         if self._ready:
             return _AT_ONCE
         return self._open.due if self._open.pieces else None
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """Keep to the ages of `policy` from now on."""
-        del fetch  # it bounds what waits behind others, and here nothing does
+        """Use the time limits of `policy` from now on."""
+        del fetch  # `fetch` limits messages that wait behind others; there are none here
         self._policy = policy
 
     def may_open(self) -> bool:
-        """Always: what is kept is bounded by itself."""
+        """Return True: a batch limits itself."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether no batch with messages of the partition is under way."""
+        """Whether no batch with messages of the partition is in delivery."""
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened | None:
-        """Collect it; returns the batch that is complete now, or a message that is refused."""
+        """Add `opened` to the batch.
+
+        Returns:
+            A complete batch or a refused message, if there is one.
+        """
         framing = self._framing
         try:
             body = framing.piece(opened.message)
@@ -143,20 +148,21 @@ class Batches:
         return self._next_ready()
 
     def overdue(self, *, readable: bool = True) -> Opened | None:
-        """What is to be handed out now: a refused message, or a batch that is complete or due.
+        """Return what to hand out now: a refused message, or a batch that is complete or due.
 
-        Not `readable`: what more there is may not be taken yet, and is not waited for.
+        If nothing is `readable`, no more messages can be taken now, so the batch does not wait for
+        them.
         """
         if not self._ready and self._open.pieces and self._is_due(readable=readable):
             self._complete()
         return self._next_ready()
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """It stays under way."""
+        """Do nothing: the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """None: the partitions of the batch may be read on."""
-        del cursor  # one of those that the batch has messages of
+        """Return None: the partitions of the batch can be read again."""
+        del cursor  # one of several cursors of the batch
         if isinstance(message, CollectedBatch):
             for each in message.cursors:
                 if self._under_way.get(each) is message:
@@ -165,7 +171,7 @@ class Batches:
         return None
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget what is collected of them: it is read again."""
+        """Drop the collected messages of `cursors`. They will be read again."""
         for cursor in cursors:
             self._under_way.pop(cursor, None)
             self._behind.pop(cursor, None)
@@ -174,7 +180,7 @@ class Batches:
         self._ready = deque(opened for opened in left if opened is not None)
 
     def drain(self) -> Iterable[Opened]:
-        """All that is collected, message by message."""
+        """Return all collected messages one by one."""
         pieces = [*self._open.pieces, *self._behind.values()]
         kept = [piece.opened for piece in pieces]
         kept += [single for opened in self._ready for single in singles(opened)]
@@ -196,23 +202,23 @@ class Batches:
             self._complete()
 
     def _follow(self, cursor: Cursor) -> None:
-        """Collect what did not fit into the batch of `cursor` that is finished."""
+        """Collect the message that did not fit into the finished batch of `cursor`."""
         piece = self._behind.pop(cursor, None)
         if piece is not None:
             self._collect(piece)
 
     def _is_due(self, *, readable: bool) -> bool:
         cursors = self._open.cursors
-        # No more can be opened behind one of its messages.
+        # No more messages can be opened behind one of those in the batch.
         if any(cursor.is_full for cursor in cursors):
             return True
         if self._open.due > self._clocks.monotonic():
             return False
-        # What can be read on is in it first.
+        # Messages that can be read now are added first.
         return not readable or not any(cursor.queued for cursor in cursors)
 
     def _complete(self) -> None:
-        """Have what is collected handed out as a batch, without what is too old by now."""
+        """Prepare the collected messages as a batch, without those that are too old."""
         pieces, self._open = self._open.pieces, _OpenBatch(self._framing)
         try:
             self._hand_out(pieces)
@@ -238,11 +244,11 @@ class Batches:
         return Opened(opened[0].cursor, message, self._opened_ms(opened), kept=True)
 
     def _opened_ms(self, opened: Sequence[Opened]) -> int:
-        """Since when the time to live of a batch with these runs.
+        """Return the time from which the time to live of a batch with these messages runs.
 
-        From when it is handed out; and it goes on after a crash: then the first message of a
-        partition has been open for longer than a batch waits. Messages of other partitions, which
-        have not, are not given up sooner by that.
+        It runs from the time the batch is handed out. After a crash it continues: then the first
+        message of a partition has been open for longer than a batch waits. Messages of other
+        partitions keep their own, later times.
         """
         first = {each.cursor: each.opened_ms for each in reversed(opened)}
         waited_ms = self.batching.time.total_seconds() * 1e3
@@ -253,10 +259,10 @@ class Batches:
             return ()
         policy, now_ms = self._policy, self._clocks.wall_ms()
         messages = [piece.opened.message for piece in pieces]
-        # When all of it may be sent.
+        # The time when all messages of the batch may be sent.
         now_ms += max(delay_left_ms(message, policy, now_ms=now_ms) for message in messages)
         opened = (piece.opened for piece in pieces)
-        # As keys: in their order, and soon found.
+        # A dictionary keeps their order and makes lookups fast.
         return {each: None for each in opened if is_stale(each.message, policy, now_ms=now_ms)}
 
 

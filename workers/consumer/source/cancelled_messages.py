@@ -1,4 +1,4 @@
-"""Messages of cancelled retransmissions: passed by once they count as not sent again."""
+"""Skips messages of cancelled retransmissions after their "sent again" marks are removed."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,24 +14,28 @@ from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# In one call.
+# The most messages in one call.
 MESSAGES_MAX: Final = 1_000
 
-# By partition and offset, where it was appended again.
+# The partition and offset of the second copy in the log.
 Position = tuple[int, int]
 
 _log = structlog.get_logger()
 
 
 class SentMarks(Protocol):
-    """Knows which discarded messages were sent again, so that they are not sent once more."""
+    """Marks discarded messages that were sent again, so that they are sent only once more."""
 
     async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
-        """Of that retransmission these are not sent; raises UnavailableError."""
+        """Remove the marks of these messages of the retransmission.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
 
 
 class CancelledMessage(NamedTuple):
-    """A message that is not wanted any more."""
+    """A message of a cancelled retransmission."""
 
     retransmission_id: str
     cursor: Cursor
@@ -39,10 +43,10 @@ class CancelledMessage(NamedTuple):
 
 
 class CancelledMessages:
-    """Takes back that they were sent again, then has them passed by.
+    """Removes the "sent again" marks of cancelled messages, then skips the messages.
 
-    They stay unfinished until that is done, so the next owner does it anew after a crash. While the
-    database is down they wait, and hold up nothing else.
+    The messages stay unfinished until this is done, so after a crash the next owner repeats it.
+    While the database is down they wait, and delay nothing else.
     """
 
     def __init__(self, marks: SentMarks, tasks: asyncio.TaskGroup) -> None:
@@ -52,7 +56,7 @@ class CancelledMessages:
         self._working = False
 
     def add(self, message: CancelledMessage) -> None:
-        """Pass it by, soon."""
+        """Skip the message soon."""
         self._waiting.append(message)
         if not self._working:
             self._working = True
@@ -64,7 +68,8 @@ class CancelledMessages:
             del self._waiting[:MESSAGES_MAX]
             for retransmission_id, positions in _positions(cancelled).items():
                 await self._unmark(retransmission_id, positions)
-            # Reached only when none of them counts as sent again: from here on a commit passes it.
+            # Reached only when none of them is marked as sent again: from here on a commit passes
+            # them.
             for each in cancelled:
                 each.cursor.passed_by(each.message)
         self._working = False

@@ -1,4 +1,4 @@
-"""A batch of what several cursors have opened, each of which may close before it is delivered."""
+"""A batch with messages of several cursors. Each cursor may close before the delivery."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -9,7 +9,7 @@ from workers.delivery.batch import Framing, MessageBatch
 
 
 class CollectedBatch(MessageBatch):
-    """Messages of one worker's partitions, those of each partition in their order."""
+    """Messages of several partitions of one worker, each partition in its order."""
 
     __slots__ = ("_framing", "opened")
 
@@ -32,14 +32,17 @@ class CollectedBatch(MessageBatch):
 
     @property
     def cursors(self) -> Sequence[Cursor]:
-        """Each cursor that it has messages of, once; that of its first message comes first."""
+        """The cursors with messages in the batch, that of the first message first."""
         return tuple(dict.fromkeys(each.cursor for each in self.opened))
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Forget what is of `cursors`, while it is not in flight; False if nothing is left.
+        """Drop the messages of `cursors` while the batch is not in flight.
 
-        Another worker sends that. What is left is another batch, with another id and a body that is
-        made anew: so those that close together leave together.
+        Another worker sends those. The remaining messages are another batch with a new id and a new
+        body, so pass all cursors that close together in one call.
+
+        Returns:
+            False if nothing is left.
         """
         left = [each for each in self.opened if each.cursor not in cursors]
         if not left:
@@ -52,7 +55,7 @@ class CollectedBatch(MessageBatch):
 
 
 def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
-    """`opened` without what is of `cursors`; None if nothing is left."""
+    """Return `opened` without the messages of `cursors`; None if nothing is left."""
     message = opened.message
     if not isinstance(message, CollectedBatch):
         return None if opened.cursor in cursors else opened
@@ -62,9 +65,9 @@ def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
 
 
 def begun(opened: Opened, now_ms: int) -> Opened:
-    """As `Opened.begun`; of a batch the clocks of all its partitions run from then on.
+    """Do as `Opened.begun`: for a batch, the clocks of all its partitions start then.
 
-    Its own time to live is that of the partition which has the most of it left.
+    The time to live of the batch is that of the partition with the most time left.
     """
     message = opened.message
     if not isinstance(message, CollectedBatch):
@@ -79,7 +82,7 @@ def begun(opened: Opened, now_ms: int) -> Opened:
 
 
 def singles(opened: Opened) -> Iterator[Opened]:
-    """What was collected, message by message; a message that is in no batch is itself."""
+    """Return the collected messages one by one. A message without a batch is returned itself."""
     if isinstance(opened.message, CollectedBatch):
         yield from opened.message.opened
     else:

@@ -1,4 +1,4 @@
-"""What one subscription reads behind the tail: few reads at once, whatever it lags in."""
+"""Reads of one subscription behind the tail: few at once, however many partitions lag."""
 
 import asyncio
 import time
@@ -15,17 +15,17 @@ class LogReader(Protocol):
     """Reads for all subscriptions."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
-        """Read what lies before the feed; after `pause` again, when it fails."""
+        """Read the messages before the feed's first offset; after a failure retry after `pause`."""
 
     def resume(self, feed: Feed) -> None:
-        """Read a held tail on, if its fastest reader needs more."""
+        """Resume a paused tail if its fastest reader needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """`reader` takes nothing any more."""
+        """Stop reading for `reader`, which takes no more messages."""
 
 
 class _Fetch:
-    """One read: what is requested, and the listener for it."""
+    """One read: the requested position and its listener."""
 
     __slots__ = ("began", "feed", "fetches", "offset", "on_batch")
 
@@ -44,32 +44,32 @@ class _Fetch:
 
 
 class Fetches:
-    """Stands between the cursors of a subscription and the reader: at most FETCHES_MAX at once.
+    """Limits the reads of a subscription: at most FETCHES_MAX run at once, the others queue.
 
-    The others take their turns, so that a subscription that lags in a thousand partitions asks no
-    more of the readers than one that lags in three. A read that takes longer than `fetch_timeout`
-    does not count any more: the partitions of a broker that is down hold up no other.
+    So a subscription that lags in a thousand partitions loads the readers no more than one that
+    lags in three. A read that takes longer than `fetch_timeout` no longer counts: partitions of a
+    broker that is down do not block others.
     """
 
     def __init__(self, reader: LogReader, fetch: FetchPolicy) -> None:
         self._reader = reader
         self._fetch = fetch
         self._running: dict[Partition, _Fetch] = {}
-        # In their turn; a cursor has one request at most.
+        # Queued reads in order. A cursor has at most one.
         self._waiting: dict[Partition, _Fetch] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether something is being read that may have messages soon."""
+        """Whether a read is running that may soon have messages."""
         return bool(self._running)
 
     def configure(self, fetch: FetchPolicy) -> None:
-        """Read by other settings from the next read on."""
+        """Use these settings from the next read on."""
         self._fetch = fetch
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Call `on_batch` with what lies before the feed, when its turn has come."""
+        """Read messages before the feed's first offset for `on_batch`, when it is their turn."""
         fetch = _Fetch(self, feed, offset=offset, on_batch=on_batch)
         if len(self._running) < FETCHES_MAX:
             self._begin(fetch)
@@ -78,18 +78,18 @@ class Fetches:
             self._set_timer()
 
     def resume(self, feed: Feed) -> None:
-        """Read a held tail on, if its fastest reader needs more."""
+        """Resume a paused tail if its fastest reader needs more messages."""
         self._reader.resume(feed)
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """`reader`, the only one of the subscription in `partition`, takes nothing any more."""
+        """Stop reading for `reader`, the only one of the subscription in `partition`."""
         self._reader.leave(partition, reader)
         self._waiting.pop(partition, None)
         if self._running.pop(partition, None) is not None:
             self._begin_waiting()
 
     def finished(self, fetch: _Fetch) -> None:
-        """It has been read."""
+        """Note that the read has ended."""
         if self._running.get(fetch.feed.partition) is fetch:
             del self._running[fetch.feed.partition]
             self._begin_waiting()
@@ -104,7 +104,7 @@ class Fetches:
             self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _set_timer(self) -> None:
-        """Look again when the first of those that are running has taken too long."""
+        """Set a timer for the first running read that may take too long."""
         if self._timer is None:
             first = min(fetch.began for fetch in self._running.values())
             due = first + self._fetch.fetch_timeout.total_seconds()

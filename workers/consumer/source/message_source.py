@@ -1,4 +1,4 @@
-"""What comes next for a subscription: its cursors take turns, and filters see a message first."""
+"""The next messages of a subscription: its cursors take turns, and filters run first."""
 
 import time
 from collections import deque
@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 
 
 class SourceParts(Protocol):
-    """What every message source of a worker shares."""
+    """The parts that all message sources of a worker share."""
 
     delivery_budget: LoopBudget
     filter_budget: LoopBudget
@@ -39,10 +39,10 @@ class SourceParts(Protocol):
 
 
 class FilterTrace(Protocol):
-    """Keeps traces of what is not sent."""
+    """Receives the messages that are filtered out."""
 
     def filtered(self, message: Message, why: str) -> None:
-        """The subscription does not want it; `why`: it could not be judged."""
+        """Note that a message is filtered out; `why` is set if the filters could not judge it."""
 
 
 class Chain(Protocol):
@@ -50,14 +50,14 @@ class Chain(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why filters cannot be used; empty if all can."""
+        """Why the filters cannot be used; empty if they can."""
 
     def judge(self, message: Message) -> Verdict:
         """Whether the message is wanted."""
 
 
 class BrokenChain:
-    """Filters that a defect of ours kept from being compiled: no message can be judged."""
+    """Filters that an unexpected error kept from being compiled: no message can be judged."""
 
     problem = ""
 
@@ -65,16 +65,16 @@ class BrokenChain:
         self._error = error
 
     def judge(self, message: Message) -> Verdict:
-        """Raise the error for every message, which is recorded for it."""
+        """Raise the error. It is recorded for each message."""
         del message
         raise self._error.with_traceback(None)
 
 
 class MessageSource:
-    """Hands out messages one by one, in their order; those filtered out are closed here.
+    """Hands out messages one by one in their order, and closes those that are filtered out.
 
-    A message that passed the filters, and cannot be sent yet, is held: one at most, and it is not
-    filtered again. `resume` is called when there is more to hand out in a later turn of the loop.
+    At most one message that passed the filters and cannot be sent yet is held; it is not filtered
+    again. `resume` is called when a later turn of the loop can hand out more.
     """
 
     def __init__(
@@ -91,26 +91,28 @@ class MessageSource:
         self._resume = resume
         self._ready: deque[Cursor] = deque()
         self._held: Opened | None = None
-        # They waited for others to be finished.
+        # Messages that waited for others, which have finished.
         self._freed: deque[Opened] = deque()
         self._ordered_by: Ordering | Batching = Ordering.NONE
         self._order: Order | None = None
-        # The order, when it makes batches.
+        # The order, if it collects batches.
         self._batches: Batches | None = None
-        # The partitions take turns, message by message. But a batch takes what one of them has
-        # before it takes from others: so there are others for the next batch, beside it in flight.
+        # The partitions take turns message by message. But a batch first takes all messages of one
+        # partition: so other partitions remain for the next batch, which can be in flight beside
+        # it.
         self._rotation = -1
-        # Not to be read on before one of their messages is finished, or the order is another.
+        # Cursors that are not read further until one of their messages finishes or the order
+        # changes.
         self._barred: set[Cursor] = set()
-        # Retransmissions of which nothing more is wanted.
+        # Cancelled retransmissions.
         self._dropped: tuple[str, ...] = ()
         self._filters: tuple[Filter, ...] = ()
         self._chain: Chain | None = None
-        # Messages filtered out because they could not be judged, since it began.
+        # The number of messages filtered out because the filters could not judge them.
         self.unjudged = 0
-        # Only in that mode; it is notified of first attempts that begin, and of all that end.
+        # Set only in polling mode. It is notified of each first attempt and each end of an attempt.
         self.polling: Polling | None = None
-        # Gets messages that are filtered out, where they are traced.
+        # Receives filtered messages if they are traced.
         self.trace: FilterTrace | None = None
 
     def __bool__(self) -> bool:
@@ -121,26 +123,23 @@ class MessageSource:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it matters to what comes next that a message is `finished`."""
+        """Whether the end of a message (`finished`) affects which messages come next."""
         return self._order is not None
 
     @property
     def is_broken(self) -> bool:
-        """Whether a defect of ours kept its filters from being compiled."""
+        """Whether an unexpected error kept the filters from being compiled."""
         return isinstance(self._chain, BrokenChain)
 
     @property
     def waiting(self) -> int:
-        """About how many messages could be handed out now."""
+        """The approximate number of messages that could be handed out now."""
         unread = sum(cursor.end - cursor.position for cursor in self._ready)
         return unread + len(self._freed) + (self._held is not None)
 
     @property
     def next_due(self) -> float | None:
-        """When a batch is to be sent although it may become larger, or to be polled again.
-
-        In monotonic seconds.
-        """
+        """When an incomplete batch is due, or the next poll (monotonic seconds)."""
         due = None if self._batches is None else self._batches.next_due
         if self.polling is None or not self._ready:
             return due
@@ -148,7 +147,7 @@ class MessageSource:
         return min((at for at in (due, poll) if at is not None), default=None)
 
     def configure(self, subscription: Subscription) -> None:
-        """Take, filter and order what is read from now on by the subscription's settings."""
+        """Use the subscription's settings for all messages read from now on."""
         self._take_by(subscription.fetch)
         self._dropped = subscription.dropped
         self._filter_by(subscription)
@@ -171,7 +170,7 @@ class MessageSource:
                 batching, policy, subscription_id=subscription.id, defects=self._defects
             )
             self._order, self._batches, self._rotation = batches, batches, 0
-        # Last: an error above leaves it to be done again.
+        # Set last: after an error above, the settings are applied again.
         self._ordered_by = _ordered_by(subscription)
 
     def _take_by(self, fetch: FetchPolicy) -> None:
@@ -199,13 +198,13 @@ class MessageSource:
             return BrokenChain(exc)
 
     def add(self, cursor: Cursor) -> None:
-        """`cursor` may have a message to take."""
+        """Add `cursor`, which may have a message to take."""
         if not cursor.queued:
             cursor.queued = True
             self._ready.append(cursor)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget what is held of `cursors`, which are closing: it stays unfinished."""
+        """Drop the held messages of closing `cursors`. They stay unfinished."""
         if self._held is not None:
             self._held = without(self._held, cursors)
         self._barred -= cursors
@@ -216,12 +215,15 @@ class MessageSource:
             self._freed = deque(opened for opened in left if opened is not None)
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """It is to be tried again: what comes after it in its order waits."""
+        """Note that the message will be retried: messages after it in its order wait."""
         if self._order is not None:
             self._order.failed(cursor, message)
 
     def finished(self, cursor: Cursor, message: Message) -> None:
-        """It is delivered or discarded: what comes after it in its order may go."""
+        """Note that the message is delivered or discarded.
+
+        The next one in its order may be sent.
+        """
         if self._order is None:
             return
         freed = self._order.finished(cursor, message)
@@ -234,12 +236,15 @@ class MessageSource:
                 self.add(each)
 
     def read_ahead(self) -> None:
-        """Filter up to the next wanted message, which is held: filtering waits for no rate."""
+        """Filter up to the next wanted message and hold it.
+
+        Filtering does not wait for the rate.
+        """
         if self._chain is not None and self._held is None:
             self._held = self._next_wanted()
 
     def has_wanted(self) -> bool:
-        """Whether there is a message to hand out; it is held then, until it is taken."""
+        """Whether there is a message to hand out. It is then held until it is taken."""
         if self._freed:
             return True
         if self._held is None:
@@ -248,7 +253,7 @@ class MessageSource:
 
     @property
     def waits_for_budget(self) -> bool:
-        """Whether nothing comes in this turn, and `resume` is called in a later one."""
+        """Whether this turn hands out nothing more, and `resume` is called in a later one."""
         held = self._held
         return (
             held is not None
@@ -257,11 +262,11 @@ class MessageSource:
         )
 
     def take_start(self) -> bool:
-        """Whether something else that works off a backlog may begin in this turn of the loop."""
+        """Whether other work on a backlog may start in this turn of the loop."""
         return self._parts.delivery_budget.take(self._resume)
 
     def take(self) -> Opened | None:
-        """The next message to send, if there is one in this turn."""
+        """Return the next message to send, if this turn of the loop has one."""
         held = self._held
         opened = held or (self._freed.popleft() if self._freed else self._next_wanted())
         self._held = opened
@@ -273,7 +278,7 @@ class MessageSource:
             return None
         self._held = None
         if held is not None or opened.kept:
-            # It could not be sent before: that is no time that it was tried for.
+            # The message could not be sent before, so its time to live starts only now.
             opened = begun(opened, time.time_ns() // 1_000_000)
         return opened
 
@@ -281,7 +286,7 @@ class MessageSource:
         ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
         if self._batches is not None and (due := self._overdue(self._batches)):
             return due
-        # Many messages may be looked at for one that is handed out.
+        # Many messages may be checked for each one that is handed out.
         choosy = chain is not None or order is not None
         while (
             ready
@@ -303,7 +308,7 @@ class MessageSource:
                 continue
             try:
                 if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
-                    # There may be as many in a row as somebody has retransmitted.
+                    # There may be as many of these in a row as were retransmitted.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
@@ -321,7 +326,7 @@ class MessageSource:
         return self._nothing_more()
 
     def _broken(self, error: Exception, opened: Opened) -> Opened | None:
-        """Hand out a message that cannot be looked at, to be recorded in its turn."""
+        """Return a message that cannot be read, so that it is recorded in its turn."""
         reason = self._defects.found(error, step="look", message=opened.message)
         if not opened.cursor.is_open(opened.message):
             return None  # it was finished before the error
@@ -331,7 +336,7 @@ class MessageSource:
         return self._order.admit(refused)
 
     def _passes_by(self, cursor: Cursor, message: Message) -> bool:
-        """Whether the message, which is for one subscription, is not to be sent from here."""
+        """Whether the message is for another subscription, or its retransmission was cancelled."""
         record_target = message.record_target
         if record_target is None or record_target.subscription_id != cursor.subscription_id:
             cursor.passed_by(message)
@@ -363,5 +368,5 @@ class MessageSource:
 
 
 def _ordered_by(subscription: Subscription) -> Ordering | Batching:
-    """What its order depends on; batches have their own, whatever its `ordering` is."""
+    """Return the settings that determine the order. Batches ignore the `ordering` setting."""
     return subscription.batching or subscription.ordering

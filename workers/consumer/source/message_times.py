@@ -5,7 +5,7 @@ from app.domain.message import Message
 
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
-    """How long the message may not be sent yet; never more than the delay, whatever clocks show."""
+    """How long the message must still wait (ms); at most the delay, even if clocks differ."""
     if not policy.sending_delay:
         return 0.0
     delay_ms = policy.sending_delay.total_seconds() * 1e3
@@ -13,7 +13,7 @@ def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) ->
 
 
 def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
-    """Since when its time to live runs: not before it may be sent, also when others opened it."""
+    """When the time to live starts: not before the message may be sent, also for past owners."""
     return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
 
 

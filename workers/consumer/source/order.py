@@ -1,8 +1,8 @@
-"""Which messages must wait for others: by Partition-Key, or by partition. Pure: no I/O, no clock.
+"""Which messages wait for others: by partition key or partition. Pure: no I/O, no clock.
 
-What goes first is delivered or discarded before what comes after it is begun. This holds over
-crashes, too: a reader that comes next begins with the first message that is not finished, and no
-commit calls a message finished while one before it in its order is not.
+A message is sent only after those before it are delivered or discarded. This also holds after a
+crash: the next reader starts with the first unfinished message, and no commit marks a message as
+finished while one before it in its order is unfinished.
 """
 
 from collections import deque
@@ -18,10 +18,10 @@ from workers.consumer.commit.cursor import Cursor
 
 
 class Opened(NamedTuple):
-    """A message that a cursor has opened, and since when its time to live runs (epoch ms).
+    """An open message, and the time from which its time to live runs (epoch ms).
 
-    One that is `refused` is not sent. The time to live of one that was `kept` runs from when it is
-    handed out: it waited for its turn only, and behind none that failed.
+    A `refused` message is not sent. The time to live of a `kept` message starts when it is handed
+    out: it only waited for its turn, and for no failing message.
     """
 
     cursor: Cursor
@@ -31,16 +31,16 @@ class Opened(NamedTuple):
     kept: bool = False
 
     def begun(self, now_ms: int) -> "Opened":
-        """As it is when it is handed out only now: its time to live runs from now on."""
+        """Return the message as handed out now: its time to live starts now."""
         since_ms = self.cursor.start_ttl(self.message, now_ms)
         return self if since_ms is None else self._replace(opened_ms=since_ms)
 
 
 class Order(Protocol):
-    """The order of one subscription's messages. Cursors of different partitions have none."""
+    """The order of one subscription's messages. Cursors of different partitions are independent."""
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """Keep to the limits of these from now on."""
+        """Use these limits from now on."""
 
     def may_open(self) -> bool:
         """Whether any more messages may be opened now."""
@@ -49,23 +49,30 @@ class Order(Protocol):
         """Whether the next message of `cursor` may be opened now."""
 
     def admit(self, opened: Opened) -> Opened | None:
-        """What may go at once; if that is not `opened`, it is kept until its turn comes."""
+        """Return the message that may be sent now.
+
+        If this is not `opened`, `opened` is kept until its turn.
+        """
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """It is to be tried again."""
+        """Note that the message will be retried."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """It is delivered or discarded; returns the one that may go now, if one waited for it."""
+        """Note that the message is delivered or discarded.
+
+        Returns:
+            The next that waited for it, if any.
+        """
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget all of `cursors`, which are closing."""
+        """Forget all messages of closing `cursors`."""
 
     def drain(self) -> Iterable[Opened]:
-        """Give out all that is kept, in the order in which it came: another order holds."""
+        """Return all kept messages in log order, because another order replaces this one."""
 
 
 def order_of(subscription: Subscription) -> Order | None:
-    """The order that a subscription asks for; None for none at all."""
+    """Return the order that a subscription's settings request; None for no order."""
     match subscription.ordering:
         case Ordering.NONE:
             return None
@@ -76,7 +83,7 @@ def order_of(subscription: Subscription) -> Order | None:
 
 
 class _Lane:
-    """The messages of one key that are not finished: one on its way, the others behind it."""
+    """The unfinished messages of one key: one in delivery, the others behind it."""
 
     __slots__ = ("behind", "failing", "head")
 
@@ -87,10 +94,10 @@ class _Lane:
 
 
 class KeyOrder:
-    """Messages with the same key go one after the other; those without a key are free.
+    """Messages with the same key are sent one after the other; those without a key are free.
 
-    A partition with more than `parked_keys_max` failing keys is not read on, nor is any while
-    `retry_buffer_max` messages wait behind others, or `buffer_max` behind others that do not fail.
+    A partition with more than `parked_keys_max` failing keys is not read further. No partition is,
+    while `retry_buffer_max` messages wait behind failing ones, or `buffer_max` behind others.
     """
 
     def __init__(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
@@ -99,25 +106,25 @@ class KeyOrder:
         self._lanes: dict[Cursor, dict[bytes, _Lane]] = {}
         self._failing: dict[Cursor, int] = {}
         self.waiting = 0
-        # Of those that wait, the ones behind a key that fails.
+        # The number of waiting messages behind a failing key.
         self._behind_failing = 0
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """Keep to the limits of these from now on."""
+        """Use these limits from now on."""
         self._policy = policy
         self._fetch = fetch
 
     def may_open(self) -> bool:
-        """Whether there is room for one more that has to wait."""
+        """Whether one more message can wait."""
         buffered = self.waiting - self._behind_failing
         return self.waiting < self._policy.retry_buffer_max and buffered < self._fetch.buffer_max
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether not too many keys of the partition fail."""
+        """Whether not too many keys of the partition are failing."""
         return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
 
     def admit(self, opened: Opened) -> Opened | None:
-        """`opened`, if no message with its key is under way."""
+        """Return `opened`, if no message with its key is in delivery."""
         key = opened.message.key
         if key is None:
             return opened
@@ -132,7 +139,7 @@ class KeyOrder:
         return None
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Its key is failing until it is finished."""
+        """Mark the key as failing until the message finishes."""
         lane = self._lane_of(cursor, message)
         if lane is not None and not lane.failing:
             lane.failing = True
@@ -140,7 +147,7 @@ class KeyOrder:
             self._failing[cursor] = self._failing.get(cursor, 0) + 1
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """The next one with its key."""
+        """Return the next message with the same key."""
         lane = self._lane_of(cursor, message)
         if lane is None:
             return None
@@ -158,7 +165,7 @@ class KeyOrder:
         return following if failed else following._replace(kept=True)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget the keys of their partitions."""
+        """Forget the keys of these partitions."""
         for cursor in cursors:
             self._failing.pop(cursor, None)
             for lane in self._lanes.pop(cursor, {}).values():
@@ -166,14 +173,14 @@ class KeyOrder:
                 self._behind_failing -= len(lane.behind) * lane.failing
 
     def drain(self) -> Iterable[Opened]:
-        """All that wait, each partition by offset."""
+        """Return all waiting messages, each partition by offset."""
         lanes = [lane for lanes in self._lanes.values() for lane in lanes.values()]
         self._lanes, self._failing, self.waiting, self._behind_failing = {}, {}, 0, 0
         kept = [opened for lane in lanes for opened in lane.behind]
         return sorted(kept, key=lambda opened: opened.message.offset)
 
     def _lane_of(self, cursor: Cursor, message: Message) -> _Lane | None:
-        """The lane that `message` is the head of, if it is one's."""
+        """Return the lane with `message` at its head; None if there is none."""
         if message.key is None:
             return None
         lane = self._lanes.get(cursor, {}).get(message.key)
@@ -181,41 +188,41 @@ class KeyOrder:
 
 
 class PartitionOrder:
-    """One message of a partition at a time; the next is not even opened before."""
+    """One message of a partition at a time. The next one is not even opened before."""
 
     def __init__(self) -> None:
         self._under_way: dict[Cursor, Message] = {}
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """There are no limits to keep to."""
+        """Do nothing: this order has no limits."""
 
     def may_open(self) -> bool:
-        """Always: nothing is kept."""
+        """Return True: this order keeps no messages."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether none of the partition is under way."""
+        """Whether no message of the partition is in delivery."""
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened:
-        """It goes at once: it would not have been opened else."""
+        """Return it immediately: it was opened only because it may be sent."""
         self._under_way[opened.cursor] = opened.message
         return opened
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """It stays under way."""
+        """Do nothing: the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """None: the partition may be read on."""
+        """Return None: the partition can be read again."""
         if self._under_way.get(cursor) is message:
             del self._under_way[cursor]
         return None
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Forget what is under way."""
+        """Forget the messages in delivery."""
         for cursor in cursors:
             self._under_way.pop(cursor, None)
 
     def drain(self) -> Iterable[Opened]:
-        """Nothing is kept."""
+        """Return nothing: this order keeps no messages."""
         return ()

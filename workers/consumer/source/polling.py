@@ -1,4 +1,4 @@
-"""POLLING: some messages at a time, at fixed times (pure; the clock is passed in)."""
+"""Polling mode: some messages at a time, at fixed intervals (pure; the clock is passed in)."""
 
 import math
 from collections.abc import Hashable
@@ -7,13 +7,13 @@ from app.domain.catalogue.fetch import FetchPolicy
 
 
 class Polling:
-    """When the next message may be taken out of the log.
+    """When the next message may be taken from the log.
 
-    Polls are `polling_time` apart, counted from the first that found a message. One takes
-    `poll_size` messages at most. It is over when it has them, or when there are no more to take,
-    and each that it took is delivered, discarded, or waits for a retry. The next begins at its
-    time, or at once if that has passed meanwhile. Nothing runs while there is nothing to take:
-    polls that would have found nothing are reckoned, not made.
+    Polls are `polling_time` apart, counted from the first poll that found a message. A poll takes
+    at most `poll_size` messages. It ends when it has that many, or when there are no more to take,
+    and each taken message is delivered, discarded, or waits for a retry. The next poll starts at
+    its time, or immediately if that time has passed. While there are no messages, no timer runs:
+    empty polls are computed, not made.
 
     `now` is any monotonic clock in seconds.
     """
@@ -21,25 +21,25 @@ class Polling:
     def __init__(self, fetch: FetchPolicy, now: float) -> None:
         self._fetch = fetch
         self._due = now
-        # What the running poll may still take.
+        # The number of messages that the current poll may still take.
         self._left = 0
-        # Since when the running poll waits for what is being read.
+        # Since when the current poll waits for a read.
         self._dry_since: float | None = None
         self._found = False
-        # Not called since there was nothing to take.
+        # Whether this was not called since there was nothing to take.
         self._unasked = False
         self._under_way: set[Hashable] = set()
 
     def configure(self, fetch: FetchPolicy, now: float) -> None:
-        """Poll by other settings: a shorter time, or a smaller size, counts at once."""
+        """Use other settings: a shorter interval or a smaller size takes effect immediately."""
         self._fetch = fetch
         self._left = min(self._left, fetch.poll_size)
         self._due = min(self._due, now + fetch.polling_time.total_seconds())
 
     def may_take(self, now: float) -> bool:
-        """Whether one more message may be taken; begins the next poll when it is time.
+        """Whether one more message may be taken; start the next poll if it is time.
 
-        Call it only when there may be a message, and report what comes of it.
+        Call it only if there may be a message, and report the result.
         """
         self._give_up_reading(now)
         due = self.next_due(now)
@@ -48,25 +48,29 @@ class Polling:
         return self._left > 0
 
     def next_due(self, now: float) -> float | None:
-        """When the next poll begins; None while one takes messages, or has one under way.
+        """When the next poll starts; None while a poll takes messages or has one in delivery.
 
-        Call it only when there may be a message.
+        Call it only if there may be a message.
         """
         if self._unasked:
             self._pass_over_empty_polls(now)
         return None if self._left > 0 or self._under_way else self._due
 
     def took(self) -> None:
-        """A message was taken."""
+        """Note that a message was taken."""
         self._left -= 1
         self._dry_since = None
         self._found = True
 
     def found_nothing(self, now: float, *, reading: bool, held_up: bool) -> None:
-        """There was no message to take.
+        """Note that there was no message to take.
 
-        `reading`: the log is being read. `held_up`: what comes next waits for one that is under
-        way. The running poll waits for both; for what is read, at most `fetch_timeout`.
+        The current poll waits for both conditions below, for `reading` at most `fetch_timeout`.
+
+        Args:
+            now: The current time in monotonic seconds.
+            reading: Whether the log is being read.
+            held_up: Whether the next message waits for one in delivery.
         """
         if self._left == 0 or (held_up and self._under_way):
             return
@@ -76,11 +80,11 @@ class Polling:
             self._dry_since = now
 
     def started(self, message: Hashable) -> None:
-        """The first attempt at `message` begins."""
+        """Note the start of the first attempt at `message`."""
         self._under_way.add(message)
 
     def ended(self, message: Hashable) -> bool:
-        """An attempt at `message` is over; whether nothing taken is under way any more by that."""
+        """Note the end of an attempt; return whether this was the last one in delivery."""
         if message not in self._under_way:
             return False
         self._under_way.remove(message)
@@ -88,7 +92,7 @@ class Polling:
 
     def _begin(self, now: float) -> None:
         period = self._fetch.polling_time.total_seconds()
-        # A timer that was late does not shift the polls after it.
+        # A late timer does not shift the next polls.
         self._due += period
         if self._due <= now or not self._found:
             self._due = now + period
@@ -106,7 +110,7 @@ class Polling:
         timeout = self._fetch.fetch_timeout.total_seconds()
         if self._dry_since is not None and now - self._dry_since > timeout:
             self._end(now)
-            # Something was there all the time.
+            # There were messages all the time.
             self._unasked = False
 
     def _pass_over_empty_polls(self, now: float) -> None:
