@@ -1,1 +1,1 @@
-"""One attempt: building the request, sending it, and judging its answer."""
+"""One attempt: building the request, sending it, and classifying the response."""

@@ -1,10 +1,11 @@
-"""How much a subscriber gets, below its hard limit: as much as it takes without failing (pure).
+"""The adaptive rate of a subscriber: as much as it accepts without failures (pure).
 
-Like TCP's congestion control: doubling each second up to where it once failed, small steps from
-there, a fifth less when more than one attempt in twenty fails. Each rate is judged by what was sent
-at it. A rate that does not cause the failures hardly falls (`trouble`). When most fail for two
-seconds the subscriber is taken for down, and gets one message at a time, ever more rarely, until
-one arrives. Published figures come from `tests/benchmarks/bench_rate.py`.
+It works like TCP congestion control. The rate doubles each second up to the rate that failed last,
+and grows in small steps from there. It falls by a fifth when more than one attempt in twenty fails.
+Each rate is judged by the requests sent at it. A rate that does not cause the failures falls only
+slightly (`trouble`). If most attempts fail for two seconds, the subscriber counts as down: it gets
+one message at a time, with growing gaps, until one succeeds. `tests/benchmarks/bench_rate.py`
+measures the published figures.
 """
 
 from math import sqrt
@@ -22,14 +23,14 @@ ATTEMPTS_MIN: Final = 5
 WINDOW_MAX_S: Final = 10.0
 RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05
-# Of at least so many attempts one may fail by chance.
+# Of at least this many attempts one may fail by chance.
 ONE_IN: Final = 15
-# A step is so much of the limit, but no more than so much of the rate: small subscribers get small
+# A step is this share of the limit, but at most this share of the rate: small subscribers get small
 # steps.
 STEP: Final = 0.02
 STEP_OF_RATE: Final = 0.1
 THRESHOLD: Final = 0.9
-# The best rate counts for so much less after each window.
+# After each window the best rate is multiplied by this.
 BEST_KEPT: Final = 0.99
 DOWN_AFTER_S: Final = 2.0
 GAP_OF_OUTAGE: Final = 0.1
@@ -39,25 +40,26 @@ RESTART: Final = 0.25
 
 
 def are_few(failures: int, total: int) -> bool:
-    """Whether so many of all attempts may be chance where one in a hundred fails, or one message.
+    """Whether the failures can be chance: about one attempt in a hundred, or a single message.
 
-    A message that nobody can take must not hold up the others, and is no measure of the rate.
+    A message that always fails must not slow down the others, and does not show whether the rate is
+    too high.
     """
     usual = RISE_BELOW * total
     return failures <= usual + sqrt(usual) or (failures == 1 and total >= ONE_IN)
 
 
 def are_many(failures: int, total: int) -> bool:
-    """Whether so many failed that less is to be sent: not by one that fails by chance."""
+    """Whether so many attempts failed that the rate must fall."""
     return failures > max(HOLD_BELOW * total, 1 if total >= ONE_IN else 0)
 
 
 class AdaptiveRate:
     """The rate of one subscription on one worker, in requests per second.
 
-    The caller asks `wait` before it sends, reports each send (`sent`) and each result (`learn`),
-    with a monotonic clock in seconds. Nothing runs in between: a decision is taken with the first
-    result after a second, so an idle subscription costs nothing.
+    The caller calls `wait` before it sends, and reports each request (`sent`) and each result
+    (`learn`) with a monotonic clock in seconds. No timer runs: the first result after a second
+    triggers the next decision, so an idle subscription costs nothing.
     """
 
     def __init__(self, *, limit: float, heartbeat_max: float, now: float) -> None:
@@ -68,32 +70,33 @@ class AdaptiveRate:
         self.since = now
         self._rate = min(limit, START)
         self._threshold = float("inf")
-        # The highest rate that went well lately. The rate returns to a part of it after an outage,
-        # and to all of it after failures that the rate did not cause.
+        # The highest rate that recently went well. After an outage the rate returns to a part of
+        # it. After failures that the rate did not cause, it returns to all of it.
         self._best = self._rate
         self._attempts = Attempts()
         self._latency = QueueingDelay()
         self._trouble: Trouble | None = None
-        # None while nothing that was sent at this rate is answered.
+        # None while no request sent at this rate has ended.
         self._window_start: float | None = None
         self._last_landed = now
-        # The last attempts, as long as most of them failed.
+        # The last attempts while most of them fail.
         self._bad: JudgedAttempts | None = None
         self._outage_since = now
         self._probe_at = now
         self._probing = False
         self._clean = 0
-        # Results of what was sent in another mode, or at another rate, are no measure of this one.
+        # Results of requests that were sent in another mode or at another rate do not count for
+        # this one.
         self._epoch = self._mode_began = 0
 
     @property
     def rate(self) -> float:
-        """Requests per second, at most; in HEARTBEAT `wait` decides."""
+        """The highest number of requests per second; in HEARTBEAT mode `wait` decides."""
         return min(self.limit, self._rate if self.mode is RateMode.NORMAL else FLOOR)
 
     @property
     def effective_rate(self) -> float:
-        """Requests per second that may leave, with the gaps of HEARTBEAT."""
+        """Requests per second that may be sent, including the gaps of HEARTBEAT mode."""
         return min(self.rate, 1 / self._gap(self._last_landed)) if self._down else self.rate
 
     @property
@@ -101,7 +104,7 @@ class AdaptiveRate:
         return self.mode is RateMode.HEARTBEAT
 
     def wait(self, now: float) -> float:
-        """Seconds until a probe may leave; 0.0 when the rate alone decides."""
+        """Seconds until a probe may be sent; 0.0 when only the rate decides."""
         if not self._down:
             return 0.0
         if self._probing:
@@ -109,16 +112,19 @@ class AdaptiveRate:
         return max(0.0, self._probe_at - now)
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns what `learn` wants to know of it."""
+        """Count a request that is sent; return its epoch, which `learn` needs."""
         if self._down:
             self._probing = True
             self._probe_at = now
         return self._epoch
 
     def learn(self, epoch: int, *, healthy: bool | None, retried: bool, now: float) -> bool:
-        """The request that `sent` called `epoch` is over; whether the rate was decided on anew.
+        """Learn from the end of the request with that `epoch`.
 
-        `healthy` is as in `is_healthy`.
+        `healthy` is the result of `is_healthy`.
+
+        Returns:
+            Whether the rate was decided again.
         """
         if epoch < self._mode_began:
             return False
@@ -129,7 +135,7 @@ class AdaptiveRate:
         if healthy is None or epoch != self._epoch:
             return False
         if now - self._last_landed > WINDOW_MAX_S:
-            # What happened before such a pause is no measure of now.
+            # Results from before such a pause do not count for now.
             self._restart_window(now)
             self._bad = None
         self._last_landed = now
@@ -142,7 +148,7 @@ class AdaptiveRate:
         return True
 
     def took(self, seconds: float, *, full: bool) -> None:
-        """A request took `seconds`; `full`: as many as allowed were in flight."""
+        """Learn that a request took `seconds`. `full`: the in-flight limit was reached."""
         self._latency.add(seconds, full=full)
 
     # ---- NORMAL ---------------------------------------------------------------------------------
@@ -161,7 +167,7 @@ class AdaptiveRate:
             self._threshold = THRESHOLD * self._rate
             return
         self._best = max(self.rate, BEST_KEPT * self._best)
-        # Where it once failed, chance is not believed in.
+        # At a rate that failed before, failures are not taken for chance.
         sure = self.rate < self._threshold or failures <= RISE_BELOW * total
         if not (sure and are_few(failures, total)):
             self.reason = f"holding: {window.failed}"
@@ -205,15 +211,15 @@ class AdaptiveRate:
             self._bad, self._outage_since = None, bad.start
             self._go_down(window.failed, bad.end)
             return
-        # No new threshold: an outage is no measure of what the subscriber takes.
+        # The threshold stays: an outage does not show what the subscriber can accept.
         self._fall(window)
 
     def _change(self, rate: float) -> None:
-        """Set the rate; it is judged by what is sent from now on."""
+        """Set the rate. It is judged by the requests sent from now on."""
         if rate == self._rate:
             return
         self._rate = rate
-        # While most attempts fail, all count: an outage is to be noticed soon.
+        # While most attempts fail, all of them count, so that an outage is noticed soon.
         if self._bad is None:
             self._epoch += 1
             self._window_start = None
@@ -245,7 +251,7 @@ class AdaptiveRate:
 
     def _go_down(self, reason: str, now: float) -> None:
         if self._trouble is not None and not self._trouble.is_over:
-            # It was an outage that began.
+            # The failures were the start of an outage.
             self._threshold = self._trouble.safe_rate
         self._attempts.clear()
         self._probing = False

@@ -1,4 +1,4 @@
-"""Several messages in one request: a batch is a message that consists of messages."""
+"""Several messages in one request. A batch is a message that contains messages."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,15 +15,15 @@ _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
 
 
 class UnfitError(ValueError):
-    """The message cannot be in any batch of this format; the text has the reason."""
+    """The message fits into no batch of this format; the text has the reason."""
 
 
 class MessageBatch(Message):
-    """Messages of one topic that are delivered together, those of each partition in their order.
+    """Messages of one topic that are delivered together, each partition in its order.
 
-    Its id is the same for the same messages of a subscription, so that a subscriber that gets a
-    batch again can recognise it. Its age is that of its youngest message, its position that of its
-    first one.
+    The same messages of a subscription always have the same batch id, so a subscriber recognises a
+    repeated batch. The age of a batch is the age of its youngest message. Its position is that of
+    its first message.
     """
 
     __slots__ = ("_subscription_id", "messages")
@@ -43,7 +43,7 @@ class MessageBatch(Message):
         self.fill(messages, body)
 
     def fill(self, messages: Sequence[Message], body: bytes) -> None:
-        """Have these in it, as `body`."""
+        """Fill the batch with these messages, encoded as `body`."""
         self.messages, self.body = messages, body
         self.offset, self.partition = messages[0].offset, messages[0].partition
         self.published_ms = max(message.published_ms for message in messages)
@@ -55,7 +55,7 @@ class MessageBatch(Message):
 
 
 class Framing(NamedTuple):
-    """How the pieces of a body are put together, and how a message becomes one.
+    """How a message becomes a piece of a body, and how pieces are joined.
 
     `piece` raises UnfitError.
     """
@@ -68,20 +68,23 @@ class Framing(NamedTuple):
 
     @property
     def overhead(self) -> int:
-        """Bytes of a body without pieces."""
+        """The size in bytes of a body without pieces."""
         return len(self.opening) + len(self.closing)
 
     def body(self, pieces: Iterable[bytes]) -> bytes:
-        """The body made of `pieces`."""
+        """Join `pieces` to a body."""
         return self.opening + self.between.join(pieces) + self.closing
 
 
 def json_of(message: Message) -> bytes:
-    """The message's body as a JSON value; UnfitError.
+    """Return the message's body as a JSON value.
 
-    What is JSON goes in byte by byte, any other text as a JSON string, and so does JSON that strict
-    parsers refuse (lone surrogates, infinite numbers): it would make the others of its batch
-    unreadable. Bytes that are neither have no place in JSON.
+    JSON is used unchanged; any other text becomes a JSON string. JSON that strict parsers refuse
+    (lone surrogates, infinite numbers) becomes a string too, because it would make the whole batch
+    unreadable.
+
+    Raises:
+        UnfitError: The bytes are neither JSON nor text.
     """
     body = message.body
     if body is None:
@@ -95,7 +98,7 @@ def json_of(message: Message) -> bytes:
 
 
 def _line(message: Message) -> bytes:
-    # JSON has line ends between its tokens alone, where any space will do.
+    # JSON has line breaks only between tokens, where a space is equivalent.
     return json_of(message).replace(b"\n", b" ").replace(b"\r", b" ")
 
 
@@ -128,5 +131,5 @@ _EVENTS: Final = Framing(BATCH_TYPE, b"[", b",", b"]", _event)
 
 
 def framing_of(batching: Batching) -> Framing:
-    """How the bodies of such batches are put together."""
+    """Return the framing for the bodies of such batches."""
     return _EVENTS if batching.events else FRAMINGS[batching.format]

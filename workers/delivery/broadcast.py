@@ -1,4 +1,4 @@
-"""A destination of many addresses, each of which gets every message (Hermes' BROADCAST)."""
+"""A destination with many addresses. Each of them gets every message (Hermes' BROADCAST)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -15,47 +15,47 @@ from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
-# The owner of the name decides how many there are, and each costs a connection and a request for
-# every message in flight.
+# The owner of the name decides how many addresses there are. Each costs a connection and a request
+# for every message in flight.
 ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
 
 
 class Way(NamedTuple):
-    """Where a request goes, and how many seconds it may take in all."""
+    """Where a request goes, and how many seconds it may take in total."""
 
     origin: ConnectionOrigin
     total_s: float
 
 
 class Addressable(Protocol):
-    """An endpoint whose host stands for addresses."""
+    """An endpoint with a host name that resolves to several addresses."""
 
     @property
     def way(self) -> Way:
-        """Where its requests go, and how long each may take."""
+        """The target of its requests, and how long each may take."""
 
     async def addresses(self) -> Sequence[Address] | Outcome:
-        """All that its host stands for now, or an outcome where that is not known."""
+        """Return all current addresses of the host, or an outcome if the look-up fails."""
 
     def request(
         self, message: Message, retry_count: int, authorization: Header | None
     ) -> bytes | Discarded:
-        """The bytes to send, or why none can be."""
+        """Return the request as bytes, or the reason why there can be none."""
 
     async def post(self, request: bytes, way: Way) -> Outcome:
-        """One POST of these bytes, by `way`; never raises for what a network does."""
+        """Send one POST with these bytes by `way`. Never raise for network errors."""
 
 
 class BroadcastDestination:
-    """`inner` at every address that its host stands for: a message is delivered once each took it.
+    """Sends to every address of its host. A message is delivered when each accepted it.
 
-    An attempt is one POST of the same bytes to each address that is not done with the message, all
-    at once: it is done once it took it, or refused it for good, as far as is known. What is
-    forgotten, as by the end of the worker, goes to all again, and so does what is read again. A
-    message that one address has refused is discarded once all others are done with it.
+    An attempt sends the same bytes at the same time to each unfinished address. An address is
+    finished when it accepted or finally refused the message, as far as this worker knows. If this
+    is forgotten, for example when the worker ends, or if the message is read again, it goes to all
+    addresses again. If one address refused a message, it is discarded when all others are finished.
 
-    The subscriber is healthy if one address that got a request is.
+    The subscriber is healthy if at least one address that got a request is.
     """
 
     __slots__ = ("_inner", "_unfinished")
@@ -72,22 +72,26 @@ class BroadcastDestination:
         *,
         authorization: Header | None = None,
     ) -> None:
-        """Nothing is begun: several answers are to be awaited."""
+        """Start nothing, because several responses must be awaited."""
 
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
-        """One POST to each address that is left, within one deadline, and what they come to."""
+        """Send one POST to each unfinished address within one deadline.
+
+        Returns:
+            The combined outcome.
+        """
         began = asyncio.get_running_loop().time()
         if retry_count == 0:
-            # Also after a seek, which is for all of them.
+            # The same after a seek, which is for all addresses.
             self._unfinished.forget(message)
         addresses = await self._inner.addresses()
         if isinstance(addresses, Delivered | Retry | Discarded):
             return addresses
         if len(addresses) > ADDRESSES_MAX:
             return _too_many(addresses)
-        # Built and signed once: it may be large, and addresses many.
+        # The request is built and signed once: it can be large, and there can be many addresses.
         request = self._inner.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
@@ -95,7 +99,7 @@ class BroadcastDestination:
         left = [address for address in addresses if address not in done]
         posts = await self._posted(request, left, began)
         answered = {address: post.outcome for address, post in posts.items()}
-        # Another token may be taken where this one was not.
+        # Another address may accept a token that this one refused.
         again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
         done |= {
             address: outcome
@@ -118,7 +122,7 @@ class BroadcastDestination:
     async def _posted(
         self, request: bytes, addresses: Collection[Address], began: float
     ) -> Mapping[Address, "_Post"]:
-        """What each of the addresses makes of it, in what is left of the time since then."""
+        """Return the outcome of each address, within the time left since `began`."""
         origin, total_s = self._inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
@@ -131,30 +135,30 @@ class BroadcastDestination:
         return {address: post.result() for address, post in posts.items()}
 
     async def _post(self, request: bytes, way: Way) -> "_Post":
-        """In a task of its own: other connections are opened meanwhile."""
+        """Send the request in a task of its own: other connections are opened at the same time."""
         used_connection = None if USED_CONNECTION.get() is None else UsedConnection()
         USED_CONNECTION.set(used_connection)
         return _Post(await self._inner.post(request, way), used_connection)
 
 
 class _Post(NamedTuple):
-    """What came of one request, and what is known of its connection if somebody wants to know."""
+    """The outcome of one request, and the details of its connection if requested."""
 
     outcome: Outcome
     used_connection: UsedConnection | None
 
 
 class AddressOutcomes(dict[Address, Outcome]):
-    """What each address that is done with a message has made of it."""
+    """The outcome of each address that is finished with a message."""
 
     __slots__ = ("__weakref__",)
 
 
 class UnfinishedAddresses:
-    """Which addresses are done with messages that others are not.
+    """The finished addresses of messages that other addresses have not finished.
 
-    Of each message as long as somebody holds the outcome for a retry: who gives a
-    message up, for whatever reason, need not report that.
+    A message is known as long as a retry holds its outcomes (a weak reference). So nobody needs to
+    report that a message is discarded.
     """
 
     def __init__(self) -> None:
@@ -163,24 +167,24 @@ class UnfinishedAddresses:
         )
 
     def __len__(self) -> int:
-        """Messages that are known."""
+        """The number of known messages."""
         return len(self._progress)
 
     def progress(self, message: Message) -> AddressOutcomes:
-        """What is known of it; kept if the caller keeps it."""
+        """Return the outcomes of the message. They are kept as long as the caller keeps them."""
         return self._progress.setdefault((message.partition, message.offset), AddressOutcomes())
 
     def forget(self, message: Message) -> None:
-        """It is not tried again, or as if it never had been."""
+        """Forget the message: it is finished, or starts again from the beginning."""
         self._progress.pop((message.partition, message.offset), None)
 
 
 def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS) -> Outcome:
-    """What the outcomes at all addresses come to for the message.
+    """Return the combined outcome of all addresses for the message.
 
-    It is tried again while any of them may take it yet, and not before each of these wants it; else
-    it is discarded if any has refused it. A failure with the status `first_reported` is reported
-    before others.
+    Retry while any address may still accept the message, and not before each of them allows it.
+    Otherwise discard it if any address refused it. A failure with the status `first_reported` is
+    reported before others.
     """
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     retries = [each for each in failures.values() if isinstance(each, Retry)]
@@ -209,7 +213,7 @@ def _others_well(
     done: Mapping[Address, Outcome],
     addresses: Collection[Address],
 ) -> bool | None:
-    """As in `Retry`, of those of these addresses that got a request; None: all failed."""
+    """Return `Retry.others_well` for the addresses that got a request; None if all failed."""
     if any(each in done and done[each].status is not None for each in answered):
         return True
     return False if len(answered) < len(addresses) else None
@@ -218,13 +222,13 @@ def _others_well(
 def reported_address(
     outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS
 ) -> Address | None:
-    """The address with the outcome that `together` reports; None: all took it."""
+    """Return the address with the outcome that `together` reports; None if all accepted it."""
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     return _reported(failures, first_reported) if failures else None
 
 
 def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int) -> Address:
-    """The failure that counts for all: those that go on before those that are over."""
+    """Return the failure to report: one that can be retried before a final one."""
     return min(
         failures,
         key=lambda at: (failures[at].status != first_reported, isinstance(failures[at], Discarded)),
@@ -232,11 +236,11 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
-    """Report the connection of the address that is reported, if that is wanted."""
+    """Report the connection of the reported address, if that is requested."""
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return
-    used_connection.forget()  # a connection for its token
+    used_connection.forget()  # discards the connection of the token request
     if reported is None and len(posts) == 1:
         reported = next(iter(posts))
     if reported is not None and reported in posts:

@@ -1,4 +1,4 @@
-"""Whether a subscriber gets anything at all: not for a while after too many failures in a row.
+"""A circuit breaker: sends nothing for some time after too many failures in a row.
 
 Pure: the clock is passed in, in monotonic seconds.
 """
@@ -11,20 +11,21 @@ from typing import Final, assert_never
 from app.domain.circuit import CircuitBreaker, CircuitState, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
-# A member that waits for others is notified when they are done; it looks again after this anyway.
+# A member that waits for others is notified when they finish. It also checks again after this.
 LOOK_AGAIN_S: Final = 1.0
-# Leave to send the one message is not for keeping: others may have one.
+# A permission to send the probe expires after this, so that others can get it.
 LEAVE_S: Final = 1.0
-# What others know of a shared circuit is waited for, but not longer than this.
+# The longest wait for the state that other workers know of a shared circuit.
 UNKNOWN_S: Final = 2.0
-# Times that were computed with are the same up to this.
+# Computed times that differ by less than this are equal.
 _SAME_S: Final = 1e-6
 
 
 class CircuitVerdict(Enum):
-    """What an attempt means for a circuit.
+    """The meaning of an attempt for a circuit.
 
-    FAILURE: it failed of what is listed. OTHER: of something else. UNSENT: nothing was sent.
+    FAILURE: it failed with a listed error type. OTHER: it failed with another one. UNSENT: nothing
+    was sent.
     """
 
     SUCCESS = auto()
@@ -34,10 +35,10 @@ class CircuitVerdict(Enum):
 
 
 def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
-    """What `outcome` means where these types are listed.
+    """Return the meaning of `outcome`, if these error types are listed.
 
-    An answer for which its message is discarded (most 4xx) is a success: the subscriber works. So
-    is one address of several that fails while others work.
+    A response for which the message is discarded (most 4xx) is a success: the subscriber works. The
+    same holds if one of several addresses fails while others work.
     """
     match outcome:
         case Delivered():
@@ -57,7 +58,10 @@ def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
 
 
 def error_types(failed: Retry) -> Collection[ErrorType]:
-    """What the attempt failed of; nothing for what has no type, as a redirect."""
+    """Return the error types of the attempt.
+
+    None for a failure without a type, such as a redirect.
+    """
     if failed.error is not None:
         return (failed.error,)
     match failed.status:
@@ -71,14 +75,14 @@ def error_types(failed: Retry) -> Collection[ErrorType]:
 
 
 class Circuit:
-    """CLOSED, OPEN or HALF_OPEN, for all that send to what it protects.
+    """The state CLOSED, OPEN or HALF_OPEN for everything that sends to one protected target.
 
-    The caller asks `wait` before it sends, reports each request that leaves (`sent`) and each
-    result (`report`). What was sent before it was opened or closed last does not count any more.
+    The caller calls `wait` before it sends, and reports each request (`sent`) and each result
+    (`report`). Results of requests sent before the last change of state do not count.
 
-    A `shared` one is shared with other workers, too: nothing is sent before it is known how it
-    is (or UNKNOWN_S are over), and half open it needs leave to send its one message. `wanted` is
-    that someone waits for leave.
+    A `shared` circuit is shared with other workers. Nothing is sent before its state is known (or
+    UNKNOWN_S have passed), and a half-open circuit needs permission to send its probe. `wanted`
+    means that a member waits for this permission.
     """
 
     def __init__(self, now: float, *, shared: bool = False) -> None:
@@ -86,31 +90,34 @@ class Circuit:
         self._unknown_until = now + UNKNOWN_S if shared else now
         self._failures = 0
         self._tripped_at = self._leave_until = float("-inf")
-        # When the one message of a half-open circuit left.
+        # When the probe of a half-open circuit was sent.
         self._probe: float | None = None
         self.closed = True
-        # Since when it is closed, or is not.
+        # Since when it is closed, or is not closed.
         self.since = now
         self.reason = ""
-        # An open one may be tried from then on.
+        # When an open circuit may send a probe.
         self.opens_at = now
         self.wanted = False
-        # When the last message left that was a success.
+        # When the last successful message was sent.
         self.succeeded_at = float("-inf")
 
     @property
     def probing(self) -> bool:
-        """Whether its one message is in flight."""
+        """Whether the probe is in flight."""
         return self._probe is not None
 
     def state(self, now: float) -> CircuitState:
-        """The state it is in."""
+        """The current state."""
         if self.closed:
             return CircuitState.CLOSED
         return CircuitState.OPEN if now < self.opens_at else CircuitState.HALF_OPEN
 
     def wait(self, now: float) -> float:
-        """Seconds until a request may leave, or it is worth asking again; 0.0 when one may now."""
+        """Seconds until a request may be sent, or until the next check.
+
+        0.0 if one may be sent now.
+        """
         if self.closed:
             return max(0.0, self._unknown_until - now)
         if now < self.opens_at:
@@ -123,17 +130,20 @@ class Circuit:
         return 0.0
 
     def sent(self, now: float) -> None:
-        """A request leaves."""
+        """Note that a request is sent."""
         if not self.closed:
             self._probe = now
             self._leave_until = float("-inf")
 
     def withdraw(self) -> None:
-        """Nobody will report what became of the one message: another one is to try."""
+        """Note that nobody will report the result of the probe.
+
+        Another message becomes the probe.
+        """
         self._probe = None
 
     def report(self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float) -> bool:
-        """The request that left at `sent_at` is over; whether this opened or closed the circuit."""
+        """Count the result of the request sent at `sent_at`; return whether the circuit changed."""
         meaning = verdict(outcome, rule.error_types)
         if meaning is CircuitVerdict.SUCCESS:
             self.succeeded_at = max(self.succeeded_at, sent_at)
@@ -149,7 +159,7 @@ class Circuit:
             return False
         self._probe = None
         if meaning is CircuitVerdict.UNSENT:
-            return False  # the next message is to show how it is
+            return False  # the next message becomes the probe
         if meaning is CircuitVerdict.FAILURE:
             self._trip(f"the message that tried failed: {_reason(outcome)}", rule, now)
         else:
@@ -157,7 +167,7 @@ class Circuit:
         return True
 
     def retime(self, rule: CircuitBreaker) -> bool:
-        """Be open for as long as `rule` has it since the last failure; whether it is open."""
+        """Use the open time of `rule`, counted from the last failure; return whether it is open."""
         if not self.closed:
             self.opens_at = self._tripped_at + rule.open_for.total_seconds()
         return not self.closed
@@ -165,20 +175,20 @@ class Circuit:
     # ---- what other workers publish -------------------------------------------------------------
 
     def has_leave(self, now: float) -> bool:
-        """Whether its one message may be sent from here."""
+        """Whether this worker may send the probe."""
         return now < self._leave_until
 
     def grant(self, now: float) -> None:
-        """Its one message may be sent from here, within LEAVE_S."""
+        """Allow this worker to send the probe within LEAVE_S."""
         self.wanted = False
         self._leave_until = now + LEAVE_S
 
     def deny(self) -> None:
-        """It may not, for now: a member that still wants to requests it again."""
+        """Deny the probe for now. A member that still needs it must request it again."""
         self.wanted = False
 
     def adopt_closed(self, now: float) -> bool:
-        """It is closed; whether that is news."""
+        """Take over the closed state; return whether this is a change."""
         unknown = now < self._unknown_until
         self._unknown_until = now
         if self.closed:
@@ -188,12 +198,12 @@ class Circuit:
         return True
 
     def adopt_open(self, *, since: float, opens_at: float, reason: str, now: float) -> None:
-        """It was opened."""
+        """Take over the open state."""
         self._unknown_until = self._tripped_at = now
         self._open(since=since, opens_at=opens_at, reason=reason)
 
     def _counted(self, meaning: CircuitVerdict, rule: CircuitBreaker) -> bool:
-        """Whether that makes too many failures in a row."""
+        """Count a result; return whether there are too many failures in a row."""
         if meaning is CircuitVerdict.SUCCESS:
             self._failures = 0
         elif meaning is CircuitVerdict.FAILURE:

@@ -1,4 +1,4 @@
-"""The circuits of one worker: one for each name that subscriptions give, and their own ones."""
+"""The circuits of one worker: shared ones by name, and one for each other subscription."""
 
 import asyncio
 import time
@@ -15,20 +15,19 @@ _log = structlog.get_logger()
 
 
 class CircuitMember(Protocol):
-    """Sends through a circuit."""
+    """A sender that a circuit protects."""
 
     def on_change(self, circuit: Circuit) -> None:
-        """It was opened or closed, or its one message may be sent: see what may leave now."""
+        """Check what may be sent now: the circuit opened or closed, or its probe may be sent."""
 
 
 class LiveCircuit:
-    """A circuit with all of this worker that send through it, and which change others know.
+    """A circuit with its members on this worker, and what other workers know of it.
 
-    Without a name it belongs to one subscription alone.
+    A circuit without a name belongs to one subscription.
 
-    `number` is that of the last change which all workers know, 0 before the first. Changes by
-    this worker are counted, so that one which comes while the one before is being published is not
-    forgotten.
+    `number` is the number of the last change that all workers know; 0 before the first change. This
+    worker counts its own changes, so that a change during a publication is not lost.
     """
 
     def __init__(self, name: str, work: asyncio.Event) -> None:
@@ -37,16 +36,16 @@ class LiveCircuit:
         self.members: set[CircuitMember] = set()
         self.number = 0
         self._work = work
-        # The member that sent its one message last.
+        # The member that sent the last probe.
         self._tried_by = ""
-        # How often it was opened or closed here.
+        # How often this worker opened or closed it.
         self.changes = 0
         self._published = 0
 
     # ---- for members ----------------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
-        """As `Circuit.wait`; leave is requested where it is needed."""
+        """Do as `Circuit.wait`, and request permission for the probe if needed."""
         circuit = self.circuit
         wanted = circuit.wanted
         wait = circuit.wait(now)
@@ -55,7 +54,7 @@ class LiveCircuit:
         return wait
 
     def sent(self, now: float, *, by: str) -> None:
-        """A message of `by` leaves."""
+        """Note that a message of `by` is sent."""
         self.circuit.sent(now)
         if self.circuit.probing:
             self._tried_by = by
@@ -63,7 +62,7 @@ class LiveCircuit:
     def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
-        """As `Circuit.report`, for a message of `by`; members are notified if this changed it."""
+        """Do as `Circuit.report` for a message of `by`, and notify the members of a change."""
         circuit = self.circuit
         if not circuit.report(outcome, rule, sent_at=sent_at, now=now):
             return
@@ -73,23 +72,23 @@ class LiveCircuit:
         self._changed()
 
     def part(self, member: CircuitMember, *, by: str) -> None:
-        """`member` reports nothing any more, also not of messages of `by` that are in flight."""
+        """Remove `member`. It reports no more results, not even for requests of `by` in flight."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()
             self._notify()
 
     def retime(self, rule: CircuitBreaker) -> None:
-        """As `Circuit.retime`."""
+        """Do as `Circuit.retime`."""
         if self.circuit.retime(rule):
             self._changed()
 
     def reading(self, now: float) -> CircuitReading:
-        """Its state for people to see; `now` is monotonic."""
+        """Return the state for users to read; `now` is monotonic."""
         circuit = self.circuit
         since = datetime.now(UTC) - timedelta(seconds=now - circuit.since)
         state = circuit.state(now)
-        # To the second: it is reported again and again.
+        # Rounded to a second, because it is reported again and again.
         return CircuitReading(
             state=state, since=since.replace(microsecond=0), reason=circuit.reason
         )
@@ -98,19 +97,19 @@ class LiveCircuit:
 
     @property
     def unpublished(self) -> bool:
-        """Whether others do not know yet how it is."""
+        """Whether other workers do not know the current state yet."""
         return self.changes != self._published
 
     def published(self, changes: int, number: int) -> None:
-        """Others know it as it was after so many changes; that is the change `number`."""
+        """Note that other workers know the state after `changes`, as the change `number`."""
         self._published, self.number = changes, number
 
     def overtaken(self) -> None:
-        """Another worker was quicker: its change counts."""
+        """Note that another worker's change came first and counts."""
         self._published = self.changes
 
     def shown(self, now: float) -> SharedCircuit:
-        """It as others are to know it."""
+        """Return the state to publish to other workers."""
         circuit = self.circuit
         return SharedCircuit(
             name=self.name,
@@ -122,7 +121,7 @@ class LiveCircuit:
         )
 
     def adopt(self, shared: SharedCircuit, now: float) -> None:
-        """Take over its state from another worker."""
+        """Take over the state from another worker."""
         if self.unpublished or shared.number == self.number:
             return
         self.number = shared.number
@@ -135,7 +134,10 @@ class LiveCircuit:
             self._notify()
 
     def unknown_to_others(self, now: float) -> None:
-        """No other worker knows it: publish an open one again, so that leave can be had for it."""
+        """Publish an open state again, because no other worker knows it.
+
+        Without that no probe can be allowed.
+        """
         if self.circuit.closed:
             if self.circuit.adopt_closed(now):
                 self._notify()
@@ -145,7 +147,7 @@ class LiveCircuit:
             self._work.set()
 
     def grant(self, now: float) -> None:
-        """Its one message may be sent from here."""
+        """Allow this worker to send the probe."""
         self.circuit.grant(now)
         self._notify()
 
@@ -161,27 +163,27 @@ class LiveCircuit:
 
 
 class Circuits:
-    """Finds circuits by name. A shared one is known while someone sends through it."""
+    """Finds circuits by name. A shared one is known while a member uses it."""
 
     def __init__(self) -> None:
         self._shared: dict[str, LiveCircuit] = {}
-        # Something is to be published to other workers, or read.
+        # Set when a circuit must be published to other workers, or read.
         self.work = asyncio.Event()
         self.any_shared = asyncio.Event()
 
     @property
     def shared(self) -> list[LiveCircuit]:
-        """Those that others may send through, too."""
+        """Return the circuits that other workers may use too."""
         return list(self._shared.values())
 
     def join(self, name: str, member: CircuitMember) -> LiveCircuit:
-        """The circuit of that name; without a name one of its own."""
+        """Return the circuit of that name; without a name create a separate one."""
         circuit = self._shared.get(name) or self._begun(name)
         circuit.members.add(member)
         return circuit
 
     def leave(self, circuit: LiveCircuit, member: CircuitMember, *, by: str) -> None:
-        """`member`, which sends for `by`, sends nothing through it any more."""
+        """Remove `member`, which sends for `by`, from the circuit."""
         circuit.part(member, by=by)
         if not circuit.members:
             self._shared.pop(circuit.name, None)

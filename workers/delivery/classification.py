@@ -1,4 +1,4 @@
-"""What an attempt's answer means for the message."""
+"""The meaning of a response for the message."""
 
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -21,12 +21,17 @@ from workers.delivery.retry_after import retry_after
 
 
 def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outcome:
-    """What becomes of the message; `now` (aware) is when the answer came, for Retry-After dates.
+    """Return the outcome for the message.
 
-    2xx is a delivery. A client error is final unless the subscription retries it, except 429,
-    which asks for patience; 410 asks for no more messages. Everything else is tried again: 3xx
-    (never followed), 5xx, no answer; never earlier than the answer's Retry-After asks. Where
-    nothing may be sent to, nothing is tried again.
+    A 2xx is a delivery. A 4xx is final unless the subscription retries it. A 429 is retried, and a
+    410 means that the subscriber wants no more messages. Everything else is retried: 3xx (never
+    followed), 5xx, and no response; never earlier than Retry-After allows. If the address is
+    forbidden, nothing is retried.
+
+    Args:
+        answer: The response, or the error if there is none.
+        subscription: The subscription with its retry settings.
+        now: When the response came (aware), for dates in Retry-After.
     """
     if isinstance(answer, Unanswered):
         return _unanswered(answer)
@@ -42,7 +47,7 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
 
 
 def requested_delay(answer: Answered, now: datetime) -> timedelta | None:
-    """For how long the subscriber is to get nothing, if it asks for that."""
+    """Return how long to send nothing to the subscriber, if the response asks for that."""
     return retry_after(answer.headers.get("retry-after", ""), now)
 
 
@@ -63,5 +68,5 @@ def _is_final(status: int, subscription: Subscription) -> bool:
 
 @lru_cache(maxsize=100)
 def delivered(status: int) -> Delivered:
-    """The outcome of a 2xx: one for each status."""
+    """Return the outcome of a 2xx. There is one object for each status."""
     return Delivered(status=status)

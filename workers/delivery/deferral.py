@@ -1,9 +1,9 @@
-"""What follows an answer that asks to come later (Retry-After): quiet, one request, less (pure).
+"""How to treat a subscriber that asks to come later with Retry-After (pure).
 
-Nothing leaves before the requested time. Then one request at a time tries, until one is taken. From
-then on requests leave more slowly than when the subscriber deferred: half as fast, or as fast as it
-took them since it deferred before, if that is faster. Each step from there closes a quarter of the
-gap to the rate at which it deferred last.
+Nothing is sent before the requested time. Then one request at a time is sent, until one is
+accepted. After that the rate is half of the rate at which the subscriber deferred, or the rate that
+it accepted since the deferral before, if that is higher. Each further step closes a quarter of the
+gap to the rate of the last deferral.
 """
 
 from dataclasses import replace
@@ -15,25 +15,26 @@ from workers.delivery.rate import CATCH_UP_S
 
 DECREASE: Final = 0.5
 RATE_MIN: Final = 1 / 60
-# A step is made after so many requests that were taken, and so much time.
+# A step needs this many accepted requests, and one second.
 TAKEN_PER_STEP: Final = 8
 STEP_S: Final = 2.0
 STEP_OF_GAP: Final = 0.25
-# So close to the rate at which it once deferred, that one is believed to be right no more.
+# Within this distance of the rate that was deferred once, that rate is no longer taken as the
+# limit.
 IS_CLOSE: Final = 0.98
-# While a request tries: it is looked at again when its answer is there.
+# While a probe is in flight, the state is checked again after this time.
 TRY_S: Final = 1.0
-# A new message may be what is taken where the oldest is not: after so many refusals in a row, and
-# whenever these have doubled.
+# A new message may be accepted although the oldest is not. One is tried after this many refusals in
+# a row, and each time this number has doubled.
 ANOTHER_AFTER: Final = 4
 
 
 class Deferral:
-    """How one subscriber is treated that asks to come later. Instants are monotonic seconds.
+    """The state of one subscriber that defers. Times are monotonic seconds.
 
-    The caller asks `wait` before it sends, and reports each send (`sent`) and each answer (`defer`,
-    `taken`, `failed`) while it is `active`; `defer` also when it is not. Without `learns` it does
-    not change how fast requests leave.
+    The caller calls `wait` before it sends. While this is `active`, it reports each request
+    (`sent`) and each response (`defer`, `taken`, `failed`); it always reports `defer`. Without
+    `learns` the rate does not change.
     """
 
     __slots__ = (
@@ -56,34 +57,37 @@ class Deferral:
 
     def __init__(self, *, learns: bool = True) -> None:
         self.learns = learns
-        # Whether it may hold anything back.
+        # Whether it may delay requests.
         self.active = False
-        # Nothing was taken since it deferred.
+        # Whether no request was accepted since the deferral.
         self.waits = False
-        # How often it has deferred since it took something, by requests that did not leave before.
+        # The number of deferrals since the last accepted request, without those of requests sent
+        # before the first one.
         self.refusals = 0
         # In requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._requested_at = self._next_at = -inf
-        # The end of the quiet that the subscriber requested: there is quiet for other reasons.
+        # The end of the pause that the subscriber requested. There are pauses for other reasons
+        # too.
         self._requested_until = -inf
         self._trying = False
-        # Requests that were taken since it began to take some again, and since the last step.
+        # When the subscriber accepted requests again after the deferral, and when the last step was
+        # made.
         self._since = self._stepped_at = -inf
         self._taken = self._taken_since_step = 0
 
     @property
     def tries_another(self) -> bool:
-        """Whether a new message goes before the oldest: that one may be what is refused."""
+        """Whether a new message goes before the oldest one, which may be what is refused."""
         refusals = self.refusals
         return self.waits and refusals >= ANOTHER_AFTER and refusals & (refusals - 1) == 0
 
     def is_quiet(self, now: float) -> bool:
-        """Whether nothing may leave at all."""
+        """Whether nothing may be sent."""
         return now < self._quiet_until
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may leave; 0.0 when it may now."""
+        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
         if now < self._quiet_until:
             return self._quiet_until - now
         if self.waits:
@@ -94,7 +98,7 @@ class Deferral:
         return max(0.0, self._next_at - now)
 
     def seen(self, output: Output, now: float) -> Output:
-        """What leaves at most, and why: `output`, as far as this lets it."""
+        """Return `output` limited by this deferral, with the reason."""
         quiet = now < self._requested_until
         if output.mode is not RateMode.NORMAL or not (
             quiet or self.waits or self.rate < output.rate
@@ -107,25 +111,26 @@ class Deferral:
         )
 
     def sent(self, now: float) -> None:
-        """Count a request that leaves."""
+        """Count a request that is sent."""
         self._trying = self.waits
         if self.rate < inf:
             self._next_at = max(self._next_at, now - CATCH_UP_S) + 1 / self.rate
 
     def stay_quiet(self, seconds: float, now: float) -> None:
-        """Let nothing leave for so long."""
+        """Send nothing for this many seconds."""
         self.active = True
         self._quiet_until = max(self._quiet_until, now + seconds)
 
     def defer(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
-        """A request was answered: not before so many seconds; at that time `rate` was allowed.
+        """Note a deferral by `seconds`, when `rate` was allowed.
 
-        Returns whether it was the one that tried: it left alone, at the requested time.
+        Returns:
+            Whether it was the probe, which was sent alone at the requested time.
         """
         self.stay_quiet(seconds, now)
         self._requested_until = max(self._requested_until, now + seconds)
         if sent_at < self._requested_at:
-            return False  # it left before the subscriber had deferred
+            return False  # the request was sent before the deferral
         tried, self._trying = self.waits, False
         if not tried and self.learns:
             self._slow_down(min(rate, self.rate))
@@ -135,7 +140,7 @@ class Deferral:
         return tried
 
     def taken(self, *, sent_at: float, now: float, limit: float) -> None:
-        """The subscriber took a request; `limit`: more than that is never sent."""
+        """Note that the subscriber accepted a request; `limit` is the highest rate."""
         if sent_at < self._requested_at:
             return
         if self.waits:
@@ -150,7 +155,7 @@ class Deferral:
             self.rate = self._refused_rate = inf
 
     def failed(self, *, sent_at: float) -> None:
-        """A request is over, and does not show how fast others may follow."""
+        """Note the end of a request that does not show how fast others may follow."""
         if sent_at >= self._requested_at:
             self._trying = False
 

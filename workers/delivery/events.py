@@ -1,8 +1,8 @@
-"""Messages as CloudEvents 1.0, in binary and in structured mode (HTTP binding, JSON format; pure).
+"""Messages as CloudEvents 1.0 in binary and structured mode (HTTP binding, JSON format; pure).
 
-A message that was published as an event goes on as that event: in binary mode its attributes came
-as headers, in structured mode its body is the event. What any other message lacks of an event is
-made of what is known of it; attributes that its publisher gave are kept.
+A message that was published as an event is delivered as the same event: in binary mode its
+attributes are headers, in structured mode its body is the event. For other messages, missing
+attributes are made from the message; attributes set by the publisher are kept.
 """
 
 import base64
@@ -30,13 +30,14 @@ Attributes = dict[str, Any]
 _PREFIX: Final = b"ce-"
 _NAME: Final = re.compile(r"[a-z0-9]+")
 _DATA: Final = frozenset({"data", "data_base64"})
-# Not quoted in a header: all that is printable, but the space, '"' and '%' (HTTP binding, 3.1.3.2).
+# Characters that are not quoted in a header: all printable ones except the space, '"' and '%' (HTTP
+# binding, 3.1.3.2).
 _UNQUOTED: Final = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Outgoing:
-    """What of a message its headers are made of."""
+    """The parts of a message that its headers are made of."""
 
     __slots__ = ("content_type", "id", "propagated")
 
@@ -50,7 +51,7 @@ Shape = Callable[[Message], tuple[Outgoing, bytes]]
 
 
 class _Data(Enum):
-    """What the data of an event is, by its content type."""
+    """The form of an event's data, by its content type."""
 
     JSON = auto()
     TEXT = auto()
@@ -59,7 +60,7 @@ class _Data(Enum):
 
 
 class _Event(NamedTuple):
-    """An event taken apart; without `content_type` its data is JSON."""
+    """A parsed event. Without `content_type` its data is JSON."""
 
     attributes: Mapping[str, Any]
     content_type: str | None
@@ -67,7 +68,7 @@ class _Event(NamedTuple):
 
 
 def binary(message: Message) -> tuple[Outgoing, bytes]:
-    """The event with the body as data, and with headers as attributes."""
+    """Return the event with its data as the body and its attributes as headers."""
     others = _others(message)
     event = _taken_apart(message) if _kind(message.content_type) is _Data.EVENT else None
     if event is not None:
@@ -82,12 +83,12 @@ def binary(message: Message) -> tuple[Outgoing, bytes]:
 
 
 def structured(message: Message) -> tuple[Outgoing, bytes]:
-    """The event as the body; nothing of it is in headers."""
+    """Return the event as the body, with none of it in headers."""
     return Outgoing(message.id, STRUCTURED_TYPE, _others(message)), event_of(message)
 
 
 def event_of(message: Message) -> bytes:
-    """The event in JSON. Data that is JSON is in it byte for byte, and so is an event."""
+    """Return the event in JSON. JSON data, or an event, is used byte for byte."""
     body = message.body or b""
     kind = _kind(message.content_type)
     if kind is _Data.EVENT and body.lstrip()[:1] == b"{" and _is_json(message):
@@ -108,7 +109,7 @@ SHAPES: Final[Mapping[ContentMode, Shape | None]] = {
 
 
 def _made(message: Message) -> Attributes:
-    """The attributes of a message that is no event."""
+    """Return the attributes for a message that was not published as an event."""
     attributes: Attributes = {
         "specversion": "1.0",
         "id": message.id.decode("utf-8", "replace"),
@@ -135,7 +136,7 @@ def _time(published_ms: int) -> str | None:
 
 
 def _given(message: Message) -> Iterator[tuple[str, str]]:
-    """The attributes that came as headers; of repeated ones the first counts."""
+    """Yield the attributes that came as headers; of repeated ones the first counts."""
     for name, value in reversed(message.propagated):
         if value and (attribute := _attribute(name)):
             yield attribute, unquote(value.decode("utf-8", "replace"))
@@ -147,7 +148,7 @@ def _others(message: Message) -> list[Header]:
 
 @lru_cache(maxsize=1024)
 def _attribute(header: bytes) -> str | None:
-    """The attribute that a header of that name is, if it is one's."""
+    """Return the attribute that this header is; None for other headers."""
     lower = header.lower()
     if not lower.startswith(_PREFIX):
         return None
@@ -184,7 +185,7 @@ def _kind(content_type: bytes | str) -> _Data:
 
 
 def _taken_apart(message: Message) -> _Event | None:
-    """The event that the body is; None if it is none."""
+    """Return the event in the body; None if it has none."""
     try:
         event = orjson.loads(message.body or b"")
         if not isinstance(event, dict):
@@ -198,7 +199,11 @@ def _taken_apart(message: Message) -> _Event | None:
 
 
 def _data_of(event: Mapping[str, Any], content_type: str | None, body: bytes) -> bytes:
-    """The data as bytes; ValueError."""
+    """Return the data as bytes.
+
+    Raises:
+        ValueError: The data does not match its encoding.
+    """
     encoded, data = event.get("data_base64"), event.get("data")
     if isinstance(encoded, str):
         return base64.b64decode(encoded, validate=True)

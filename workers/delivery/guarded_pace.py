@@ -1,4 +1,4 @@
-"""A pace that also asks a circuit: nothing leaves while it is open, and one message half open."""
+"""A pace limited by a circuit: an open circuit sends nothing, a half-open one sends a probe."""
 
 from dataclasses import replace
 
@@ -9,10 +9,10 @@ from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
-    """As its `pace`, as far as the `circuit` lets it; `by` is the sending subscription.
+    """Applies `circuit` to `pace`; `by` is the sending subscription.
 
-    The one message of a half-open circuit does not wait for the gaps that the adaptive rate leaves
-    between messages to a subscriber that is down: the circuit decides when it is time.
+    For a subscriber that is down, the adaptive rate leaves gaps between messages. The probe of a
+    half-open circuit ignores these gaps: only the circuit decides when to send it.
     """
 
     def __init__(self, pace: Pace, circuit: LiveCircuit, *, rule: CircuitBreaker, by: str) -> None:
@@ -23,34 +23,34 @@ class GuardedPace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages show more than those that failed."""
+        """Whether the subscriber was down: new messages are better probes than failed ones."""
         return self._pace.cautious or not self._circuit.circuit.closed
 
     @property
     def reads_ahead(self) -> bool:
-        """Not while the circuit is open."""
+        """Return False while the circuit is open."""
         return self._circuit.circuit.closed
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may leave; 0.0 when it may now."""
+        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
         trial = not self._circuit.circuit.closed
-        # The circuit last: a call of it is ready to send.
+        # The circuit is checked last: a caller that checks it is ready to send.
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `learn`."""
+        """Count a request that is sent; return its epoch, for `learn`."""
         self._circuit.sent(now, by=self._by)
         return self._pace.sent(now)
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from a request that is over; whether it was decided anew on the next ones."""
+        """Learn from an ended request; return whether the decision about the next ones changed."""
         decided = self._pace.learn(ended, now)
         sent_at = now - ended.seconds
         self._circuit.report(ended.outcome, self._rule, sent_at=sent_at, now=now, by=self._by)
         return decided
 
     def output(self, now: float) -> Output:
-        """What leaves at most, and why."""
+        """Return how much may be sent, and what limits it."""
         output, circuit = self._pace.output(now), self._circuit.reading(now)
         rate = 0.0 if circuit.state is CircuitState.OPEN else output.rate
         return replace(output, rate=rate, circuit=circuit)

@@ -1,4 +1,4 @@
-"""What an attempt shows of the subscriber's health, and how quickly it answers (pure)."""
+"""What an attempt shows of the subscriber's health and response time (pure)."""
 
 from collections import deque
 from statistics import median
@@ -7,18 +7,18 @@ from typing import Final
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
 SAMPLES_MAX: Final = 1_000
-# What "quick" means for a subscriber is remembered this long.
+# The quickest response of this period counts as quick.
 MEMORY_S: Final = 60.0
 SLOWER_BY: Final = 2.0
 
 
 def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
-    """Whether the subscriber can take what it gets; None when that is not known.
+    """Return whether the subscriber can accept its messages; None if unknown.
 
-    A subscriber that answers that a message is wrong is healthy. One that times out, fails, breaks
-    connections or only answers "too many" is not. One that answers when to come back does not show
-    how fast it may be sent to (`workers.delivery.deferral` learns from it), unless it is known to
-    be `ill`: then it is not any more. One of several addresses that fails shows nothing of the
+    A subscriber that answers that a message is wrong is healthy. A subscriber that times out,
+    fails, breaks connections or answers only "too many" is not. A response with Retry-After does
+    not show which rate is right (`workers.delivery.deferral` learns from it), but it shows that an
+    `ill` subscriber works again. If only one of several addresses fails, nothing is known of the
     others, unless the subscriber is `ill`.
     """
     match outcome:
@@ -37,10 +37,11 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
 
 
 class Attempts:
-    """Attempts in a window by what they show.
+    """Counts of the attempts in a window by their meaning.
 
-    A message that fails again and again shows more of itself than of the subscriber: its
-    retries count as failures only while no other message arrives at its first attempt.
+    If a message fails repeatedly, this shows a problem of the message rather than of the
+    subscriber. Its retries count as failures only while no other message succeeds at its first
+    attempt.
     """
 
     __slots__ = ("first_failed", "first_ok", "retry_failed", "retry_ok")
@@ -49,11 +50,11 @@ class Attempts:
         self.clear()
 
     def clear(self) -> None:
-        """Begin another window."""
+        """Start another window."""
         self.first_ok = self.first_failed = self.retry_ok = self.retry_failed = 0
 
     def add(self, *, healthy: bool, retried: bool) -> None:
-        """Count one."""
+        """Count one attempt."""
         if retried:
             self.retry_ok += healthy
             self.retry_failed += not healthy
@@ -63,22 +64,22 @@ class Attempts:
 
     @property
     def successes(self) -> int:
-        """Attempts that found the subscriber healthy."""
+        """Attempts with a healthy subscriber."""
         return self.first_ok + self.retry_ok
 
     @property
     def failures(self) -> int:
-        """Attempts that found it ill."""
+        """Attempts with an ill subscriber."""
         return self.first_failed + (0 if self.first_ok else self.retry_failed)
 
     @property
     def total(self) -> int:
-        """Attempts that show something."""
+        """Attempts with a known meaning."""
         return self.successes + self.failures
 
 
 class QueueingDelay:
-    """Whether answers take longer because requests queue up at the subscriber."""
+    """Detects that responses become slow because requests queue up at the subscriber."""
 
     __slots__ = ("_count", "_full", "_medians", "_samples")
 
@@ -89,7 +90,7 @@ class QueueingDelay:
         self._medians: deque[tuple[float, float]] = deque()
 
     def add(self, seconds: float, *, full: bool) -> None:
-        """An attempt took `seconds`; `full`: as many as allowed were in flight."""
+        """Add the duration of an attempt. `full`: the in-flight limit was reached."""
         if self._count < SAMPLES_MAX:
             self._samples.append(seconds)
         else:
@@ -98,9 +99,9 @@ class QueueingDelay:
         self._full = self._full or full
 
     def roll(self, now: float) -> bool:
-        """End a window; whether its median was over twice the quickest of the last minute.
+        """End a window; return whether its median exceeds twice the best median of the last minute.
 
-        Only with the pool full: a subscriber may well be slow with a few.
+        Only windows at the in-flight limit count: a subscriber may be slow with few requests.
         """
         medians, full = self._medians, self._full
         while medians and medians[0][0] <= now - MEMORY_S:

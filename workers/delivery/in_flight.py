@@ -1,4 +1,4 @@
-"""A request in flight: its outcome is called back, no task waits for it."""
+"""A request in flight. A callback reports its outcome; no task waits for it."""
 
 from typing import Protocol
 
@@ -8,41 +8,41 @@ from workers.transport.exchange import Carrier, Failure
 
 
 class ResponseListener(Protocol):
-    """Gets the outcome of an attempt, once, and not before it has begun."""
+    """Receives the outcome of an attempt once, after the attempt has started."""
 
     def on_response(self, outcome: Outcome) -> None:
-        """It is over, and this is what came of it."""
+        """Called with the outcome when the attempt has ended."""
 
     def on_defect(self, error: Exception) -> None:
-        """It is over, and by a defect of ours its outcome is not known."""
+        """Called when an unexpected error ended the attempt, and its outcome is unknown."""
 
 
 class StartedRequest(Protocol):
-    """An attempt that was begun."""
+    """An attempt that was started."""
 
     @property
     def peer(self) -> str:
-        """Where it goes, as `host:port`; empty if that is not known."""
+        """Its target as `host:port`; empty if unknown."""
 
     def cancel(self) -> None:
-        """End it, and report nothing."""
+        """End the attempt without a report."""
 
 
 class ResponseJudge(Protocol):
-    """Judges answers."""
+    """Turns responses into outcomes."""
 
     def answered(self, answer: RawAnswer) -> Outcome:
-        """What an answer means."""
+        """Return the outcome of a response."""
 
     def unanswered(self, error: Failure) -> Outcome:
-        """What it means that there is none."""
+        """Return the outcome when there is no response."""
 
 
 class InFlightRequest:
-    """An exchange as connections see it (`workers.transport.exchange`), without a future.
+    """An exchange for a connection (`workers.transport.exchange`), without a future.
 
-    A future and the coroutines around it cost as much as all else that is done for a delivery.
-    `deadline` is on the loop's clock.
+    A future with its coroutines would cost as much as all other work for a delivery. `deadline` is
+    on the loop's clock.
     """
 
     __slots__ = ("_judge", "_listener", "carrier", "deadline", "payload")
@@ -58,11 +58,11 @@ class InFlightRequest:
 
     @property
     def peer(self) -> str:
-        """As `StartedRequest.peer`."""
+        """Implement `StartedRequest.peer`."""
         return "" if self.carrier is None else self.carrier.peer
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Report what the answer means, unless it was cancelled."""
+        """Report the outcome of the response, unless the request was cancelled."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -74,7 +74,7 @@ class InFlightRequest:
             listener.on_response(outcome)
 
     def fail(self, error: Failure) -> None:
-        """Report what it means that there is no answer, unless it was cancelled."""
+        """Report the outcome of a missing response, unless the request was cancelled."""
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -86,7 +86,7 @@ class InFlightRequest:
             listener.on_response(outcome)
 
     def cancel(self) -> None:
-        """Report nothing, and close the connection on which an answer would come."""
+        """Report nothing, and close the connection on which a response would come."""
         listener, self._listener = self._listener, None
         if listener is not None and self.carrier is not None:
             self.carrier.abort()

@@ -1,4 +1,4 @@
-"""What an answer means to one subscription: by its status, and by the subscription's expression."""
+"""Judges responses for one subscription by status and by the subscription's expression."""
 
 from datetime import datetime
 
@@ -15,11 +15,11 @@ _log = structlog.get_logger()
 
 
 class Judge:
-    """Classifies answers for a subscription; its expression is compiled once.
+    """Classifies responses for a subscription; its expression is compiled once.
 
-    An answer of which the expression is true is retried, whatever its status. One of which it is
-    false, or which cannot be evaluated (a header is missing, a body is no number), is judged by
-    its status: an expression that does not fit an answer neither repeats nor loses a message.
+    If the expression is true, the message is retried, whatever the status. If it is false or cannot
+    be evaluated (a header is missing, a body is not a number), the status decides: an expression
+    that does not fit a response neither repeats nor loses a message.
     """
 
     __slots__ = ("_expression", "_subscription", "_warned")
@@ -31,11 +31,11 @@ class Judge:
 
     @property
     def reads_bodies(self) -> bool:
-        """Whether it matters what the body of an answer is."""
+        """Whether the body of a response matters."""
         return self._expression is not None
 
     def outcome(self, answer: Answer, now: datetime) -> Outcome:
-        """What becomes of the message; `now` (aware) is when the answer came."""
+        """Return the outcome for the message; `now` (aware) is when the response came."""
         outcome = classify(answer, self._subscription, now)
         expression = self._expression
         if expression is None or isinstance(outcome, Retry) or isinstance(answer, Unanswered):
@@ -54,7 +54,7 @@ class Judge:
         try:
             return expression.is_true(answer)
         except EvaluationError as exc:
-            if not self._warned:  # once is enough: the next answers are likely to be alike
+            if not self._warned:  # Warn once: the next responses are probably alike.
                 self._warned = True
                 group = self._subscription.group
                 _log.warning("failure_expression_unusable", subscription=group, error=str(exc))
@@ -67,7 +67,8 @@ def _compiled(subscription: Subscription) -> AnswerCondition | None:
     try:
         return AnswerCondition(subscription.failure_expression, path="failureExpression")
     except ValidationFailedError as exc:
-        # It was checked when it was given, by a version that may have known more than this one.
+        # The expression was checked when it was set, perhaps by a version that supported more than
+        # this one.
         group = subscription.group
         _log.error("failure_expression_unknown", subscription=group, error=exc.message)
         return None

@@ -1,4 +1,4 @@
-"""When the next request of a subscription may leave: the hard limit, and what it takes below."""
+"""When the next request of a subscription may be sent: the hard limit, and the adaptive rate."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,12 @@ from workers.delivery.time_slots import TimeSlots
 
 
 class EndedRequest(NamedTuple):
-    """A request that is over. `epoch` is what `sent` returned; `full`: no slot was free."""
+    """A request that has ended.
+
+    Attributes:
+        epoch: The value that `sent` returned.
+        full: Whether no slot was free.
+    """
 
     epoch: int
     outcome: Outcome
@@ -29,34 +34,34 @@ class EndedRequest(NamedTuple):
 
 
 class Pacing(Protocol):
-    """Decides when requests of a consumer may leave."""
+    """Decides when requests of a consumer may be sent."""
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages show more than those that failed."""
+        """Whether the subscriber was down: new messages are better probes than failed ones."""
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether messages are looked at before they may be sent."""
+        """Whether messages are filtered before they may be sent."""
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may leave; 0.0 when it may now."""
+        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `learn`."""
+        """Count a request that is sent; return its epoch, for `learn`."""
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from a request that is over; whether it was decided anew on the next ones."""
+        """Learn from an ended request; return whether the decision about the next ones changed."""
 
     def output(self, now: float) -> Output:
-        """What leaves at most, and why."""
+        """Return how much may be sent, and what limits it."""
 
 
 class Pace:
-    """Never above the share of the hard limit that was set last; below it, what is taken well.
+    """Sends at most the current share of the hard limit, and adapts to the subscriber below it.
 
-    Nothing leaves before the first share is known, nor while the `watchdog` holds it. `wall` is the
-    clock that all workers share.
+    Nothing is sent before the first share is known, nor while the `watchdog` blocks sending. `wall`
+    is the clock that all workers share.
     """
 
     def __init__(
@@ -71,39 +76,39 @@ class Pace:
         self._watchdog = watchdog or StallWatchdog()
         self._wall = wall
         self._share: Share | None = None
-        # What the share comes to now, in requests per second, and when that changes.
+        # The current rate of the share in requests per second, and when it changes.
         self._rate = 0.0
         self._changes_at = inf
-        # From what it was raised last, and when.
+        # The rate before the last increase, and when that was.
         self._before, self._raised_at = 0.0, -inf
         self._time_slots: TimeSlots | None = None
-        # The slots, while turns are taken.
+        # The time slots, while workers take turns.
         self._slots_in_use: TimeSlots | None = None
         self._held_until = now
         self._since = now
         self._limiter = RateLimiter(self._limit)
         self._adaptive: AdaptiveRate | None = None
-        # Whether it learns from answers.
+        # Whether it adapts to responses.
         self.adapts = False
         self.configure(policy, now)
 
     @property
     def reads_ahead(self) -> bool:
-        """Always: what is read waits for nothing but its turn."""
+        """Return True: reading ahead is always allowed."""
         return True
 
     @property
     def rate(self) -> float:
-        """Requests per second, at most, as they leave now."""
+        """The current limit in requests per second."""
         return self._limiter.rate
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages show more than those that failed."""
+        """Whether the subscriber was down: new messages are better probes than failed ones."""
         return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
-        """Adapt, or not, by the settings of `policy`."""
+        """Adapt or not, by the settings of `policy`."""
         heartbeat_max = policy.heartbeat_max.total_seconds()
         if not policy.adaptive_rate:
             self._since = self._since if self._adaptive is None else now
@@ -116,24 +121,25 @@ class Pace:
         self._apply()
 
     def share(self, share: Share, now: float) -> None:
-        """From now on this worker has that part of the hard limit."""
+        """Set this worker's share of the hard limit."""
         before, self._share = self._share, share
         if share == before:
             return
         if before is None or share[:2] != before[:2]:
             self._time_slots = TimeSlots(share.limit, ticket_count(share.partitions))
             if share.is_small or (before is not None and before.is_small):
-                # Another worker may have used up the second that has just been: ours begin after.
+                # Another worker may have used the rate of the last second, so this worker starts
+                # after it.
                 self._held_until = now + WINDOW_S
         self._refresh(share, now)
 
     def forget_share(self) -> None:
-        """Send nothing before the next share is known."""
+        """Send nothing until the next share is known."""
         self._share = None
         self._rate, self._changes_at = 0.0, inf
 
     def used(self, now: float) -> int:
-        """How many requests left in the last second."""
+        """The number of requests sent in the last second."""
         return self._limiter.used(now)
 
     def part(self, now: float) -> float:
@@ -143,14 +149,14 @@ class Pace:
         return self._rate
 
     def lowest_part(self, now: float) -> float:
-        """The least that it was in the last second."""
+        """The lowest value of this part in the last second."""
         part = self.part(now)
         return min(part, self._before) if now < self._raised_at + WINDOW_S else part
 
     def wait(self, now: float, *, trial: bool = False) -> float:
-        """Seconds until the next request may leave; 0.0 when it may now.
+        """Seconds until the next request may be sent; 0.0 if one may be sent now.
 
-        A `trial` does not wait for the gaps that are left to a subscriber that is down.
+        A `trial` ignores the gaps that are left for a subscriber that is down.
         """
         if now >= self._changes_at and self._share is not None:
             self._refresh(self._share, now)
@@ -164,20 +170,20 @@ class Pace:
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
         if self._slots_in_use is not None:
-            # Asked for the time after all other reasons: a slot that begins before it is lost.
+            # Computed for the time after all other waits: a slot that starts earlier would be lost.
             wait += self._slots_in_use.wait(self._wall() + wait)
         # More may be allowed when the share changes.
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `learn`."""
+        """Count a request that is sent; return its epoch, for `learn`."""
         self._limiter.sent(now)
         if self._slots_in_use is not None:
             self._slots_in_use.sent(self._wall())
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from a request that is over; whether it was decided anew on the next ones."""
+        """Learn from an ended request; return whether the decision about the next ones changed."""
         adaptive = self._adaptive
         if adaptive is None:
             return False
@@ -192,7 +198,7 @@ class Pace:
         return True
 
     def output(self, now: float) -> Output:
-        """What leaves at most, and why."""
+        """Return how much may be sent, and what limits it."""
         adaptive = self._adaptive
         if adaptive is None:
             return Output(
@@ -218,7 +224,7 @@ class Pace:
         if self._time_slots is not None:
             self._time_slots.tickets = tickets
         if self._rate <= 0:
-            return  # the limiter has no such rate, and is not used
+            return  # the limiter does not accept this rate, and is not used
         counted = tickets.bit_count() > share.tickets_max
         self._limit = share.limit if self._slots_in_use and not counted else self._rate
         if self._adaptive is not None:
@@ -232,5 +238,5 @@ class Pace:
 
 
 def _time_of(instant: float, now: float) -> datetime:
-    """When it was `instant` by the clock that shows `now`, to the second: as often as reported."""
+    """Return the wall time of `instant`, on the clock that shows `now`, rounded to a second."""
     return (datetime.now(UTC) - timedelta(seconds=now - instant)).replace(microsecond=0)

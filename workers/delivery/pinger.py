@@ -1,4 +1,4 @@
-"""A test message, sent as deliveries are, and all that is known of its way."""
+"""A test message that is sent like a delivery, with all that is known of its way."""
 
 import asyncio
 import time
@@ -27,14 +27,14 @@ from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.transport import DeliveryTransport
 
-# What marks a test message.
+# The header that marks a test message.
 PING_HEADER: Final = b"Angelia-Ping"
 
 
 class Pinger:
-    """Sends test messages by what `sender` has, each on a connection of its own.
+    """Sends test messages with the parts of `sender`, each on a new connection.
 
-    `worker` is the one that reports it.
+    `worker` is the name of the reporting worker.
     """
 
     def __init__(self, sender: Sender, *, worker: str) -> None:
@@ -42,7 +42,10 @@ class Pinger:
         self._worker = worker
 
     async def ping(self, subscription: Subscription) -> Pong:
-        """What comes of a test message; never raises for what a subscriber or a network does."""
+        """Send a test message and return its result.
+
+        Never raise for subscriber or network errors.
+        """
         wanted = _patient(subscription)
         message = _message(wanted)
         pong = Pong(
@@ -67,7 +70,7 @@ class Pinger:
 
 
 class _Way(NamedTuple):
-    """What a request went by."""
+    """The connection that a request used."""
 
     address: str
     protocol: str
@@ -75,7 +78,7 @@ class _Way(NamedTuple):
 
 
 class _SeenTransport(DeliveryTransport):
-    """A transport for one request, which remembers what it went by, and its answer."""
+    """A transport for one request that keeps its connection and response."""
 
     def __init__(self, network_access: NetworkAccess) -> None:
         super().__init__(
@@ -90,20 +93,20 @@ class _SeenTransport(DeliveryTransport):
     async def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> RawAnswer:
-        """As any, and it is remembered."""
+        """Send as other transports do, and keep the connection and response."""
         self.answer = await super().exchange(origin, payload, total_s=total_s)
         return self.answer
 
     def _connected(self, connection: asyncio.BaseTransport) -> None:
-        # Now: once it is closed, it shows nothing any more.
+        # Read now: a closed connection no longer has this data.
         self.way = _way_of(connection)
 
 
 def _patient(subscription: Subscription) -> Subscription:
-    """The subscription, if a test message takes no longer than its requester may wait.
+    """Return the subscription with a timeout that its requester can wait for.
 
-    It is JSON, whatever the subscription gets: no schema has such a message. It goes to one address
-    of the endpoint, which it reports.
+    A test message is JSON for every subscription, because no schema contains it. It goes to one
+    address of the endpoint, and the result names this address.
     """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)

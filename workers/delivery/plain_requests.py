@@ -1,14 +1,14 @@
-"""Requests that differ only in content type, id, count and body: most are like that."""
+"""Requests that differ only in content type, id, count and body. Most requests are like that."""
 
 from app.domain.message import Message
 from workers.delivery.request import PRINTABLE, RequestHeaders
 
 
 class PlainRequests:
-    """What `RequestHeaders.of` and `whole_request` make of a plain message, in one go.
+    """Builds the result of `RequestHeaders.of` and `whole_request` for a plain message in one step.
 
-    A message is plain that has no headers of its own to propagate, and is part of no
-    retransmission. No line can be broken: what varies is printable, and `start` has been checked.
+    A plain message has no headers of its own to propagate, and is not part of a retransmission. No
+    value can break a line: the variable parts are printable, and `start` is checked.
     """
 
     __slots__ = ("_form", "_keyed")
@@ -22,7 +22,7 @@ class PlainRequests:
         self._form = start.replace(b"%", b"%%") + b"\r\n".join(lines)
 
     def of(self, message: Message, body: bytes, retry_count: int) -> bytes:
-        """The request that sends it; `retry_count` is 0 for the first attempt."""
+        """Return the request for the message; `retry_count` is 0 for the first attempt."""
         kind, message_id = (
             message.content_type.translate(PRINTABLE),
             message.id.translate(PRINTABLE),

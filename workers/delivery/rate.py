@@ -1,40 +1,40 @@
-"""When the next request of a subscription may leave."""
+"""When the next request of a subscription may be sent."""
 
 from collections import deque
 from typing import Final
 
 WINDOW_S: Final = 1.0
 
-# Timers fire late. A sender that is late by up to this much sends the requests it missed at once,
-# so that a rate of hundreds a second is reached with a timer of milliseconds.
+# Timers fire late. A sender that is late by at most this much sends the missed requests
+# immediately, so a timer of milliseconds is enough for rates of hundreds per second.
 CATCH_UP_S: Final = 0.010
 
 
 class RateLimiter:
-    """A hard limit: in any window of one second, at most `rate` sends.
+    """A hard limit: at most `rate` requests in any window of one second.
 
-    The send times of the last second are kept, which makes the limit exact wherever the window
-    starts and whatever `rate` was before. A fractional rate above 1 counts as the integer below
-    it; a rate below 1 leaves `1 / rate` seconds between two sends. Within the second, sends are
-    spread evenly. `now` is any monotonic clock in seconds, and it never runs backwards.
+    The send times of the last second are kept. So the limit is exact wherever the window starts,
+    and whatever `rate` was before. A fractional rate above 1 counts as the integer below it; a rate
+    below 1 leaves `1 / rate` seconds between two requests. Within the second, requests are spread
+    evenly. `now` is any monotonic clock in seconds.
 
-    Not for several threads. A caller asks `wait`, and calls `sent` in the same step in which it
-    sends; between the two it must not await.
+    Not thread-safe. A caller calls `wait`, and calls `sent` when it sends; it must not await
+    between the two.
     """
 
     def __init__(self, rate: float) -> None:
         self._sent: deque[float] = deque()
-        # When the next send is due if sends are spread evenly (GCRA's theoretical arrival time).
+        # When the next request is due with even spacing (GCRA's theoretical arrival time).
         self._due = float("-inf")
         self.set_rate(rate)
 
     @property
     def rate(self) -> float:
-        """The limit, in sends per second."""
+        """The limit, in requests per second."""
         return self._rate
 
     def set_rate(self, rate: float) -> None:
-        """Change the limit. It holds at once, for what was sent before the change too."""
+        """Change the limit. It holds immediately, also for requests sent before the change."""
         if rate <= 0:
             message = f"a rate is greater than zero, not {rate}"
             raise ValueError(message)
@@ -46,7 +46,7 @@ class RateLimiter:
             self._due = self._sent[-1] + self._interval
 
     def wait(self, now: float) -> float:
-        """Seconds until the next send may leave; 0.0 when it may now."""
+        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
         ready = self._due - CATCH_UP_S
         sent = self._sent
         if len(sent) >= self._per_window:
@@ -54,16 +54,16 @@ class RateLimiter:
         return ready - now if ready > now else 0.0
 
     def used(self, now: float) -> int:
-        """How many were sent in the last second."""
+        """The number of requests sent in the last second."""
         sent = self._sent
         if not sent or sent[-1] + WINDOW_S <= now:
             return 0
         return sum(1 for at in sent if at + WINDOW_S > now)
 
     def sent(self, now: float) -> None:
-        """Count a send that leaves at `now`."""
+        """Count a request that is sent at `now`."""
         sent = self._sent
-        # The last one is kept however old: it is what a rate below 1 is measured from.
+        # The last one is kept at any age: a rate below 1 is measured from it.
         sent.append(now)
         over = now - WINDOW_S
         while sent[0] <= over:

@@ -1,4 +1,4 @@
-"""The headers of a delivery: what is constant for a subscription, and what each message adds."""
+"""The headers of a delivery: constant ones of a subscription, and those of each message."""
 
 import base64
 import re
@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]
 
 USER_AGENT: Final = b"Angelia"
 
-# What every request has of its message, before all other headers.
+# The headers that every request gets from its message, before all other headers.
 _OF_MESSAGE: Final = frozenset(
     (b"hermes-message-id", b"hermes-retry-count", b"hermes-retransmission")
 )
@@ -26,11 +26,11 @@ _RETRANSMISSION: Final = b"Hermes-Retransmission"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
-# Of the subscription's headers, those that no publisher replaces: of the caller, and of the body.
+# Headers of the subscription that no publisher can replace: about the caller and the body.
 _KEPT: Final = frozenset((b"authorization", b"content-type", b"user-agent"))
 _EVENT_PREFIX: Final = b"ce-"
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Control characters become spaces (RFC 9110, section 5.5): no value can end its line.
+# Control characters become spaces (RFC 9110, section 5.5), so that no value can end its line.
 PRINTABLE: Final = bytes(
     byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - DEL
     for byte in range(256)
@@ -38,30 +38,30 @@ PRINTABLE: Final = bytes(
 
 
 class Described(Protocol):
-    """What of a message is in the headers of its requests."""
+    """The parts of a message that are in the headers of its requests."""
 
     @property
     def id(self) -> bytes:
-        """Its id."""
+        """The message id."""
 
     @property
     def content_type(self) -> bytes:
-        """What its body is."""
+        """The content type of the body."""
 
     @property
     def propagated(self) -> Sequence[Header]:
-        """What goes with it from its publisher."""
+        """The headers that the publisher sent to be propagated."""
 
 
 class RequestHeaders:
-    """The headers of one subscription's requests: those that are `constant`, and each message's.
+    """The headers of one subscription's requests: `constant` ones and those of each message.
 
-    A name that several sources give is sent once, by the first of them: signatures, then Hermes'
-    own headers, those propagated from the publisher, and the subscription's. As in Hermes, the
-    subscription gives the value for messages that come without that header. Only what says who
-    calls, what the body is, and of which event, is the subscription's in any case. A propagated
-    header that may not be sent is left out; none makes the message undeliverable. A batch has an id
-    and a content type of its own, and nothing is propagated with it.
+    If several sources have the same header, it is sent once, from the first of them: signatures,
+    Hermes' own headers, headers propagated from the publisher, headers of the subscription. As in
+    Hermes, the subscription's value is for messages that lack the header. But headers about the
+    caller, the body and the event always come from the subscription. A propagated header that must
+    not be sent is left out, and never makes the message undeliverable. A batch has its own id and
+    content type, and nothing is propagated with it.
     """
 
     __slots__ = ("_replaceable", "_reserved", "constant", "id_name", "is_keyed", "is_typed")
@@ -92,7 +92,7 @@ class RequestHeaders:
         self._reserved = (above | constant | {_CONTENT_TYPE.lower()}) - self._replaceable
 
     def constant_beside(self, message: Described) -> Sequence[Header]:
-        """`constant`, without what `message` brings from its publisher."""
+        """Return `constant` without the headers that `message` has from its publisher."""
         if not self._replaceable or not message.propagated:
             return self.constant
         brought = {_propagated_name(name) for name, _ in message.propagated} & self._replaceable
@@ -103,9 +103,12 @@ class RequestHeaders:
     def of(
         self, message: Described, retry_count: int, record_target: RecordTarget | None = None
     ) -> list[Header]:
-        """What one attempt at `message` adds to these; `retry_count` is 0 for the first.
+        """Return the headers that one attempt at `message` adds.
 
-        `record_target`: it is part of a retransmission.
+        Args:
+            message: The message to send.
+            retry_count: 0 for the first attempt.
+            record_target: Whether it is part of a retransmission.
         """
         message_id = message.id.translate(PRINTABLE)
         headers: list[Header] = []
@@ -141,12 +144,12 @@ def _encoded(headers: Iterable[StaticHeader]) -> Iterator[Header]:
 
 
 def basic_credentials(user: str, password: str) -> bytes:
-    """The value of an Authorization header for HTTP Basic (RFC 7617, UTF-8)."""
+    """Return the Authorization header for HTTP Basic (RFC 7617, UTF-8)."""
     return b"Basic " + base64.b64encode(f"{user}:{password}".encode())
 
 
 @lru_cache(maxsize=1024)
 def _propagated_name(name: bytes) -> bytes | None:
-    """The name in lower case, or None if no such header is passed on."""
+    """Return the name in lower case; None if such a header is not propagated."""
     lower = name.lower()
     return lower if _TOKEN.fullmatch(name) and lower not in _NOT_PROPAGATED else None

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# One second more than the longest time to live. A longer one is cut to this: no message
-# outlives it, so none is sent earlier than requested, and no delay is absurd.
+# One second more than the longest time to live. A longer delay is cut to this: every message
+# expires before it, so no request is sent too early.
 RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
 
 _SECONDS = re.compile(r"[0-9]+", re.ASCII)
@@ -30,7 +30,7 @@ _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _DAY_LONG = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
 
-# The three forms of an HTTP date (RFC 9110, section 5.6.7); a recipient accepts them all.
+# The three forms of an HTTP date (RFC 9110, section 5.6.7). All of them are accepted.
 _DATES: Final = tuple(
     re.compile(form, re.ASCII)
     for form in (
@@ -45,9 +45,9 @@ _LEAP_SECOND: Final = 60
 
 
 def retry_after(text: str, now: datetime) -> timedelta | None:
-    """How long from `now` (aware) to wait at least, at most RETRY_AFTER_MAX; None if not valid.
+    """Return how long to wait from `now` (aware), at most RETRY_AFTER_MAX; None if not valid.
 
-    `text` is an integer of seconds or an HTTP date. A date that has passed asks for nothing: zero.
+    `text` is an integer of seconds or an HTTP date. A date in the past means zero.
     """
     value = text.strip(" \t")
     if _SECONDS.fullmatch(value):
@@ -83,7 +83,10 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
 
 
 def _year(digits: str, now: datetime) -> int:
-    """The year; two digits that seem more than 50 years ahead mean the past century (RFC 9110)."""
+    """Return the year.
+
+    Two digits that seem more than 50 years ahead mean the past century (RFC 9110).
+    """
     if len(digits) > len("99"):
         return int(digits)
     year = now.year - now.year % _CENTURY + int(digits)

@@ -1,4 +1,4 @@
-"""Sending: one message, one POST, one outcome."""
+"""Sends one message with one POST, and returns one outcome."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +51,10 @@ _log = structlog.get_logger()
 
 
 class LazyHeaders(Mapping[str, str]):
-    """The headers of an answer by their lower-case names, read when one is needed: few are."""
+    """The headers of a response by lower-case name.
+
+    They are parsed on demand, because few are used.
+    """
 
     __slots__ = ("_raw", "_read")
 
@@ -86,9 +89,9 @@ def _utc_now() -> datetime:
 
 
 class Destination:
-    """An endpoint as one subscription sends to it; all that is constant is worked out once.
+    """An endpoint for one subscription. Everything constant is computed once.
 
-    When the subscription changes, ask the sender for another one.
+    When the subscription changes, request another destination from the sender.
     """
 
     __slots__ = (
@@ -146,16 +149,16 @@ class Destination:
         retry_count: int,
         authorization: Header | None = None,
     ) -> Outcome:
-        """POST `message` once, within the policy's `request_timeout` in all, and judge the answer.
+        """POST `message` once within the policy's `request_timeout`, and judge the response.
 
-        Whatever the subscriber or the network does is an outcome; only cancellation is raised.
+        Every error of the subscriber or the network is an outcome; only cancellation is raised.
         `retry_count` is the number of attempts before this one.
         """
         request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
         if (used_connection := USED_CONNECTION.get()) is not None:
-            used_connection.forget()  # a connection for its token
+            used_connection.forget()  # discards the connection of the token request
         try:
             answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
         except httpx.TransportError as exc:
@@ -163,7 +166,7 @@ class Destination:
         return self.answered(answer)
 
     async def post(self, request: bytes, way: Way) -> Outcome:
-        """POST what `request` has made by another way than its own, and judge the answer."""
+        """POST the bytes of `request` by another way, and judge the response."""
         try:
             answer = await self._transport.exchange(way.origin, request, total_s=way.total_s)
         except httpx.TransportError as exc:
@@ -178,9 +181,10 @@ class Destination:
         *,
         authorization: Header | None = None,
     ) -> InFlightRequest | None:
-        """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
+        """Start an attempt if it need not wait; `listener` gets the outcome later.
 
-        `listener` gets the outcome later.
+        Returns:
+            None if nothing was started; then await `attempt`.
         """
         request = self.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
@@ -191,18 +195,18 @@ class Destination:
 
     @property
     def way(self) -> Way:
-        """Where its requests go, and how long each may take."""
+        """The target of its requests, and how long each may take."""
         return Way(self._origin, self._total_s)
 
     async def addresses(self) -> Sequence[Address] | Outcome:
-        """All that its host stands for now, or an outcome where that is not known."""
+        """Return all current addresses of the host, or an outcome if the look-up fails."""
         try:
             return await self._transport.addresses(self._origin, total_s=self._total_s)
         except httpx.TransportError as exc:
             return self.unanswered(exc)
 
     def answered(self, answer: RawAnswer) -> Outcome:
-        """What an answer means."""
+        """Return the outcome of a response."""
         status = answer.status
         if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - the 2xx class
             return delivered(status)
@@ -211,7 +215,7 @@ class Destination:
         return self._judge.outcome(read, self._clock())
 
     def unanswered(self, error: httpx.TransportError) -> Outcome:
-        """What it means that there is no answer, because of `error`."""
+        """Return the outcome when there is no response because of `error`."""
         answer = Unanswered(
             reason=failure_reason(error, self._subscription.policy.request_timeout),
             timed_out=isinstance(error, httpx.TimeoutException),
@@ -222,7 +226,7 @@ class Destination:
     def request(
         self, message: Message, retry_count: int, authorization: Header | None
     ) -> bytes | Discarded:
-        """The bytes to send, or why none can be."""
+        """Return the request as bytes, or the reason why there can be none."""
         body, plain = message.body, self._plain
         if body is None:
             return Discarded(reason=message.problem)
@@ -245,18 +249,18 @@ class Destination:
             start += b"%b: %b\r\n" % authorization
         headers = self._headers.of(sent, retry_count, message.record_target)
         if self._signer is not None:
-            # Last: what is signed is what is sent, at the time at which it is.
+            # The signature comes last: it covers exactly what is sent, and the time of sending.
             headers += self._signer.headers(message.id, body, self._clock())
         return whole_request(start, headers, body)
 
     def _plain_requests(self) -> PlainRequests | None:
-        """None where each request needs more than a plain one."""
+        """Return None if each request needs more than a plain one."""
         if self._template or self._shape or self._signer or self._headers.is_typed:
             return None
         return PlainRequests(self._start, self._headers)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
-        # Only path and query: the host is the one that was checked, whatever the message has.
+        # Only path and query are used: the host was checked, and a message must not change it.
         return template.target(self._bodies.of(message, Budget())).encode("ascii")
 
     def _start_of(self, target: bytes, message: Described) -> bytes:
@@ -267,7 +271,7 @@ class Destination:
 
 
 class UnusableDestination:
-    """An endpoint that is no URL a request can be sent to: every message is discarded."""
+    """An endpoint without a usable URL. Every message is discarded."""
 
     __slots__ = ("_outcome",)
 
@@ -275,7 +279,7 @@ class UnusableDestination:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Nothing is begun: `attempt` has the reason."""
+        """Start nothing: `attempt` has the reason."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """Discard `message`, with the reason."""
@@ -284,7 +288,7 @@ class UnusableDestination:
 
 
 class NetworkAccess(NamedTuple):
-    """Where a transport may go, whom it believes, and through which proxy."""
+    """Which addresses a transport may reach, which authorities it trusts, and its proxy."""
 
     egress: EgressPolicy
     ca_file: Path | None
@@ -292,7 +296,7 @@ class NetworkAccess(NamedTuple):
 
 
 class Sender:
-    """Owns the connections to all subscribers; enter it on the loop that sends."""
+    """Owns the connections to all subscribers. Enter it on the loop that sends."""
 
     def __init__(
         self,
@@ -313,13 +317,13 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # By id and endpoint: other settings do not change which address has what.
+        # By id and endpoint: other settings do not change which address received what.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )
 
     async def __aenter__(self) -> Self:
-        """Open for sending."""
+        """Open the connections for sending."""
         self._transport = DeliveryTransport(
             egress=self._egress, ca_file=self._ca_file, proxy=self._proxy, limits=self._limits
         )
@@ -349,7 +353,7 @@ class Sender:
 
     @property
     def network_access(self) -> NetworkAccess:
-        """How far its transport reaches."""
+        """Which addresses its transport may reach."""
         return NetworkAccess(self._egress, self._ca_file, self._proxy)
 
     def destination(
@@ -361,9 +365,9 @@ class Sender:
         | AuthorizedDestination
         | UnusableDestination
     ):
-        """Where to send its messages, and how. Never raises for what the endpoint is.
+        """Return the destination of the subscription's messages. Never raise for a bad endpoint.
 
-        With a `transport` they go by that one; tokens are requested by ours.
+        With a `transport` messages use that one; token requests always use the sender's own.
         """
         found: Destination | BroadcastDestination | SpannedDestination
         try:
@@ -389,6 +393,6 @@ class Sender:
         return AuthorizedDestination(found, bearer, token_timeout=token_timeout)
 
     def _unfinished_of(self, subscription: Subscription) -> UnfinishedAddresses:
-        """That of its destination before, as long as it has one."""
+        """Return the unfinished addresses of the destination before, as long as it has any."""
         key = subscription.id, subscription.endpoint
         return self._unfinished.setdefault(key, UnfinishedAddresses())

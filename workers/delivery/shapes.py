@@ -1,4 +1,4 @@
-"""What a subscription gets of a message, when that is not the message as it is."""
+"""Converts messages for subscriptions that do not get them unchanged."""
 
 from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.subscription import Subscription
@@ -8,7 +8,7 @@ from workers.delivery.events import SHAPES, Outgoing, Shape
 
 
 def shape_of(subscription: Subscription) -> Shape | None:
-    """How messages are made what its subscriber gets; None: they are it.
+    """Return the conversion for the subscriber's messages; None if they are sent unchanged.
 
     The shape raises UnreadableError.
     """
@@ -18,10 +18,10 @@ def shape_of(subscription: Subscription) -> Shape | None:
 
 
 def avro(message: Message) -> tuple[Outgoing, bytes]:
-    """The message in Avro, with the version and the id of its schema (as in Hermes).
+    """Return the message in Avro, with the version and the id of its schema (as in Hermes).
 
-    One from before its topic became AVRO is sent as it is, where the schema does not fit it, or
-    where it was read before that.
+    A message from before its topic became AVRO is sent unchanged if the schema does not fit it, or
+    if it was read before that.
     """
     if not isinstance(message, AvroMessage):
         return _as_it_is(message)

@@ -1,4 +1,4 @@
-"""The part of a subscription's rate that is one worker's, and from when until when (pure)."""
+"""One worker's part of a subscription's rate, with its validity in time (pure)."""
 
 from collections.abc import Collection
 from math import inf
@@ -8,7 +8,7 @@ from workers.delivery.tickets import all_tickets, ticket_count, tickets_of
 
 
 class Lease(NamedTuple):
-    """Tickets that may be used in [since, until), by the worker's monotonic clock (seconds)."""
+    """Tickets that may be used in [since, until), on the worker's monotonic clock (seconds)."""
 
     tickets: int
     since: float = -inf
@@ -16,11 +16,11 @@ class Lease(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The hard limit of a subscription over all workers, and the tickets that are this one's.
+    """The hard limit of a subscription over all workers, and this worker's tickets.
 
-    No ticket is ever held by two workers, nor within a second of each other, so that the shares of
-    all workers never add up to more than the limit in any second. Of the tickets no more than
-    `tickets_max` count, whatever is held.
+    Two workers never hold the same ticket at the same time, nor within a second of each other. So
+    the shares of all workers never exceed the limit in any second. At most `tickets_max` of the
+    held tickets count.
     """
 
     limit: float
@@ -30,16 +30,16 @@ class Share(NamedTuple):
 
     @classmethod
     def owned(cls, limit: float, owned: Collection[int], partitions: int) -> "Share":
-        """The share that goes with owned partitions, of which nothing is lent."""
+        """Return the share of owned partitions, with no tickets lent."""
         return cls(limit, partitions, (Lease(tickets_of(frozenset(owned), partitions)),))
 
     @property
     def is_small(self) -> bool:
-        """Whether a part may be below one a second, which would be rounded up for each."""
+        """Whether a part may be below one per second. Such a part would be rounded up."""
         return self.limit < self.partitions
 
     def held(self, now: float) -> tuple[int, float]:
-        """The tickets that may be used now, and when these change (infinity: never)."""
+        """Return the tickets that may be used now, and when these change (infinity: never)."""
         tickets, changes_at = 0, inf
         for lease in self.leases:
             if now < lease.since:
@@ -50,14 +50,17 @@ class Share(NamedTuple):
         return tickets, changes_at
 
     def takes_turns(self, tickets: int) -> bool:
-        """Whether parts are too small to be rates, and others hold some of them."""
+        """Whether workers take turns.
+
+        They do if parts are too small to be rates, and others hold some of them.
+        """
         return self.is_small and tickets != all_tickets(self.partitions)
 
     def rate(self, tickets: int) -> float:
-        """What may be sent with `tickets`, in requests per second.
+        """The rate of `tickets` in requests per second.
 
-        Less than one a second is nothing, unless turns are taken: a limiter lets one through in a
-        second however small its rate, and the others' requests are not known here.
+        Less than one per second counts as zero, unless workers take turns. A limiter sends one
+        request in a second however small its rate, and does not know those of other workers.
         """
         held, of = tickets.bit_count(), ticket_count(self.partitions)
         if held * self.limit < of and not self.takes_turns(tickets):
@@ -66,10 +69,12 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What a consumer does with its part of the rate (requests a second), and what waits for more.
+    """How a consumer uses its part of the rate (requests per second), and what waits for more.
 
-    `part` is the least that it was in the last second, `used` counts the requests of that second,
-    `waiting` the messages that could be sent now.
+    Attributes:
+        part: The lowest part in the last second.
+        used: The requests of that second.
+        waiting: The messages that could be sent now.
     """
 
     part: float

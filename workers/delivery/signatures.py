@@ -16,7 +16,7 @@ TIMESTAMP: Final = b"webhook-timestamp"
 SIGNATURE: Final = b"webhook-signature"
 NAMES: Final = frozenset((ID, TIMESTAMP, SIGNATURE))
 
-# Printable, and neither "." nor "%".
+# Printable characters except "." and "%".
 _PLAIN: Final = re.compile(rb"[!-$&-\-/-~]+")
 _NEVER: Final = float("inf")
 
@@ -29,7 +29,7 @@ class _Timed(NamedTuple):
 class Signer:
     """Signs one subscription's requests with every secret that has not expired, the newest first.
 
-    Each attempt is signed by itself: its time is in the signature.
+    Each attempt gets its own signature, which includes its time.
     """
 
     __slots__ = ("_ends", "_keys")
@@ -40,8 +40,8 @@ class Signer:
 
     @classmethod
     def of(cls, subscription: Subscription) -> "Signer | None":
-        """The signer of its requests; None if they are not signed."""
-        # Of one that is locked nothing is sent, and its keys are not known.
+        """Return the signer of the subscription's requests; None if they are not signed."""
+        # Nothing is sent for a locked subscription, and its keys are unknown.
         if subscription.locked or not subscription.signing_secrets:
             return None
         return cls(
@@ -55,7 +55,7 @@ class Signer:
         )
 
     def headers(self, message_id: bytes, body: bytes, now: datetime) -> list[Header]:
-        """The signature of `body` as it is sent `now`; none once all secrets have expired."""
+        """Return the signature of `body`, sent `now`; none if all secrets have expired."""
         time = now.timestamp()
         if time >= self._ends:
             self._drop_expired(time)
@@ -76,10 +76,11 @@ class Signer:
 
 
 def webhook_id_of(message_id: bytes) -> bytes:
-    """A message's id as receivers see it, the same in each attempt.
+    """Return the message id for receivers. It is the same in each attempt.
 
-    What separates the parts of a signature ("."), and what does not arrive as it was sent, is
-    percent-encoded: no two ids become one, and no id can pass for another one's time or body.
+    The separator of signature parts (".") and characters that could change on the way are
+    percent-encoded. So two ids never become equal, and an id cannot imitate another id's time or
+    body.
     """
     return message_id if _PLAIN.fullmatch(message_id) else _quoted(message_id)
 

@@ -1,4 +1,4 @@
-"""Attempts as spans: below the span of what published a message, and above the subscriber's."""
+"""Attempts as spans: children of the publisher's span, and parents of the subscriber's span."""
 
 import time
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ from workers.delivery.batch import MessageBatch
 from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.destination import Authorizable, Header
 
-# Of a batch so many messages' traces are linked to.
+# A batch links to the traces of at most this many messages.
 LINKS_MAX: Final = 128
 
 
 class SpannedDestination:
-    """`inner`; attempts at messages of a recorded trace leave spans.
+    """Records spans for attempts of `inner` at messages of a recorded trace.
 
-    The subscriber gets the attempt as its parent, in `traceparent`. A message that is not traced
-    costs a look at the headers that its publisher sent along, which most have none of.
+    The subscriber gets the attempt as its parent in `traceparent`. For an untraced message, the
+    cost is one check of the publisher's headers, which most messages do not have.
     """
 
     __slots__ = ("_inner", "_spans", "_subscription")
@@ -41,7 +41,7 @@ class SpannedDestination:
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """As `Authorizable.begin`."""
+        """Do as `Authorizable.begin`."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return self._inner.begin(message, retry_count, listener, authorization=authorization)
@@ -55,7 +55,7 @@ class SpannedDestination:
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
-        """As `Authorizable.attempt`."""
+        """Do as `Authorizable.attempt`."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return await self._inner.attempt(
@@ -72,7 +72,7 @@ class SpannedDestination:
             links = tuple(_recorded(message))[:LINKS_MAX]
             if not links:
                 return None
-            # A batch belongs to no one message's trace.
+            # A batch does not belong to the trace of one message.
             own, parent = SpanContext.root(), None
         else:
             parent = context_in(message.propagated) if message.propagated else None
@@ -96,7 +96,7 @@ class SpannedDestination:
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """An attempt that is recorded; `sent` is the message as the subscriber gets it."""
+    """An attempt that is recorded. `sent` is the message as the subscriber gets it."""
 
     spans: SpanBuffer
     subscription: Subscription
@@ -109,7 +109,7 @@ class _Attempt:
     start_ns: int
 
     def ended(self, outcome: Outcome | None) -> None:
-        """It is over; None: by a defect of ours."""
+        """End the span; None means that an unexpected error ended the attempt."""
         if self.retry_count == 0 and self.parent is not None:
             self._add_wait(self.parent)
         attributes = self._attributes()
@@ -130,7 +130,10 @@ class _Attempt:
         )
 
     def _add_wait(self, parent: SpanContext) -> None:
-        """From publication until the first attempt: in the log, and in the consumer."""
+        """Add a span for the wait from publication to the first attempt.
+
+        The message waits in the log and in the consumer.
+        """
         self.spans.add(
             Span(
                 name=f"wait {self._destination}",
@@ -161,7 +164,7 @@ class _Attempt:
 
 
 class _ResponseListener:
-    """Hears first what came of an attempt."""
+    """Receives the outcome of an attempt first, and passes it on."""
 
     __slots__ = ("_attempt", "_listener")
 
@@ -170,12 +173,12 @@ class _ResponseListener:
         self._listener = listener
 
     def on_response(self, outcome: Outcome) -> None:
-        """It is over, and this is what came of it."""
+        """Called with the outcome when the attempt has ended."""
         self._attempt.ended(outcome)
         self._listener.on_response(outcome)
 
     def on_defect(self, error: Exception) -> None:
-        """It is over, and its outcome is not known."""
+        """Called when the attempt has ended and its outcome is unknown."""
         self._attempt.ended(None)
         self._listener.on_defect(error)
 

@@ -1,8 +1,9 @@
-"""A subscription's rate, cut into tickets that workers hold and lend (pure).
+"""A subscription's rate, divided into tickets that workers hold and lend (pure).
 
-Each partition has as many tickets as any other, and its owner has them unless it lends them: ticket
+Each partition has the same number of tickets, and its owner holds them unless it lends them. Ticket
 number t belongs to partition t modulo the number of partitions. A worker that holds a tenth of the
-tickets may use a tenth of the rate. A set of tickets is an integer: bit t is set if t is in it.
+tickets may use a tenth of the rate. A set of tickets is an integer: bit t is set if t is in the
+set.
 """
 
 from collections.abc import Iterable
@@ -10,25 +11,25 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Final
 
-# Fine enough to lend nearly all of a share and to keep a little.
+# Enough tickets to lend nearly all of a share and keep a little.
 TICKETS_MIN: Final = 200
-# As many (topic, owned partitions) as are worth remembering.
+# The number of remembered pairs (topic, owned partitions).
 _CACHED_MAX: Final = 4096
 
 
 def ticket_count(partitions: int) -> int:
-    """How many tickets there are: a multiple of `partitions`, at least TICKETS_MIN."""
+    """The number of tickets: a multiple of `partitions`, at least TICKETS_MIN."""
     return partitions * -(-TICKETS_MIN // partitions)
 
 
 def all_tickets(partitions: int) -> int:
-    """Every ticket of a topic with so many partitions."""
+    """Every ticket of a topic with `partitions` partitions."""
     return (1 << ticket_count(partitions)) - 1
 
 
 @lru_cache(maxsize=_CACHED_MAX)
 def tickets_of(owned: frozenset[int], partitions: int) -> int:
-    """The tickets that go with the partitions that are `owned`."""
+    """The tickets of the partitions that are `owned`."""
     once = sum(1 << index for index in owned if index < partitions)
     rounds = ticket_count(partitions) // partitions
     return sum(once << each * partitions for each in range(rounds))
@@ -47,5 +48,5 @@ def lowest(tickets: int, count: int) -> int:
 
 
 def union(sets: Iterable[int]) -> int:
-    """All tickets that are in one of these."""
+    """All tickets that are in at least one of these sets."""
     return reduce(or_, sets, 0)

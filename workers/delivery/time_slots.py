@@ -1,25 +1,25 @@
-"""A rate so low that not every worker gets one request a second: they take turns (pure).
+"""A rate so low that not every worker gets one request per second: workers take turns (pure).
 
-Time is cut into slots, a little longer than the rate asks for, numbered since the epoch; slots go
-round the tickets, and the holder of a slot's ticket may send one request at the beginning of it. A
-ticket has one holder, so workers need not talk to each other about it, only agree what time it is:
-two requests of different workers are never closer than SPACING - SLACK_S of a slot, less the
-difference of their clocks, which may be up to SKEW_MAX_S.
+Time is divided into slots, numbered since the epoch and a little longer than the rate requires. The
+slots go round the tickets. The holder of a slot's ticket may send one request at the start of the
+slot. A ticket has one holder, so workers need not communicate for this; they need only the same
+time. Requests of two workers are at least SPACING - SLACK_S of a slot apart, minus the difference
+of their clocks, which is at most SKEW_MAX_S.
 """
 
 from typing import Final
 
-# Of the nominal length: pays for lateness and skew within each second.
+# Factor of the nominal length. It makes up for lateness and clock differences within each second.
 SPACING: Final = 1.05
-# Seconds after the beginning of a slot in which a request may still leave.
+# Seconds after the start of a slot in which a request may still be sent.
 SLACK_S: Final = 0.03
 SKEW_MAX_S: Final = 0.02
 
 
 class TimeSlots:
-    """The slots of `tickets`, which may be changed, of so many (`count`), at `rate` a second.
+    """The slots of `tickets` (which may change), out of `count`, at `rate` per second.
 
-    `now` is the wall clock, in seconds since the epoch. A `rate` is greater than zero.
+    `now` is the wall clock in seconds since the epoch. `rate` is greater than zero.
     """
 
     def __init__(self, rate: float, count: int) -> None:
@@ -29,19 +29,20 @@ class TimeSlots:
         self.tickets = 0
 
     def wait(self, now: float) -> float:
-        """Seconds until a slot of ours begins; 0.0 when a request may leave now."""
+        """Seconds until a slot of this worker starts; 0.0 when a request may be sent now."""
         slot = int(now / self._length)
         if self._is_ours(slot) and now - slot * self._length <= SLACK_S:
             return 0.0
         following = slot + 1
         for ahead in range(following, following + self._count):
             if self._is_ours(ahead):
-                # Half a millisecond into it: rounding must not show the slot before.
+                # Half a millisecond into the slot, so that rounding does not lead to the slot
+                # before.
                 return ahead * self._length - now + 0.0005
         return self._count * self._length
 
     def sent(self, now: float) -> None:
-        """The slot of `now` is used up."""
+        """Use up the slot of `now`."""
         self._used = int(now / self._length)
 
     def _is_ours(self, slot: int) -> bool:

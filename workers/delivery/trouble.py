@@ -1,26 +1,29 @@
-"""Whether attempts fail because too many are sent, or for another reason (pure).
+"""Whether attempts fail because the rate is too high, or for another reason (pure).
 
-A subscriber that is sent too much still takes what it can, and at a lower rate nothing fails. What
-fails at a lower rate as before fails for another reason: a still lower rate delivers less, and no
-attempt more succeeds.
+A subscriber that gets too many requests still accepts as many as it can, and at a lower rate
+nothing fails. If as many attempts fail at a lower rate, the reason is another one: an even lower
+rate would deliver less, and no attempt more would succeed.
 """
 
 from math import sqrt
 from typing import Final, NamedTuple
 
 DECREASE: Final = 0.8
-# This share of what the subscriber took is left to it.
+# This share of what the subscriber accepted is the lower bound for a quick decrease.
 KEPT: Final = 0.8
-# Below that the rate falls slowly, because what the subscriber takes may change.
+# Below that bound the rate falls by this factor, because the subscriber's capacity may change.
 DECREASE_SLOWLY: Final = 0.99
-# A trouble is over when so many failures were due, and none came.
+# The trouble has ended when this many failures were expected and none came.
 DUE_MIN: Final = 2.5
-# So many standard deviations more failures than were due are not chance.
+# This many standard deviations above the expected failures are not chance.
 DEVIATIONS_MAX: Final = 3.0
 
 
 class JudgedAttempts(NamedTuple):
-    """Attempts at one `rate` (requests per second) that ended from `start` to `end` (seconds)."""
+    """The attempts at one `rate` (requests per second) that ended between `start` and `end`.
+
+    Both are in seconds.
+    """
 
     rate: float
     failures: int
@@ -35,17 +38,17 @@ class JudgedAttempts(NamedTuple):
 
     @property
     def taken(self) -> float:
-        """What the subscriber took, in requests per second."""
+        """The requests per second that the subscriber accepted."""
         successes = self.total - self.failures
         return min(self.rate * successes / self.total, successes / (self.end - self.start))
 
     @property
     def failed(self) -> str:
-        """How many attempts failed, for users to read."""
+        """The number of failed attempts, for users to read."""
         return f"{self.failures} of {self.total} attempts failed"
 
     def after(self, earlier: "JudgedAttempts | None") -> "JudgedAttempts":
-        """This and the `earlier` attempts together."""
+        """Return this and the `earlier` attempts together."""
         if earlier is None:
             return self
         failures, total = earlier.failures + self.failures, earlier.total + self.total
@@ -53,21 +56,21 @@ class JudgedAttempts(NamedTuple):
 
 
 class Trouble:
-    """Attempts that fail, from the first window in which too many do until the failures end."""
+    """A period of failures, from the first window with too many until the failures end."""
 
     __slots__ = ("_due", "_failed_at", "_failures", "_kept", "_total", "safe_rate", "slowly")
 
     def __init__(self, first: JudgedAttempts, *, safe_rate: float) -> None:
         # Up to this rate large steps were safe before the trouble.
         self.safe_rate = safe_rate
-        # Whether the rate falls slowly: the failures do not depend on it.
+        # Whether the rate falls slowly, because the failures do not depend on it.
         self.slowly = False
         self._failures = self._total = 0
-        # So many failures were due since the last one came.
+        # The number of failures expected since the last one.
         self._due = 0.0
         # Down to this rate the rate falls quickly.
         self._kept = KEPT * first.taken
-        # Too many failed at this rate last.
+        # The last rate with too many failures.
         self._failed_at = first.rate
 
     @property
@@ -76,7 +79,7 @@ class Trouble:
         return self._due >= DUE_MIN
 
     def lowered(self, window: JudgedAttempts) -> float:
-        """The next rate, after a window in which too many failed."""
+        """Return the next rate after a window with too many failures."""
         if not window.mostly_failed:
             self._count(window)
         self._due = 0.0
@@ -88,15 +91,15 @@ class Trouble:
         return max(self._kept, DECREASE * window.rate)
 
     def is_disproved(self, window: JudgedAttempts) -> bool:
-        """Whether this window, which went well, shows that the rate is not the cause.
+        """Whether this window, without too many failures, shows that the rate is not the cause.
 
-        Tell of each window that went well.
+        Call it for each window that went well.
         """
         self._due += self._due_of(window)
         return self.is_over and window.rate >= self._failed_at
 
     def explains(self, window: JudgedAttempts) -> bool:
-        """Whether as many as in this window fail by chance."""
+        """Whether the failures of this window can be chance."""
         due = self._due_of(window)
         return self._total > 0 and window.failures <= due + DEVIATIONS_MAX * sqrt(due)
 

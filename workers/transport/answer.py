@@ -1,4 +1,4 @@
-"""Reading an answer: bytes in, one final answer out. No I/O, and no trust."""
+"""Parses a response: bytes in, one final response out. No I/O; the input is not trusted."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -10,16 +10,16 @@ from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_M
 
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_FINAL_STATUS: Final = 200
-# Beyond it an answer has a body that is unlikely to come again.
+# A longer response has a body that is unlikely to come again.
 _USUAL_MAX: Final = 2_048
 
 
-# As they came, names and values.
+# Names and values as received.
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 class RawAnswer(NamedTuple):
-    """A final answer as it came; `truncated`: there was more body than is read."""
+    """A final response as received. `truncated`: the body was longer than what is read."""
 
     status: int
     headers: RawHeaders
@@ -28,10 +28,10 @@ class RawAnswer(NamedTuple):
 
 
 class UsualAnswer:
-    """The last answer that came in one piece, as bytes and as they were read.
+    """The last response that came in one piece, as bytes and parsed.
 
-    The answers of an origin are often the same to the byte for as long as their `Date` is: what has
-    been read once need not be read again. It takes as long to read one as to send a request.
+    Responses of an origin are often equal byte for byte while their `Date` is the same. A response
+    that was parsed once need not be parsed again. Parsing one takes as long as sending a request.
     """
 
     __slots__ = ("answer", "data")
@@ -41,17 +41,17 @@ class UsualAnswer:
         self.answer: RawAnswer | None = None
 
     def keep(self, data: bytes, answer: RawAnswer) -> None:
-        """`data` is all of `answer`, and another answer may come after it."""
+        """Keep `answer` with its bytes `data`. Another response may come after it."""
         if len(data) <= _USUAL_MAX:
             self.data, self.answer = data, answer
 
 
 class AnswerReader:
-    """Reads the answers of one connection, one after the other.
+    """Parses the responses of one connection, one after the other.
 
-    `feed` until it returns that the answer is complete, then `take` it. Interim (1xx) answers are
-    dropped. Body, head, framing and the number of interim answers are bounded (`limits`).
-    `usual` may be shared with the other connections to an origin.
+    Call `feed` until it returns that the response is complete, then `take` it. Interim (1xx)
+    responses are dropped. Body, head, framing and the number of interim responses are bounded
+    (`limits`). `usual` may be shared with the other connections to an origin.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class AnswerReader:
     def __init__(self, usual: UsualAnswer | None = None) -> None:
         self._usual = usual or UsualAnswer()
         self._usual_again: RawAnswer | None = None
-        # What was fed, unless it was fed piece by piece.
+        # The bytes, if they came in one piece.
         self._in_one_piece = b""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._status = 0
@@ -84,18 +84,18 @@ class AnswerReader:
         self._interim = 0
         self._complete = False
         self._truncated = False
-        # Whether the connection may carry another request, once the answer is complete.
+        # Whether the connection may carry another request after this response.
         self.reusable = False
 
     def feed(self, data: bytes) -> bool:
-        """Whether the answer is complete with `data`.
+        """Parse `data`; return whether the response is complete.
 
         Raises:
-            httpx.RemoteProtocolError: it is not an HTTP answer, or not within bounds.
+            httpx.RemoteProtocolError: It is not a valid HTTP response, or exceeds the limits.
         """
         if self._parser is None:
             raise httpx.RemoteProtocolError("the reader is closed")
-        # Only in the place of a whole answer: within one, the same bytes may be its body.
+        # Compared only at the start of a response: inside one, the same bytes may be its body.
         if not self._received and data == self._usual.data:
             self._usual_again = self._usual.answer
             self._complete = self.reusable = True
@@ -114,10 +114,10 @@ class AnswerReader:
         return self._complete
 
     def end(self) -> None:
-        """The connection was closed: return if that completes the answer.
+        """Note that the connection was closed, which may complete the response.
 
         Raises:
-            httpx.RemoteProtocolError: it does not.
+            httpx.RemoteProtocolError: The response is not complete.
         """
         self.reusable = False
         if not self._received:
@@ -126,7 +126,7 @@ class AnswerReader:
             raise httpx.RemoteProtocolError("the connection was closed within the answer")
 
     def take(self) -> RawAnswer:
-        """The complete answer; the reader is ready for the next one."""
+        """Return the complete response, and get ready for the next one."""
         if self._usual_again is not None:
             again, self._usual_again = self._usual_again, None
             self._complete = False
@@ -140,13 +140,16 @@ class AnswerReader:
         return answer
 
     def close(self) -> None:
-        """Let go of the parser: it holds our methods, so the two would wait for the collector."""
+        """Drop the parser.
+
+        It holds bound methods of this object: the cycle would wait for the garbage collector.
+        """
         self._parser = None
 
-    # What the parser calls, within feed_data.
+    # Called by the parser, within feed_data.
 
     def on_message_begin(self) -> None:
-        """A second answer to one request: the first one counts, and the connection ends."""
+        """Keep the first of two responses to one request, and end the connection."""
         if self._complete:
             self.reusable = False
 
@@ -156,12 +159,15 @@ class AnswerReader:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Note the status."""
+        """Keep the status."""
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
-        """Keep the body up to its cap, where the answer is complete: its status counts."""
+        """Keep the body up to its limit.
+
+        At the limit the response is complete: its status counts.
+        """
         if self._complete:
             return
         self._body_size += len(data)
@@ -172,7 +178,7 @@ class AnswerReader:
         self._cut()
 
     def on_message_complete(self) -> None:
-        """The end of an answer; an interim one is dropped, and the wait goes on."""
+        """Complete a final response; drop an interim one and continue to wait."""
         if self._complete or self._parser is None:
             return
         if self._status >= _FIRST_FINAL_STATUS:
@@ -192,7 +198,7 @@ class AnswerReader:
             message = f"more than {HEAD_MAX} bytes of headers"
             raise httpx.RemoteProtocolError(message)
         if self._received > RECEIVED_MAX:
-            # The framing of the body outweighs it by far: as good as a body over the cap.
+            # The framing is much larger than the body: treat it like a body over the limit.
             self._cut()
 
     def _cut(self) -> None:
@@ -200,14 +206,15 @@ class AnswerReader:
         self.reusable = False
 
     def _keeps_an_old_one(self) -> bool:
-        """Whether an answer of HTTP/1.0, which asks to keep its connection, is clear enough."""
+        """Whether an HTTP/1.0 response clearly asks to keep its connection."""
         options = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
         coded = any(name.lower() == b"transfer-encoding" for name, _ in self._headers)
-        # "close" wins over "keep-alive" (RFC 9112, section 9.3); 1.0 has no codings (6.1).
+        # "close" wins over "keep-alive" (RFC 9112, section 9.3). HTTP/1.0 has no transfer codings
+        # (6.1).
         return not coded and not any(b"close" in value for value in options)
 
     def _ends_with_connection(self) -> bool:
-        """Whether closing the connection is how this body ends (RFC 9112, section 6.3)."""
+        """Whether this body ends when the connection closes (RFC 9112, section 6.3)."""
         names = {name.lower(): value.lower() for name, value in self._headers}
         return b"content-length" not in names and b"chunked" not in names.get(
             b"transfer-encoding", b""

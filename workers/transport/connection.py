@@ -1,4 +1,4 @@
-"""One connection: writes a request and waits for its answer."""
+"""One connection: writes a request and waits for its response."""
 
 import asyncio
 import ssl
@@ -15,7 +15,7 @@ from workers.transport.used_connection import peer_of
 
 
 class ConnectionOwner(Protocol):
-    """What a connection reports to the pool it belongs to."""
+    """The pool that a connection reports to."""
 
     def release(self, connection: "Connection") -> None:
         """The connection is free for another request."""
@@ -27,8 +27,8 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    The deadline timer watches it from its first request on: for the deadline of its
-    request, or for its idle expiry.
+    From its first request on, the deadline timer watches it: for the deadline of the request, or
+    for the end of its idle time.
     """
 
     __slots__ = (
@@ -58,14 +58,14 @@ class Connection(asyncio.Protocol):
         self._gone = False
         self._watched = False
         self.deadline = inf
-        # Where it leads, as `peer_of`: looked up once, not for each request.
+        # The remote side as `peer_of`, looked up once and not for each request.
         self.peer = ""
-        # The TLS of it, once it is connected.
+        # Its TLS object, when it is connected.
         self.tls: ssl.SSLObject | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether a request may be written: connected, free, and not closing as far as we know."""
+        """Whether a request may be written: connected, free, and not known to be closing."""
         transport = self._transport
         return (
             transport is not None
@@ -75,55 +75,58 @@ class Connection(asyncio.Protocol):
         )
 
     def start(self, exchange: PendingExchange) -> None:
-        """Write the request. From here on its answer decides; it is never written again."""
+        """Write the request once.
+
+        From here on only its response decides; it is never written again.
+        """
         self._exchange = exchange
         exchange.carrier = self
         self.deadline = exchange.deadline
         if self._watched:
             self._deadline_timer.notice(exchange.deadline)
         else:
-            # Not before its first request: a loop may not report the end of a connection whose
-            # dialling was given up (uvloop does not), and it would be watched for ever.
+            # Watched from the first request on. A loop may not report the end of a connection whose
+            # dialling was cancelled (uvloop does not), and it would be watched forever.
             self._watched = True
             self._deadline_timer.add(self)
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def rest(self, until: float) -> None:
-        """Wait idle for a next request, at most `until`."""
+        """Wait idle for a next request, at most until `until`."""
         self.deadline = until
         self._deadline_timer.notice(until)
 
     def close(self) -> None:
-        """Close politely; for a connection without a request."""
+        """Close gracefully; only for a connection without a request."""
         self._leave()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; a request under way gets no answer from here."""
+        """Close immediately. A request in flight gets no response from here."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
         else:
-            # It was never made, so it will not be reported as lost.
+            # The connection was never made, so it will not be reported as lost.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Close at once, with `error` for an answer to a request under way."""
+        """Close immediately, and fail a request in flight with `error`."""
         exchange = self._exchange
         self.abort()
         if exchange is not None:
             exchange.fail(error)
 
     def expire(self) -> None:
-        """End a request that is over its deadline, or an idle life."""
+        """End a request after its deadline, or an idle connection after its time."""
         if self._exchange is None:
             self.close()
         else:
             self.fail(httpx.ReadTimeout("the answer was not complete in time"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the socket, unless its dialler has given up meanwhile."""
+        """Take over the socket, unless its dialler was cancelled meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -131,9 +134,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Read the answer."""
+        """Parse received bytes."""
         if self._exchange is None:
-            # Unsolicited: whatever it is, it would be taken for the answer to the next request.
+            # Unsolicited data would be taken for the response to the next request.
             self.abort()
             return
         try:
@@ -145,12 +148,12 @@ class Connection(asyncio.Protocol):
             self._finish(self._exchange)
 
     def eof_received(self) -> None:
-        """The other side has closed: that ends an answer, or fails it."""
+        """Note that the other side has closed: this completes the response or fails the request."""
         self._end(None)
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone, and with it all that was tied to it."""
+        """Release everything that was tied to the closed socket."""
         self._end(exc)
         self._leave()
         self._deadline_timer.discard(self)
@@ -166,7 +169,7 @@ class Connection(asyncio.Protocol):
         exchange.succeed(answer)
 
     def _is_sent(self) -> bool:
-        """Whether the whole request has left: an early answer may leave the rest of it behind."""
+        """Whether the whole request was sent: an early response may leave the rest of it unsent."""
         transport = cast("asyncio.Transport", self._transport)
         return not transport.get_write_buffer_size() and not transport.is_closing()
 

@@ -4,27 +4,30 @@ import asyncio
 from math import inf
 from typing import Final, Protocol
 
-# Two sweeps are at least this far apart, which is how late a deadline may be enforced.
+# Two checks are at least this far apart: a deadline is enforced at most this late.
 GRAIN_S: Final = 0.020
 
 
 class HasDeadline(Protocol):
-    """Something with a deadline on the loop's clock; infinite when it has none at the moment."""
+    """An object with a deadline on the loop's clock; infinite when it has none at the moment."""
 
     @property
     def deadline(self) -> float:
         """When to call `expire`, in seconds of `loop.time()`."""
 
     def expire(self) -> None:
-        """The deadline has passed. Afterwards the deadline is another, or this is discarded."""
+        """Handle the passed deadline.
+
+        Afterwards the deadline is another one, or this is discarded.
+        """
 
 
 class DeadlineTimer:
-    """Expires what is past its deadline, with one timer however many there are.
+    """Expires objects after their deadlines, with one timer for all of them.
 
-    A timer per request would cost more than all else that the loop does for it. The one timer is
-    set for the earliest deadline known; nearly always that request is long done when it fires, and
-    it is set again for the earliest one of those that are left. It runs only while there is one.
+    A timer for each request would cost more than all other work of the loop for it. The one timer
+    is set for the earliest known deadline. Usually that request is long finished when it fires, and
+    the timer is set for the earliest deadline of the others. It runs only while there is one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,18 +46,18 @@ class DeadlineTimer:
         self.notice(timed.deadline)
 
     def discard(self, timed: HasDeadline) -> None:
-        """Watch it no longer; nothing happens when it was not watched."""
+        """Stop watching it. Nothing happens if it was not watched."""
         self._timed.discard(timed)
         if not self._timed:
             self._stop()
 
     def notice(self, deadline: float) -> None:
-        """Something watched has this deadline now: fire by then."""
+        """Note that a watched object has this deadline now: fire by then."""
         if deadline < self._at:
             self._set(deadline)
 
     async def drained(self) -> None:
-        """Return when nothing is watched any more."""
+        """Wait until nothing is watched any more."""
         while self._timed:
             self._drained = self._drained or self._loop.create_future()
             await asyncio.shield(self._drained)
@@ -77,7 +80,7 @@ class DeadlineTimer:
         self._timer, self._at = None, inf
         now = self._loop.time()
         for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            # One that expired before may have had its next request begun by this one.
+            # An object that expired before this one may have started the next request on it.
             if timed.deadline <= now:
                 timed.expire()
         earliest = min((timed.deadline for timed in self._timed), default=inf)

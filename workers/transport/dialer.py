@@ -18,16 +18,16 @@ from workers.transport.tunneler import Tunneler
 from workers.transport.used_connection import USED_CONNECTION
 
 _PORT_MAX: Final = 65_535
-# How long a polite end of TLS may take before the socket is closed without it.
+# How long a graceful end of TLS may take before the socket is closed.
 _TLS_SHUTDOWN_S: Final = 1.0
 
 Watch = Callable[[asyncio.BaseTransport], None]
 
 
 class ConnectionOrigin(NamedTuple):
-    """Where a connection leads, and as whom: connections are shared within one origin only.
+    """Target and credentials of a connection. Only requests with the same origin share connections.
 
-    `address` is the one of the host's addresses that is meant; None: whichever can be reached.
+    `address` selects one of the host's addresses; None means any that can be reached.
     """
 
     scheme: str
@@ -38,11 +38,12 @@ class ConnectionOrigin(NamedTuple):
 
     @classmethod
     def of(cls, url: httpx.URL, credentials: Credentials = PLAIN) -> "ConnectionOrigin":
-        """The origin of `url`; httpx.UnsupportedProtocol when it is not an HTTP URL with a host.
+        """Return the origin of `url`; without TLS it has no credentials.
 
-        Without TLS there are no credentials.
+        Raises:
+            httpx.UnsupportedProtocol: It is not an HTTP URL with a host.
         """
-        # Not `url.host`: it decodes IDNA, and raises for some names that are merely unknown.
+        # Not `url.host`: it decodes IDNA, and raises for some names that are only unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
         if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
@@ -52,11 +53,11 @@ class ConnectionOrigin(NamedTuple):
 
 
 class Dialer:
-    """Opens connections to addresses that may be dialled, and to no others.
+    """Opens connections to allowed addresses only.
 
-    The address that was checked is the one that is dialled, or that is requested of the proxy:
-    between the two no name is looked up. TLS is 1.2 or newer, and verifies certificate and name: by
-    the system's authorities, and by those in `ca_file`.
+    The checked address is the one that is dialled, or requested from the proxy: no name is looked
+    up after the check. TLS is 1.2 or newer, and verifies certificate and name with the system's
+    authorities and those in `ca_file`.
     """
 
     def __init__(
@@ -77,10 +78,14 @@ class Dialer:
     async def dial(
         self, origin: ConnectionOrigin, connection: asyncio.Protocol, *, deadline: float
     ) -> None:
-        """Connect `connection` to `origin` by `deadline` (loop's clock), TLS handshake included.
+        """Connect `connection` to `origin` by `deadline` (loop's clock), with the TLS handshake.
 
-        Raises httpx.ConnectTimeout, httpx.ProxyError, httpx.ConnectError or, as one of these,
-        RefusedAddressError; then nothing has been sent.
+        If it raises, no bytes of a request were sent. RefusedAddressError is one of these.
+
+        Raises:
+            httpx.ConnectTimeout: The deadline passed.
+            httpx.ProxyError: The proxy failed.
+            httpx.ConnectError: The host cannot be reached, or must not be.
         """
         try:
             connected = await self._connected(origin, deadline)
@@ -98,11 +103,14 @@ class Dialer:
             raise _unconnected(exc, origin) from exc
 
     async def addresses(self, origin: ConnectionOrigin, *, deadline: float) -> Sequence[Address]:
-        """All that its host stands for, the preferred ones first, by `deadline` (loop's clock).
+        """Return all addresses of the host, the preferred ones first, by `deadline` (loop's clock).
 
-        Without those of a kind (IPv4, IPv6) that this machine cannot reach, where it can the other.
+        If this machine can reach only one of IPv4 and IPv6, only its addresses are returned.
 
-        Raises httpx.ConnectTimeout, httpx.ConnectError or RefusedAddressError.
+        Raises:
+            httpx.ConnectTimeout: The deadline passed.
+            httpx.ConnectError: The name cannot be looked up.
+            RefusedAddressError: The egress policy refuses an address.
         """
         try:
             async with asyncio.timeout_at(deadline):
@@ -112,29 +120,30 @@ class Dialer:
         return of_reachable_kinds(found, self._reaches)
 
     async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
-        """An answer has come by `tls`: the next connections to its origin may resume its session.
+        """Note a response over `tls`: later connections to its origin may resume its session.
 
-        Not sooner: with TLS 1.3 a server gives what is needed for that after the handshake.
+        This is not possible earlier: with TLS 1.3 a server sends the session ticket after the
+        handshake.
         """
         if tls is not None:
             context = await self._contexts.of(origin.credentials)
             context.learn(origin.host, tls)
 
     def close(self) -> None:
-        """Dial nothing more."""
+        """Stop dialling."""
         self._resolver.close()
         self._contexts.close()
         if self._tunneler is not None:
             self._tunneler.close()
 
     def _reaches(self, address: Address) -> bool:
-        # A proxy decides what it can reach.
+        # The proxy decides which of them it can reach.
         by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
         return by_proxy or self._has_route(address)
 
     async def _connected(self, origin: ConnectionOrigin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):
-            # An address is looked up as a name is, so that it is checked, too.
+            # A given address is looked up as a name is, so that it is checked too.
             named = origin.host if origin.address is None else str(origin.address)
             addresses = await self._resolver.addresses(named, origin.port)
             if self._tunneler is None or not self._tunneler.leads_to(addresses):
@@ -158,7 +167,7 @@ class Dialer:
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
         except OSError as exc:
-            # Of whatever it was: the next handshake is a whole one.
+            # Whatever the error was, the next handshake is a full one.
             context.forget(origin.host)
             if isinstance(exc, ConnectionError):
                 raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc
@@ -167,7 +176,7 @@ class Dialer:
 
 
 def _unconnected(error: OSError | ValueError, origin: ConnectionOrigin) -> httpx.TransportError:
-    """Why there is no connection; ValueError: a host that cannot be a name (an overlong label)."""
+    """Return the error for a failed connection; ValueError means an invalid host name."""
     if isinstance(error, TimeoutError):
         return httpx.ConnectTimeout(f"no connection to {origin.host}:{origin.port} in time")
     if isinstance(error, ssl.SSLError):

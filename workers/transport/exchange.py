@@ -1,4 +1,4 @@
-"""One request on its way to its answer."""
+"""One request that waits for its response."""
 
 from asyncio import Future
 from typing import Protocol
@@ -7,40 +7,40 @@ import httpx
 
 from workers.transport.answer import RawAnswer
 
-# What a request fails of.
+# The error of a failed request.
 Failure = httpx.TransportError
 
 
 class Carrier(Protocol):
-    """Where a request has been written."""
+    """The connection on which a request was written."""
 
     @property
     def peer(self) -> str:
-        """Where it leads, as `host:port`; empty if that is not known."""
+        """The remote side as `host:port`; empty if unknown."""
 
     def abort(self) -> None:
-        """Close at once, with no answer."""
+        """Close immediately, without a response."""
 
 
 class PendingExchange(Protocol):
-    """A request as a connection sees it, whatever waits for its answer."""
+    """A request as a connection sees it."""
 
     payload: bytes
     deadline: float
     carrier: Carrier | None
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Hand over the answer; the connection is done with it."""
+        """Deliver the response. The connection is finished with it."""
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Hand over the error; the connection is done with it."""
+        """Deliver the error. The connection is finished with it."""
 
 
 class Exchange:
-    """The bytes of a request, its deadline, and the future of its answer.
+    """The bytes of a request, its deadline, and the future of its response.
 
-    `deadline` is on the loop's clock and covers everything. The answer's exceptions are httpx's.
-    `carrier` is set while the request is written and not answered.
+    `deadline` is on the loop's clock and covers everything. The exceptions are httpx's. `carrier`
+    is set while the request is written and not answered.
     """
 
     __slots__ = ("answer", "carrier", "deadline", "payload")
@@ -52,21 +52,22 @@ class Exchange:
         self.carrier: Carrier | None = None
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Hand over the answer, unless it was cancelled."""
+        """Set the response, unless it was cancelled."""
         self.carrier = None
         if not self.answer.done():
             self.answer.set_result(answer)
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Hand over the error, unless it was cancelled."""
+        """Set the error, unless it was cancelled."""
         self.carrier = None
         if not self.answer.done():
             self.answer.set_exception(error)
 
     def cancel(self) -> None:
-        """Close the connection on which an answer would come: nothing waits for it any more."""
+        """Close the connection on which a response would come: no one waits for it any more."""
         if self.answer.done() and not self.answer.cancelled():
-            # It came too late. An error that has been looked at is not reported as forgotten.
+            # The error came too late. Reading it keeps asyncio from reporting it as never
+            # retrieved.
             self.answer.exception()
         if self.carrier is not None:
             self.carrier.abort()

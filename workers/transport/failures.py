@@ -1,4 +1,4 @@
-"""Reasons of failed attempts, for people to read."""
+"""Reasons of failed attempts for users to read."""
 
 from datetime import timedelta
 from typing import Final
@@ -7,7 +7,7 @@ import httpx
 
 from workers.transport.tunneler import TunnelTimeoutError
 
-# The first that an exception is one of counts.
+# The first class that matches the exception counts.
 _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (
     (TunnelTimeoutError, "Could not connect through the egress proxy {within}"),
     (httpx.ConnectTimeout, "Could not connect {within}"),
@@ -21,7 +21,7 @@ _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (
 
 
 def failure_reason(error: httpx.TransportError, total: timedelta) -> str:
-    """Why there was no answer to a request that had `total` time."""
+    """Return why a request with `total` time got no response."""
     words = next(words for kind, words in _WORDS if isinstance(error, kind))
     within = f"within {total.total_seconds() * 1000:.0f} ms"
     return words.format(within=within, problem=error)

@@ -40,18 +40,18 @@ from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
 from workers.transport.wire import Header, fields_of
 
-# Stream identifiers are used once; a connection that has come so far makes room for another.
+# Stream identifiers are used once. A connection that reaches this one is replaced.
 _LAST_STREAM: Final = 2**30
-# How long the other side has to read why it is left.
+# How long the other side has to read the reason of the close.
 _FAREWELL_S: Final = 1.0
 _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
 
 class Http2ConnectionOwner(Protocol):
-    """What a connection reports to the pool it belongs to."""
+    """The pool that a connection reports to."""
 
     def released(self, connection: "Http2Connection") -> None:
-        """A request is over: there may be room for another."""
+        """A request has ended: there may be room for another."""
 
     def discard(self, connection: "Http2Connection") -> None:
         """The connection is gone; may be reported more than once."""
@@ -60,9 +60,9 @@ class Http2ConnectionOwner(Protocol):
 class Http2Connection(asyncio.Protocol):
     """A connection to one origin, with at most `STREAMS_MAX` requests at a time.
 
-    Whatever comes is bounded as with HTTP/1.1 (`limits`); a request over a bound is reset, and its
-    connection goes on; one with more small frames than any server needs is ended (`FrameBudget`).
-    The deadline timer watches it for its idle expiry.
+    Received data is bounded as with HTTP/1.1 (`limits`). A request over a limit is reset, and its
+    connection continues. A connection with too many small frames is closed (`FrameBudget`). The
+    deadline timer watches it for the end of its idle time.
     """
 
     def __init__(self, owner: Http2ConnectionOwner, deadline_timer: DeadlineTimer) -> None:
@@ -81,12 +81,12 @@ class Http2Connection(asyncio.Protocol):
         self.deadline = inf
         self.peer = ""
         self.tls: ssl.SSLObject | None = None
-        # Whether its TLS session has been remembered.
+        # Whether its TLS session is stored.
         self.learnt = False
 
     @property
     def usable(self) -> bool:
-        """Whether it is connected, and takes requests."""
+        """Whether it is connected and accepts requests."""
         transport = self._transport
         return (
             transport is not None
@@ -97,7 +97,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def room(self) -> int:
-        """How many more requests it takes now."""
+        """How many more requests it accepts now."""
         if not self.usable:
             return 0
         allowed = min(STREAMS_MAX, self._http2.remote_settings.max_concurrent_streams)
@@ -111,7 +111,8 @@ class Http2Connection(asyncio.Protocol):
     def start(self, exchange: PendingExchange) -> None:
         """Send the request; there must be room for it.
 
-        Raises httpx.LocalProtocolError when it cannot be sent by HTTP/2.
+        Raises:
+            httpx.LocalProtocolError: HTTP/2 cannot carry the request.
         """
         method, target, headers, body = fields_of(exchange.payload)
         number = self._http2.get_next_available_stream_id()
@@ -119,7 +120,7 @@ class Http2Connection(asyncio.Protocol):
         try:
             self._http2.send_headers(number, fields, end_stream=not body)
         except H2Error as exc:
-            # What it has kept of the request, it would take for an open one.
+            # h2 has kept a part of the request, and would treat it as an open one.
             self.retire()
             raise httpx.LocalProtocolError(str(exc)) from exc
         stream = Stream(self, exchange, number=number, begun_at=self._loop.time())
@@ -136,18 +137,18 @@ class Http2Connection(asyncio.Protocol):
             self.retire()
 
     def rest(self, until: float) -> None:
-        """Wait idle for a next request, at most `until`."""
+        """Wait idle for a next request, at most until `until`."""
         self.deadline = until
         self._deadline_timer.notice(until)
 
     def retire(self) -> None:
-        """Take no more requests; close with the last of those under way."""
+        """Accept no more requests; close when those in flight have ended."""
         self._retired = True
         if self.idle:
             self.close()
 
     def close(self) -> None:
-        """Close politely; for a connection without requests."""
+        """Close gracefully; only for a connection without requests."""
         transport = self._transport
         if transport is not None and not self._gone:
             if self.speaks_http2:
@@ -157,27 +158,27 @@ class Http2Connection(asyncio.Protocol):
         self._leave()
 
     def abort(self) -> None:
-        """Close at once; requests under way get no answer from here."""
+        """Close immediately. Requests in flight get no response from here."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Close at once, with `error` for an answer to all requests under way."""
+        """Close immediately, and fail all requests in flight with `error`."""
         streams = self._take_streams()
         self.abort()
         for stream in streams:
             stream.exchange.fail(error)
 
     def expire(self) -> None:
-        """End an idle life."""
+        """Close after the idle time."""
         if self.idle:
             self.close()
 
     def expire_stream(self, stream: Stream) -> None:
-        """End a request that is over its deadline."""
+        """End a request after its deadline."""
         if self._received_at < stream.begun_at:
-            # Not a sign of life since: the next request by it would wait for nothing, too.
+            # Nothing was received since: the next request on this connection would time out too.
             self._retired = True
         self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
 
@@ -187,7 +188,7 @@ class Http2Connection(asyncio.Protocol):
             self._end_stream(stream, ErrorCodes.CANCEL)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say hello, unless the dialler has given up meanwhile, or it is not HTTP/2."""
+        """Start HTTP/2, unless the dialler was cancelled or the other side does not speak it."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -210,7 +211,7 @@ class Http2Connection(asyncio.Protocol):
         return self.tls is not None and self.tls.selected_alpn_protocol() == "h2"
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come, and answer what h2 answers."""
+        """Parse received bytes, and send the replies of h2."""
         if self._gone:
             return
         self._received_at = self._loop.time()
@@ -225,20 +226,21 @@ class Http2Connection(asyncio.Protocol):
             self._write()
             self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
             return
-        # Only now: h2 is ahead of the events, and knows of streams that are over.
+        # Sent after all events: h2 is ahead of them, and knows of streams that have ended.
         self._send_bodies(tuple(self._streams.values()))
         self._write()
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > UNREAD_MAX:
-            # Bodies wait for it to read; these are answers to what it asks and does not listen to.
+            # Bodies are sent only as it reads. These are replies to its own requests, which it does
+            # not read.
             self.fail(httpx.RemoteProtocolError("it asks much and reads nothing"))
 
     def pause_writing(self) -> None:
-        """Enough waits to be read by the other side."""
+        """Stop sending: the other side has not read enough."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """It has been read."""
+        """Continue sending: the other side has read."""
         self._paused = False
         self._send_bodies(tuple(self._streams.values()))
         self._write()
@@ -248,7 +250,7 @@ class Http2Connection(asyncio.Protocol):
         self.fail(httpx.RemoteProtocolError("the connection was closed within the answer"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone, and with it all that was tied to it."""
+        """Release everything that was tied to the closed socket."""
         if isinstance(exc, ssl.SSLError):
             self.fail(httpx.ReadError(tls_problem(exc)))
         elif exc is not None:
@@ -266,14 +268,14 @@ class Http2Connection(asyncio.Protocol):
                 self._on_event(event)
 
     def _flee(self, error: httpx.TransportError) -> None:
-        """Say that it is too much, and close, with `error` for an answer to all requests."""
+        """Report excessive load to the other side, close, and fail all requests with `error`."""
         transport = cast("asyncio.Transport", self._transport)
         streams = self._take_streams()
         with suppress(H2Error):
             self._http2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
         self._write()
         transport.close()
-        # It may read nothing, and then would stay open.
+        # The other side may never read, and the connection would stay open.
         self._loop.call_later(_FAREWELL_S, transport.abort)
         self._leave()
         for stream in streams:
@@ -294,7 +296,7 @@ class Http2Connection(asyncio.Protocol):
             case StreamReset():
                 self._on_reset(event)
             case _:
-                pass  # h2 has answered what is to be answered (pings, settings)
+                pass  # h2 has replied where needed (pings, settings)
 
     def _on_response(self, event: ResponseReceived) -> None:
         stream = self._streams.get(event.stream_id)
@@ -317,7 +319,7 @@ class Http2Connection(asyncio.Protocol):
             self._reset(stream, httpx.RemoteProtocolError(message))
 
     def _on_body(self, event: DataReceived) -> None:
-        # Also when it is not wanted any more: others read by the same window.
+        # Acknowledged even if the body is no longer wanted: other streams share the window.
         self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
         if stream is None:
@@ -367,7 +369,7 @@ class Http2Connection(asyncio.Protocol):
         stream.exchange.fail(error)
 
     def _end_stream(self, stream: Stream, code: ErrorCodes | None) -> None:
-        """Forget it, and with a `code` notify the other side that it is over."""
+        """Remove the stream; with a `code`, tell the other side that it has ended."""
         self._streams.pop(stream.id, None)
         self._deadline_timer.discard(stream)
         if code is not None:
@@ -380,7 +382,7 @@ class Http2Connection(asyncio.Protocol):
             self._owner.released(self)
 
     def _send_bodies(self, streams: tuple[Stream, ...]) -> None:
-        """As much as the other side lets us, and as it reads."""
+        """Send as much of the bodies as the other side allows and reads."""
         http2 = self._http2
         for stream in streams:
             while stream.unsent and not self._paused and stream.id in self._streams:
@@ -415,7 +417,7 @@ class Http2Connection(asyncio.Protocol):
 
 
 def _fields(method: bytes, target: bytes, headers: Iterable[Header]) -> list[Header]:
-    """Header fields as HTTP/2 has them: what the first line had is in fields, too."""
+    """Return the header fields for HTTP/2, which has the request line as fields too."""
     fields = [(name.lower(), value) for name, value in headers]
     authority = dict(fields).get(b"host", b"")
     return [

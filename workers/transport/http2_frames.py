@@ -1,4 +1,4 @@
-"""The frames of HTTP/2, as far as h2 does not read them as we need it."""
+"""Reads the HTTP/2 frames that h2 does not handle as needed."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -16,14 +16,14 @@ from workers.transport.limits import (
 _HEAD: Final = 9
 _DATA: Final = 0x0
 _GOAWAY: Final = 0x7
-# What a frame may have at most as long as we allow no more (RFC 9113, section 6.5.2).
+# The largest frame while a larger size is not allowed (RFC 9113, section 6.5.2).
 _FRAME_MAX: Final = 16_384
 _GOAWAY_MIN: Final = 8
 _STREAM_BITS: Final = 0x7FFF_FFFF
 
 
 class GoAway(NamedTuple):
-    """A GOAWAY: of requests after `last_stream` nothing was or will be done, for `code`."""
+    """A GOAWAY frame: requests after `last_stream` are not processed, for reason `code`."""
 
     last_stream: int
     code: int
@@ -34,7 +34,7 @@ class FloodError(Exception):
 
 
 class FrameBudget:
-    """Bounds the small frames of a connection: each takes h2 as long as a large one."""
+    """Bounds the small frames of a connection: each costs h2 as much time as a large one."""
 
     __slots__ = ("_at", "_left")
 
@@ -43,18 +43,18 @@ class FrameBudget:
         self._left = float(SMALL_FRAMES_MAX)
 
     def refill(self, now: float) -> None:
-        """Allow what the time until `now` allows."""
+        """Allow the frames for the time up to `now`."""
         self._allow((now - self._at) * SMALL_FRAMES_PER_S)
         self._at = now
 
     def requested(self) -> None:
-        """Allow what another request takes."""
+        """Allow the frames for another request."""
         self._allow(SMALL_FRAMES_PER_REQUEST)
 
     def sent(self, size: int) -> None:
-        """Allow what acknowledges so many bytes of a body: servers do at least each 4 KiB twice.
+        """Allow acknowledgements of `size` sent bytes: servers send at least two for each 4 KiB.
 
-        Beyond the usual bound, as all that was sent may be acknowledged at once.
+        This may exceed the usual bound, because all sent bytes may be acknowledged at once.
         """
         self._left = max(self._left, min(ACKNOWLEDGING_MAX, self._left + size / 1024))
 
@@ -62,7 +62,7 @@ class FrameBudget:
         """Count a small frame.
 
         Raises:
-            FloodError: there were too many.
+            FloodError: There were too many.
         """
         self._left -= 1
         if self._left < 0:
@@ -73,10 +73,10 @@ class FrameBudget:
 
 
 class GoAways:
-    """Takes GOAWAY frames out of what h2 is to read, and counts small frames.
+    """Removes GOAWAY frames from the input of h2, and counts small frames.
 
-    It takes them for the end of the connection, while the requests before `last_stream` are still
-    answered on it (RFC 9113, section 6.8): servers send it when a connection has been used enough.
+    h2 takes a GOAWAY for the end of the connection. But requests up to `last_stream` still get
+    responses (RFC 9113, section 6.8). Servers send it when a connection was used enough.
     """
 
     __slots__ = ("_budget", "_held", "_rest")
@@ -87,11 +87,11 @@ class GoAways:
         self._rest = 0
 
     def parts(self, data: bytes) -> Iterator[bytes | GoAway]:
-        """What h2 is to read, and goodbyes, in their order. Holds back less than two frames.
+        """Yield the input for h2 and the GOAWAY frames in their order. Buffer less than two frames.
 
         Raises:
-            FrameTooLargeError: h2 would wait for all of it.
-            FloodError: the budget is spent; what has not been handed out is not to be read.
+            FrameTooLargeError: A frame is too large for h2 to read piece by piece.
+            FloodError: The budget is spent; the rest must not be read.
         """
         data, self._held = self._held + data, b""
         start = position = 0
@@ -110,7 +110,11 @@ class GoAways:
         yield data[start:end]
 
     def _whole_go_away(self, data: bytes, position: int) -> int | None:
-        """The length of the GOAWAY there, 0 for another frame, None when more is to come."""
+        """Return the length of the GOAWAY at `position`, or 0 for another frame.
+
+        Returns:
+            None if the frame is incomplete.
+        """
         if len(data) - position < _HEAD:
             self._held = data[position:]
             return None

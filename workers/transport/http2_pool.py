@@ -20,22 +20,22 @@ from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
-# How often a request is sent that the other side has not looked at, by its own report.
+# How often a request is sent that the other side reports as not processed.
 _SENT_MAX: Final = 3
-# An origin that speaks only HTTP/1.1 is tried again after a while.
+# An origin that speaks only HTTP/1.1 is tried with HTTP/2 again after this time.
 _ASKED_EVERY_S: Final = 300.0
 _CHOICES_MAX: Final = 10_000
 
 
 class Choices:
-    """Which origins speak only HTTP/1.1: to ask each time would cost a handshake."""
+    """The origins that speak only HTTP/1.1: checking each time would cost a handshake."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
 
     def chose_http1(self, origin: ConnectionOrigin) -> None:
-        """It has, for the time being."""
+        """Note that the origin chose HTTP/1.1, for some time."""
         self._until[origin] = self._loop.time() + _ASKED_EVERY_S
         self._until.move_to_end(origin)
         if len(self._until) > _CHOICES_MAX:
@@ -47,11 +47,10 @@ class Choices:
 
 
 class Http2Pool:
-    """As few connections as carry the requests; HTTP/1.1 where the other side chooses it.
+    """Uses as few connections as possible, and HTTP/1.1 where the other side chooses it.
 
-    Another connection is dialled, one at a time, when those there are have no room. Requests beyond
-    that wait, first come, first served, each until its deadline. A request that waits for a dial
-    that fails, fails with it.
+    When the connections are full, another one is dialled, one at a time. Requests beyond that wait
+    in order, each until its deadline. If the dial fails, the requests that wait for it fail too.
     """
 
     def __init__(
@@ -100,13 +99,13 @@ class Http2Pool:
         return len(self._queue) + self._http1.waiting
 
     def begin(self, exchange: PendingExchange) -> bool:
-        """Whether it has been written; never by HTTP/2, where it may have to be sent again."""
+        """Return False: a request by HTTP/2 may have to be sent again, so it must be awaited."""
         return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
 
     async def send(self, payload: bytes, deadline: float) -> RawAnswer:
-        """Send `payload` and return its answer by `deadline`; else an httpx exception.
+        """Send `payload` and return its response by `deadline`; else raise an httpx exception.
 
-        It is sent again only where the other side reports that it has not looked at it.
+        It is sent again only if the other side reports that it did not process it.
         """
         self._senders += 1
         try:
@@ -119,7 +118,7 @@ class Http2Pool:
             self._forget()
 
     def released(self, connection: Http2Connection) -> None:
-        """There may be room on `connection` for a waiting request; else it may rest."""
+        """Use `connection` for a waiting request if it has room; otherwise let it rest."""
         if self._closed:
             if connection.idle:
                 connection.close()
@@ -130,14 +129,14 @@ class Http2Pool:
             connection.rest(ceil(until))
 
     def discard(self, connection: Http2Connection) -> None:
-        """Forget `connection`; the request that has waited longest may dial another."""
+        """Forget `connection`. The request that has waited longest may dial another."""
         if connection in self._connections:
             del self._connections[connection]
             self._wake(1)
             self._forget()
 
     def close(self) -> None:
-        """Close idle connections, refuse requests that wait, and let those at work finish."""
+        """Close idle connections, refuse waiting requests, and let those in flight finish."""
         self._closed = True
         self._refuse(httpx.ConnectError(_CLOSED))
         for connection in tuple(self._connections):
@@ -145,7 +144,7 @@ class Http2Pool:
         self._http1.close()
 
     def abort(self) -> None:
-        """Fail what is under way and close everything now."""
+        """Fail the requests in flight and close everything now."""
         for connection in tuple(self._connections):
             connection.fail(httpx.ReadError(_CLOSED))
         self._http1.abort()
@@ -168,7 +167,7 @@ class Http2Pool:
         return answer
 
     async def _connection(self, deadline: float) -> Http2Connection | None:
-        """One with room; None when the origin has chosen HTTP/1.1."""
+        """Return a connection with room; None when the origin chose HTTP/1.1."""
         while not self._choices.is_http1(self._origin):
             found = next((each for each in self._connections if each.room), None)
             if found is not None:
@@ -193,7 +192,7 @@ class Http2Pool:
         finally:
             self._dialing = False
             if not dialled:
-                # Also when cancelled: its place is free again, whatever becomes of the socket.
+                # Also when cancelled: the place is free again, whatever happens to the socket.
                 connection.abort()
         return self._dialled(connection)
 
@@ -226,7 +225,7 @@ class Http2Pool:
             raise
 
     def _pass_on(self, turn: asyncio.Future[None]) -> None:
-        """Given up: just when its turn had come, it is the next one's."""
+        """Pass the turn of a cancelled request to the next one."""
         if turn in self._queue:
             self._queue.remove(turn)
         elif turn.done() and not turn.cancelled() and turn.exception() is None:

@@ -1,4 +1,4 @@
-"""One request on a connection by HTTP/2."""
+"""One request on an HTTP/2 connection."""
 
 from typing import Protocol
 
@@ -9,19 +9,19 @@ from workers.transport.exchange import PendingExchange
 
 
 class NotProcessedError(httpx.RemoteProtocolError):
-    """The other side reports that it has not looked at the request: it may be sent again."""
+    """The other side reports that it did not process the request: it may be sent again."""
 
 
 class StreamConnection(Protocol):
-    """The connection, as its requests know it."""
+    """The connection, as its requests see it."""
 
     peer: str
 
     def expire_stream(self, stream: "Stream") -> None:
-        """Its time is up."""
+        """End the request after its deadline."""
 
     def cancel(self, stream: "Stream") -> None:
-        """It was cancelled."""
+        """End the cancelled request."""
 
 
 class Stream:
@@ -61,11 +61,11 @@ class Stream:
 
     @property
     def peer(self) -> str:
-        """As `Carrier.peer`."""
+        """Implement `Carrier.peer`."""
         return self._owner.peer
 
     def expire(self) -> None:
-        """End the request: its time is up."""
+        """End the request after its deadline."""
         self._owner.expire_stream(self)
 
     def abort(self) -> None:
@@ -73,5 +73,5 @@ class Stream:
         self._owner.cancel(self)
 
     def answer(self, *, truncated: bool = False) -> RawAnswer:
-        """What has come."""
+        """Return the received response."""
         return RawAnswer(self.status, self.headers, b"".join(self.body), truncated)

@@ -22,8 +22,8 @@ _CLOSED: Final = "the transport is closed"
 class _Waiting:
     """A request that waits for a connection, at most until its deadline.
 
-    `turn` resolves to a connection that is reserved for it and still to be dialled, or to None
-    when the request has been written to one that became free.
+    `turn` resolves to a connection that is reserved for it and must still be dialled. It resolves
+    to None when the request was written to a connection that became free.
     """
 
     __slots__ = ("deadline", "exchange", "turn")
@@ -44,10 +44,12 @@ class _Waiting:
 
 
 class OriginPool:
-    """Keep-alive connections to one origin, the one used last first, so that spare ones expire.
+    """Keep-alive connections to one origin.
 
-    Requests beyond `connections_max` queue, first come, first served, each until its deadline.
-    `on_empty` is called when the last connection is gone and no request waits.
+    The last used one goes first, so that spare ones expire.
+
+    Requests beyond `connections_max` wait in order, each until its deadline. `on_empty` is called
+    when the last connection is gone and no request waits.
     """
 
     def __init__(
@@ -68,7 +70,8 @@ class OriginPool:
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
         self._usual = UsualAnswer()
-        # All that are open or being dialled; the idle ones among them, the last used last.
+        # All connections that are open or being dialled, and the idle ones of them, the last used
+        # at the end.
         self._connections: set[Connection] = set()
         self._idle: dict[Connection, None] = {}
         self._queue: OrderedDict[_Waiting, None] = OrderedDict()
@@ -88,9 +91,11 @@ class OriginPool:
         return len(self._queue)
 
     async def send(self, payload: bytes, deadline: float) -> RawAnswer:
-        """Write `payload` once and return its answer by `deadline`; else an httpx exception.
+        """Write `payload` once and return its response by `deadline`.
 
-        A cancelled call takes its connection with it: no answer can come to the wrong request.
+        Else raise an httpx exception.
+
+        A cancelled call closes its connection, so no response can reach the wrong request.
         """
         exchange = Exchange(payload, deadline, self._loop.create_future())
         connection = self._take_idle()
@@ -104,12 +109,13 @@ class OriginPool:
             exchange.cancel()
             raise
         except httpx.TransportError as error:
-            # The exchange holds it, and its traceback would lead to the exchange: a cycle each.
+            # The exchange holds the error, and its traceback holds the exchange: this would be a
+            # cycle.
             del exchange
             raise error.with_traceback(None)  # noqa: B904 - it is the same
 
     def begin(self, exchange: PendingExchange) -> bool:
-        """Write it to an idle connection, if there is one: whether it has been written."""
+        """Write it to an idle connection if there is one; return whether it was written."""
         connection = self._take_idle()
         if connection is None:
             return False
@@ -128,12 +134,12 @@ class OriginPool:
                 connection.start(waiting.exchange)
                 return
         self._idle[connection] = None
-        # Rounded up, so that thousands of idle connections cost one timer a second at most.
+        # Rounded up, so that thousands of idle connections cost at most one timer per second.
         until = self._loop.time() + self._idle_expiry_s
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
     def discard(self, connection: Connection) -> None:
-        """Forget `connection`; its place goes to the request that has waited longest."""
+        """Forget `connection`. Its place goes to the request that has waited longest."""
         if connection not in self._connections:
             return
         self._connections.remove(connection)
@@ -147,7 +153,7 @@ class OriginPool:
             self._on_empty(self._origin)
 
     def close(self) -> None:
-        """Close idle connections, refuse requests that wait, and reuse none of those at work."""
+        """Close idle connections, refuse waiting requests, and reuse no connection."""
         self._closed = True
         while self._queue:
             waiting, _ = self._queue.popitem()
@@ -156,7 +162,7 @@ class OriginPool:
             connection.close()
 
     def abort(self) -> None:
-        """Fail what is under way and close everything now."""
+        """Fail the requests in flight and close everything now."""
         for connection in tuple(self._connections):
             connection.fail(httpx.ReadError(_CLOSED))
 
@@ -165,7 +171,7 @@ class OriginPool:
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection
-            # Closed by the other side before anything was written: another one will do.
+            # The other side closed it before anything was written: use another connection.
             connection.abort()
         return None
 
@@ -175,7 +181,7 @@ class OriginPool:
         return connection
 
     async def _answer_by_another(self, exchange: Exchange) -> RawAnswer:
-        """The answer by a new connection, or by the first one that becomes free."""
+        """Return the response by a new connection, or by the first one that becomes free."""
         if len(self._connections) < self._connections_max:
             connection: Connection | None = self._reserved()
         else:
@@ -193,7 +199,7 @@ class OriginPool:
         try:
             await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
         except BaseException:
-            # Also when cancelled: its place is free again, whatever becomes of the socket.
+            # Also when cancelled: the place is free again, whatever happens to the socket.
             connection.abort()
             raise
         if not connection.usable:
@@ -202,7 +208,7 @@ class OriginPool:
         connection.start(exchange)
 
     async def _turn(self, exchange: Exchange) -> Connection | None:
-        """Wait for a connection to dial; None when one has become free and was taken."""
+        """Wait for a connection to dial; return None if a free one was used instead."""
         waiting = _Waiting(exchange, self._loop.create_future())
         self._queue[waiting] = None
         self._deadline_timer.add(waiting)
@@ -216,7 +222,7 @@ class OriginPool:
             self._deadline_timer.discard(waiting)
 
     def _give_back(self, waiting: _Waiting) -> None:
-        """Cancelled just when its turn had come: the place goes to the next."""
+        """Pass the place of a cancelled request to the next one."""
         turn = waiting.turn
         if turn.done() and not turn.cancelled() and turn.exception() is None:
             reserved = turn.result()

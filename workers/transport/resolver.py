@@ -1,4 +1,4 @@
-"""The addresses of hosts: looked up by us, kept for a while, checked before they are dialled."""
+"""The addresses of hosts: looked up here, cached for a while, checked before they are dialled."""
 
 import asyncio
 import socket
@@ -13,13 +13,13 @@ import structlog
 
 from app.domain.network.egress import Address, EgressPolicy, spelled_address
 
-# The system's resolver reports no time to live.
+# The system's resolver reports no time to live, so entries are kept this long.
 KEPT_S: Final = 30.0
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
-# A refusal that goes on is logged again: who reads yesterday's log finds it there, too.
+# A refusal that continues is logged again after this, so that it appears in each day's log.
 LOG_AGAIN_S: Final = 3_600.0
-# A look-up can hang for long in the system's resolver, and holds a thread as long.
+# A look-up can hang in the system's resolver, and holds a thread for as long.
 LOOKUPS_MAX: Final = 32
 
 Found = asyncio.Future[Sequence[Address]]
@@ -28,13 +28,13 @@ _log = structlog.get_logger()
 
 
 class RefusedAddressError(httpx.ConnectError):
-    """Nothing may be sent there: the host has an address that the egress policy refuses."""
+    """Nothing may be sent to the host: the egress policy refuses one of its addresses."""
 
 
 class _Known(NamedTuple):
-    """What is being looked up, or was: every request for the host waits for the same.
+    """A running or finished look-up. All requests for the host wait for the same one.
 
-    Unless there was an answer `before`, which serves until the next one is there.
+    The result `before` is used until the next one arrives.
     """
 
     found: Found
@@ -47,9 +47,9 @@ class _Known(NamedTuple):
 
 
 class Resolver:
-    """Hosts' addresses that may be dialled.
+    """Returns the allowed addresses of hosts.
 
-    A host of which one address is refused is refused whole: it is either an attack or a mistake.
+    If one address of a host is refused, the whole host is refused: it is an attack or a mistake.
     """
 
     def __init__(
@@ -71,11 +71,16 @@ class Resolver:
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._log_again_s = log_again_s
-        # When each was logged last: an endpoint with a backlog would fill the log with it.
+        # When each was logged last. Otherwise an endpoint with a backlog would fill the log.
         self._logged: OrderedDict[tuple[str, Address], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
-        """The addresses to dial, the preferred ones first; OSError, RefusedAddressError."""
+        """Return the addresses to dial, the preferred ones first.
+
+        Raises:
+            OSError: The look-up failed.
+            RefusedAddressError: The egress policy refuses an address.
+        """
         spelled = spelled_address(host)
         found = (spelled,) if spelled is not None else await self._found(host)
         for address in found:
@@ -86,7 +91,7 @@ class Resolver:
         return found
 
     def close(self) -> None:
-        """Look nothing up any more; a look-up that hangs is not waited for."""
+        """Stop all look-ups. A look-up that hangs is not awaited."""
         for known in self._known.values():
             known.found.cancel()
         self._known.clear()
@@ -98,7 +103,7 @@ class Resolver:
         known = self._known.get(host)
         if known is None or self._is_stale(known, now):
             found = self._look_up(host)
-            # The caller may have given up by then.
+            # Reads the error: the caller may have been cancelled by then.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             before = None if known is None or known.failed else known.found.result()
             known = self._known[host] = _Known(found, now, before)
@@ -106,14 +111,14 @@ class Resolver:
         self._known.move_to_end(host)
         if known.before is not None and not known.found.done():
             return known.before
-        # One that gives up leaves the look-up to the others.
+        # A cancelled caller leaves the look-up to the others.
         try:
             return await asyncio.shield(known.found)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not known.found.cancelled() or task is None or task.cancelling():
                 raise
-            # The request was not cancelled, so it is to have an outcome.
+            # The request was not cancelled, so it needs an outcome.
             message = "the look-up was given up: too many names at once, or the end"
             raise OSError(message) from None
 
@@ -140,7 +145,7 @@ class Resolver:
 
     def _system_found(self, host: str) -> Found:
         if self._threads is None:
-            # Of its own: other users of threads need not wait for a name server.
+            # A separate pool: other users of threads must not wait for a name server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
         return self._loop.run_in_executor(self._threads, _system_addresses, host)
 

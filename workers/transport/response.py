@@ -10,9 +10,9 @@ _NO_BODY: Final = httpx.ByteStream(b"")
 
 
 class LazyResponse(httpx.Response):
-    """A complete response; its extension `truncated` is set if there was more body.
+    """A complete response. Its extension `truncated` is set if the body was longer.
 
-    Headers are read when they are needed: it takes longer than all else of it, and few are.
+    Headers are parsed on demand: parsing takes longer than everything else, and few are used.
     """
 
     raw_headers: RawHeaders = ()
@@ -20,9 +20,9 @@ class LazyResponse(httpx.Response):
 
     @classmethod
     def of(cls, answer: RawAnswer, request: httpx.Request) -> Self:
-        """The response to `request`."""
+        """Return the response to `request`."""
         response = cls.__new__(cls)
-        # What httpx's own constructor sets is the same for all, but for the following.
+        # httpx's own constructor sets the same values for all responses, except for the following.
         vars(response).update(_ALIKE)
         response.raw_headers = answer.headers
         response.status_code = answer.status
@@ -35,14 +35,14 @@ class LazyResponse(httpx.Response):
 
     @property
     def headers(self) -> httpx.Headers:
-        """As they came."""
+        """The headers as received."""
         if self._late is None:
             self._late = httpx.Headers(self.raw_headers)
         return self._late
 
     @headers.setter
     def headers(self, headers: httpx.Headers) -> None:
-        """Instead of those that came."""
+        """Replace the received headers."""
         self._late = headers
 
 

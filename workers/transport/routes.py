@@ -1,4 +1,4 @@
-"""Which kinds of addresses this machine can reach."""
+"""Whether this machine can reach IPv4 and IPv6 addresses."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -7,16 +7,16 @@ from typing import Final
 
 from app.domain.network.egress import Address
 
-# Any will do: nothing is sent there.
+# Any port is right: nothing is sent.
 _PORT: Final = 9
-# So many of a kind are a sample; a name may stand for thousands.
+# This many addresses of a kind are a sample; a name may have thousands.
 _ASKED_MAX: Final = 4
 
 HasRoute = Callable[[Address], bool]
 
 
 def has_route(address: Address) -> bool:
-    """Whether this machine knows a way there; nothing is sent, and nothing is waited for."""
+    """Whether this machine has a route to the address. Nothing is sent, and nothing waits."""
     try:
         with socket(AF_INET6 if address.version == 6 else AF_INET, SOCK_DGRAM) as probe:  # noqa: PLR2004 - IPv6
             probe.connect((str(address), _PORT))
@@ -26,10 +26,10 @@ def has_route(address: Address) -> bool:
 
 
 def of_reachable_kinds(addresses: Sequence[Address], has_route: HasRoute) -> Sequence[Address]:
-    """Those of IPv4, IPv6 or both: without those of one that has no route, if the other has one.
+    """Remove the addresses of IPv4 or IPv6, if only the other kind has a route.
 
-    A machine without IPv6 is not to blame the host for having it; one address of several of a kind
-    that has no route is another matter, and stays.
+    A host is not to blame if this machine lacks IPv6. If only one of several addresses of a kind
+    has no route, it stays.
     """
     kinds = {each.version for each in addresses}
     if len(kinds) == 1:

@@ -1,4 +1,4 @@
-"""Sockets to addresses, and no names."""
+"""Sockets to addresses, without name look-ups."""
 
 from collections.abc import Sequence
 from ipaddress import IPv6Address
@@ -9,18 +9,23 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from app.domain.network.egress import Address
 
-# RFC 8305: the next address is tried beside one that has not answered for so long.
+# RFC 8305: after this time without an answer, the next address is tried in parallel.
 HAPPY_EYEBALLS_S: Final = 0.25
 
 
 async def connected_to(addresses: Sequence[Address], port: int) -> socket:
-    """A socket that is connected to one of `addresses`, the first ones preferred; OSError."""
+    """Return a socket that is connected to one of `addresses`, the first ones preferred.
+
+    Raises:
+        OSError: No address can be reached.
+    """
     infos = [_address_info(address, port) for address in addresses]
     try:
         return await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
     except OSError as exc:
-        # A frame in there holds it. Without its traceback it goes at once, and not when garbage is
-        # looked for: a subscriber that is down makes thousands of them.
+        # A frame in the traceback holds the exception. Without the traceback it is freed
+        # immediately, not by the garbage collector: a subscriber that is down causes thousands of
+        # them.
         raise exc.with_traceback(None)  # noqa: B904 - it is the same
 
 

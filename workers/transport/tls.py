@@ -1,4 +1,4 @@
-"""TLS towards subscribers: whom we believe, what we show of ourselves, and what went wrong."""
+"""TLS to subscribers: trusted authorities, client certificates, and readable errors."""
 
 import asyncio
 import os
@@ -16,22 +16,23 @@ import httpx
 
 from app.domain.catalogue.client_certificate import ClientCertificate
 
-# Contexts that are kept, one for each client certificate: each holds all authorities.
+# The number of kept contexts, one for each client certificate. Each holds all authorities.
 CONTEXTS_MAX: Final = 256
-# Hosts with which one context can resume a session.
+# The number of hosts with which one context can resume a session.
 SESSIONS_MAX: Final = 1_000
-# A server that resumes a session shows no certificate, and that may end meanwhile.
+# A server that resumes a session shows no certificate, and the certificate may expire meanwhile.
 SESSION_KEPT_S: Final = 3_600.0
-# What could not be built is tried again after this: a moment may have no file to spare.
+# A context that could not be built is tried again after this: the process may be out of file
+# descriptors for a moment.
 FAILURE_KEPT_S: Final = 1.0
-# A pipe takes so much without a reader.
+# A pipe holds this many bytes without a reader.
 _PEM_MAX: Final = 64 * 1024
 
-# Seconds that only grow.
+# Monotonic seconds.
 Clock = Callable[[], float]
 
 _ALPN_HTTP2: Final = ("h2", "http/1.1")
-# Alerts of the other side (RFC 8446, section 6.2) about our certificate.
+# Alerts of the other side (RFC 8446, section 6.2) about the client certificate.
 _ALERTS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a client certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept our certificate: bad certificate",
@@ -45,7 +46,10 @@ _ALERTS: Final = {
 
 
 class Credentials(NamedTuple):
-    """What of TLS is not the same for all requests to an origin, which share no connection then."""
+    """The TLS settings that may differ between requests to an origin.
+
+    Such requests share no connection.
+    """
 
     certificate: ClientCertificate | None = None
     http2: bool = False
@@ -55,13 +59,13 @@ PLAIN: Final = Credentials()
 
 
 class TlsContext(ssl.SSLContext):
-    """Believes the authorities given to it, speaks TLS 1.2 or newer, and resumes sessions.
+    """Trusts the given authorities, speaks TLS 1.2 or newer, and resumes sessions.
 
-    A session is resumed (RFC 8446, section 2.2) with the host of which it was learnt, and saves
-    both sides the asymmetric part of the handshake.
+    A session is resumed (RFC 8446, section 2.2) only with the host that issued it. This saves both
+    sides the asymmetric part of the handshake.
     """
 
-    # Each with when it was begun, and the certificate was looked at.
+    # Each with the time of its full handshake, when the certificate was checked.
     _sessions: OrderedDict[str, tuple[ssl.SSLSession, float]]
     _clock: Clock
 
@@ -69,9 +73,11 @@ class TlsContext(ssl.SSLContext):
     def of(
         cls, credentials: Credentials, ca_file: Path | None = None, *, clock: Clock = monotonic
     ) -> "TlsContext":
-        """Reads the system's authorities, which takes tens of milliseconds.
+        """Create a context. Reading the system's authorities takes tens of milliseconds.
 
-        Raises httpx.ConnectError when the certificate cannot be used, OSError when `ca_file`.
+        Raises:
+            httpx.ConnectError: The certificate cannot be used.
+            OSError: `ca_file` cannot be read.
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._sessions = OrderedDict()
@@ -94,7 +100,7 @@ class TlsContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As ssl's, with the session of that host."""
+        """Do as `ssl.SSLContext.wrap_bio`, with the stored session of that host."""
         if session is None and isinstance(server_hostname, str):
             session = self._resumable(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
@@ -102,7 +108,7 @@ class TlsContext(ssl.SSLContext):
     def learn(self, host: str, tls: ssl.SSLObject) -> None:
         """Resume the session of `tls` with `host` from now on, unless it was resumed itself.
 
-        One that can be resumed once can be resumed again, and to take one out of OpenSSL costs
+        A session that can be resumed once can be resumed again. Reading one from OpenSSL costs
         nearly as much as it saves.
         """
         if tls.session_reused:
@@ -116,7 +122,7 @@ class TlsContext(ssl.SSLContext):
             self._sessions.popitem(last=False)
 
     def forget(self, host: str) -> None:
-        """Begin anew with `host`."""
+        """Drop the session of `host`."""
         self._sessions.pop(host, None)
 
     def _resumable(self, host: str) -> ssl.SSLSession | None:
@@ -128,7 +134,7 @@ class TlsContext(ssl.SSLContext):
 
 
 class TlsContexts:
-    """A context for each of the credentials in use, built beside the loop."""
+    """A context for each of the credentials in use, built outside of the loop's thread."""
 
     def __init__(self, ca_file: Path | None) -> None:
         self._ca_file = ca_file
@@ -136,18 +142,23 @@ class TlsContexts:
         self._contexts: OrderedDict[Credentials, asyncio.Future[TlsContext]] = OrderedDict()
 
     async def of(self, credentials: Credentials) -> TlsContext:
-        """The context; httpx.ConnectError when the certificate cannot be used, or OSError."""
+        """Return the context.
+
+        Raises:
+            httpx.ConnectError: The certificate cannot be used.
+            OSError: A file cannot be read.
+        """
         found = self._contexts.get(credentials)
         if found is None or found.cancelled():
             found = self._contexts[credentials] = self._built(credentials)
             if len(self._contexts) > CONTEXTS_MAX:
                 self._contexts.popitem(last=False)
         self._contexts.move_to_end(credentials)
-        # One that gives up leaves it to the others.
+        # A cancelled caller leaves the context to the others.
         return await asyncio.shield(found)
 
     def close(self) -> None:
-        """Build no more."""
+        """Stop building contexts."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -159,7 +170,7 @@ class TlsContexts:
         building = loop.run_in_executor(self._threads, build)
 
         def note(built: asyncio.Future[TlsContext]) -> None:
-            # Looked at here: the caller may have given up by then.
+            # Reads the error: the caller may have been cancelled by then.
             if not built.cancelled() and built.exception() is not None:
                 loop.call_later(FAILURE_KEPT_S, self._forget, credentials, built)
 
@@ -172,7 +183,7 @@ class TlsContexts:
 
 
 def tls_problem(error: ssl.SSLError) -> str:
-    """What OpenSSL reports, for somebody who does not know its sources."""
+    """Return what OpenSSL reports, in words for users who do not know its source code."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not accepted: {error.verify_message}"
     reason = error.reason or str(error)
@@ -181,10 +192,13 @@ def tls_problem(error: ssl.SSLError) -> str:
 
 
 def _show(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    """Load it by way of pipes: ssl only reads files, and a key has no business on a disk."""
+    """Load the client certificate through pipes.
+
+    ssl reads only files, and a key must not be written to disk.
+    """
     try:
         with _file_of(certificate.chain) as chain, _file_of(certificate.private_key) as key:
-            # Without a password OpenSSL would ask the terminal for it.
+            # Without a password OpenSSL would ask for it on the terminal.
             context.load_cert_chain(chain, key, password=b"")
     except (OSError, ValueError) as exc:
         raise httpx.ConnectError("the client certificate or its key cannot be used") from exc

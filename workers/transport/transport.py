@@ -1,4 +1,4 @@
-"""The transport: httpx's interface over our own connections."""
+"""The transport: httpx's interface over Angelia's own connections."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -22,10 +22,10 @@ from workers.transport.response import LazyResponse
 from workers.transport.tunneler import Tunneler
 from workers.transport.wire import one_request
 
-# Closing at once takes the loop a turn or two.
+# Closing immediately takes one or two turns of the loop.
 _ABORT_S = 1.0
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
-# Of httpx's URLs: to read one takes longer than to find it.
+# Cache for httpx's URLs: parsing one takes longer than finding it here.
 _ORIGINS_KNOWN_MAX = 1_000
 
 
@@ -78,7 +78,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
 
     @property
     def idle_connections(self) -> int:
-        """Those of them that wait for a request."""
+        """Open connections that wait for a request."""
         return sum(pool.idle for pool in self._pools.values())
 
     @property
@@ -88,11 +88,11 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
 
     @property
     def origins(self) -> int:
-        """Origins that have a connection or a request waiting for one."""
+        """Origins that have a connection or a waiting request."""
         return len(self._pools)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send `request` and return its response, which is complete: nothing is left to close."""
+        """Send `request` and return its complete response: nothing must be closed."""
         try:
             stream = request.stream
             if isinstance(stream, httpx.ByteStream):
@@ -107,7 +107,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return LazyResponse.of(answer, request)
 
     async def aclose(self) -> None:
-        """Take no more requests, let those in flight finish for `close_grace`, then end them."""
+        """Accept no more requests, let those in flight finish for `close_grace`, then end them."""
         self._closed = True
         for pool in tuple(self._pools.values()):
             pool.close()
@@ -127,22 +127,22 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> Coroutine[Any, Any, RawAnswer]:
-        """Send `payload`, a request as bytes, and return its answer; all else is as above.
+        """Send `payload`, a request as bytes, and return its response; otherwise as above.
 
-        For callers that send many requests that are alike: httpx's request and response cost more
-        than the rest of the way.
+        For callers that send many similar requests: httpx's request and response objects cost more
+        than all other steps.
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
-        # Not awaited here: each coroutine on the way costs.
+        # Not awaited here: each coroutine costs time.
         return self._pool(origin).send(payload, self._loop.time() + total_s)
 
     async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
-        """All that its host stands for and that may be dialled, within `total_s`; as all else."""
+        """Return all addresses of the host that may be dialled, within `total_s`."""
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
-        """Send it, if that takes no waiting: whether it has been sent, and will have an end.
+        """Send it if it need not wait; return whether it was sent and will have an end.
 
         For callers that need no future. Sending immediately cannot overtake queued requests: while
         one waits, no connection is idle.
@@ -186,7 +186,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         )
 
     def _drop(self, origin: ConnectionOrigin) -> None:
-        # Subscriptions come and go; what they leave behind would add up.
+        # Subscriptions come and go; unused pools must not accumulate.
         self._pools.pop(origin, None)
 
 

@@ -1,4 +1,4 @@
-"""Tunnels through the egress proxy: CONNECT to an address that has been checked."""
+"""Tunnels through the egress proxy: CONNECT to an address that was checked."""
 
 import asyncio
 import re
@@ -15,31 +15,34 @@ from app.domain.network.egress_proxy import EgressProxy
 from workers.transport.resolver import Resolver
 from workers.transport.sockets import connected_to
 
-# Bytes of a proxy's answer, interim ones included; what it reports of itself is not read.
+# Bytes of a proxy's response, with interim ones. Its content is not used.
 _HEAD_MAX: Final = 16 * 1024
-# Addresses of one host that are requested, one after the other.
+# Addresses of one host that are tried, one after the other.
 _ADDRESSES_MAX: Final = 4
-# A proxy that fails fails all: that is logged so often at most.
+# A failing proxy fails all requests: this is logged at most this often.
 _LOG_INTERVAL_S: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
 _INTERIM, _SUCCESS, _SERVER_ERROR = 1, 2, 5
 _AUTHENTICATION_REQUIRED: Final = 407
-# Its operator decides where the proxy is: in a private network more often than not.
+# The operator chooses the proxy's address, often in a private network.
 _ANYWHERE: Final = EgressPolicy(allowed=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
 
 _log = structlog.get_logger()
 
 
 class TunnelTimeoutError(httpx.ConnectTimeout):
-    """The proxy was reached, and had opened no tunnel in time: it, or the host behind it, hangs."""
+    """The proxy was reached, but opened no tunnel in time.
+
+    The proxy or the host behind it hangs.
+    """
 
 
 class Tunneler:
-    """Opens tunnels; a proxy never gets a name, which it would look up unchecked.
+    """Opens tunnels. The proxy never gets a name, because it would look it up unchecked.
 
-    What is wrong with the proxy is an httpx.ProxyError. That it cannot reach a host (5xx) is an
-    httpx.ConnectError like any other: the host may well be down.
+    An error of the proxy is an httpx.ProxyError. If the proxy cannot reach a host (5xx), this is an
+    httpx.ConnectError like any other: the host may be down.
     """
 
     def __init__(self, proxy: EgressProxy) -> None:
@@ -53,12 +56,18 @@ class Tunneler:
         return self._proxy.leads_to(addresses)
 
     async def open(self, addresses: Sequence[Address], port: int, *, deadline: float) -> socket:
-        """A socket whose other end is the first of `addresses` that the proxy reaches.
+        """Return a socket that leads to the first of `addresses` that the proxy reaches.
 
-        It does not get those that are reached without it.
+        Addresses that are reached without the proxy are not sent to it.
 
-        By `deadline` (loop's clock), else TunnelTimeoutError or, when not even the proxy was
-        reached, httpx.ProxyError.
+        Args:
+            addresses: The checked addresses of the host.
+            port: The port of the host.
+            deadline: The latest time on the loop's clock.
+
+        Raises:
+            TunnelTimeoutError: The proxy opened no tunnel by `deadline`.
+            httpx.ProxyError: The proxy was not reached, or failed.
         """
         problem = httpx.ConnectError("it has no address")
         for address in self._proxy.beyond(addresses)[:_ADDRESSES_MAX]:
@@ -72,7 +81,7 @@ class Tunneler:
         raise problem
 
     def close(self) -> None:
-        """Open nothing more."""
+        """Stop opening tunnels."""
         self._resolver.close()
 
     async def _to(self, address: Address, port: int, deadline: float) -> socket:
@@ -112,7 +121,7 @@ class Tunneler:
         _require_tunnel(status, target)
 
     async def _status(self, reached: socket) -> int:
-        """The status of its final answer, after which nothing may have been received."""
+        """Return the status of the final response. No bytes may follow it."""
         received, unread = 0, b""
         while received <= _HEAD_MAX:
             part = await self._loop.sock_recv(reached, 4096)
@@ -125,7 +134,7 @@ class Tunneler:
                 if status // 100 == _INTERIM:
                     continue
                 if unread and status // 100 == _SUCCESS:
-                    # Nobody behind it speaks before we do.
+                    # No server behind it sends first.
                     raise httpx.ProxyError("it said more than its answer")
                 return status
         raise httpx.ProxyError("its answer has no end")

@@ -1,4 +1,4 @@
-"""What is known of the connection that a request goes by."""
+"""Details of the connection that a request uses."""
 
 import asyncio
 import time
@@ -7,9 +7,9 @@ from typing import Final
 
 
 class UsedConnection:
-    """`address` of the connection, once there is one, and `opened_at` if it was opened for it.
+    """The `address` of the connection, and `opened_at` if it was opened for this request.
 
-    That is monotonic seconds.
+    `opened_at` is in monotonic seconds.
     """
 
     __slots__ = ("address", "opened_at")
@@ -19,22 +19,22 @@ class UsedConnection:
         self.opened_at: float | None = None
 
     def forget(self) -> None:
-        """What there was so far was for something else."""
+        """Drop the details so far: they belong to another request."""
         self.address, self.opened_at = "", None
 
     def take(self, other: "UsedConnection | None") -> None:
-        """The connection is that of `other`, as far as anybody knows."""
+        """Take over the details of `other`."""
         if other is not None:
             self.address, self.opened_at = other.address, other.opened_at
 
     def opened(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open."""
+        """Note that the connection is open."""
         self.opened_at = time.monotonic()
         self.address = peer_of(transport)
 
 
 def peer_of(transport: asyncio.BaseTransport) -> str:
-    """Where a connection leads, as `host:port`, to a proxy if by a proxy; empty if not known."""
+    """Return the remote side as `host:port`, which may be a proxy; empty if unknown."""
     peer = transport.get_extra_info("peername")
     if not isinstance(peer, tuple):
         return ""
@@ -43,10 +43,10 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
 
 
 USED_CONNECTION: Final[ContextVar[UsedConnection | None]] = ContextVar("opening", default=None)
-"""Of the request that is sent in this context: set it before, and look at it after."""
+"""For the request that is sent in this context: set it before, and read it after."""
 
 
 def goes_by(peer: str) -> None:
-    """The request that is sent in this context goes to `peer`, by a connection that was open."""
+    """Note that the request in this context uses an open connection to `peer`."""
     if (opening := USED_CONNECTION.get()) is not None:
         opening.address = peer

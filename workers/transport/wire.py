@@ -8,25 +8,27 @@ import httpx
 Header = tuple[bytes, bytes]
 
 _VERSION: Final = b"HTTP/1.1"
-# The body is in memory, so the length is known and is sent by us.
+# The body is in memory, so the length is known and set here.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
-# Looked at first: most names are of another length, and lower-casing them all would cost more.
+# Checked first: most names have another length, and lower-casing all of them would cost more.
 _FRAMING_LENGTHS: Final = frozenset(map(len, _FRAMING))
 
 
 def request_start(method: bytes, target: bytes, headers: Iterable[Header]) -> bytes:
-    """What many requests have in common (RFC 9112): `whole_request` makes one of it.
+    """Return the common start of many requests (RFC 9112). `whole_request` completes it.
 
-    Raises httpx.LocalProtocolError when a header or the target holds a line break: what follows it
-    would be taken for a header, or for another request.
+    Raises:
+        httpx.LocalProtocolError: A header or the target has a line break, so that the text after it
+            would be taken for another header or request.
     """
     return _checked([b" ".join((method, target, _VERSION)), *_lines(headers), b""])
 
 
 def whole_request(start: bytes, headers: Sequence[Header], body: bytes) -> bytes:
-    """A request with that start, more `headers` and `body`, framed by Content-Length.
+    """Return a request with `start`, more `headers` and `body`, framed by Content-Length.
 
-    Raises httpx.LocalProtocolError as `request_start`.
+    Raises:
+        httpx.LocalProtocolError: As in `request_start`.
     """
     framing = b"Content-Length: %d\r\n\r\n" % len(body)
     if not headers:
@@ -35,7 +37,7 @@ def whole_request(start: bytes, headers: Sequence[Header], body: bytes) -> bytes
 
 
 def one_request(method: bytes, target: bytes, *, headers: Iterable[Header], body: bytes) -> bytes:
-    """The same, for one that has nothing in common with others."""
+    """Return one request that shares no start with others."""
     first = b" ".join((method, target, _VERSION))
     return b"".join(
         (
@@ -47,7 +49,7 @@ def one_request(method: bytes, target: bytes, *, headers: Iterable[Header], body
 
 
 def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
-    """Method, target, headers and body of what `whole_request` made."""
+    """Return method, target, headers and body of a request made by `whole_request`."""
     head, _, body = request.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     method, target, _ = first.split(b" ", 2)
@@ -56,7 +58,7 @@ def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
 
 
 def _lines(headers: Iterable[Header]) -> list[bytes]:
-    # Joined, not formatted: that takes twice as long, and this is done for each delivery.
+    # Joining is twice as fast as formatting, and this runs for each delivery.
     return [
         b": ".join(header)
         for header in headers

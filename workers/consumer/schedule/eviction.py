@@ -33,7 +33,10 @@ class Eviction:
         self._wait_s = None if wait is None else wait.total_seconds()
 
     def evict(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
-        """Take the oldest message of a full queue, refused, if it is time for that."""
+        """Remove and return the oldest message of a full queue, if it waited long enough.
+
+        It is marked as refused.
+        """
         left = self._left(now, breaker)
         if left is None or left > 0 or not self._source.take_start():
             return None

@@ -1,4 +1,4 @@
-"""The tokens of one subscription: which one it uses, and what its refusal means."""
+"""The tokens of one subscription: which one it uses, and what follows if it is refused."""
 
 from collections import OrderedDict
 from typing import Final
@@ -8,44 +8,44 @@ from app.domain.message import Message, Partition
 from workers.delivery.oauth.source import NEVER, TokenSource
 from workers.delivery.oauth.token import AccessToken, pause_s
 
-# So many messages with a refused token are remembered; one that is forgotten gets another
-# chance.
+# The number of remembered messages with a refused token. A forgotten one is sent with a new token
+# once more.
 REMEMBERED_MAX: Final = IN_FLIGHT_MAX
 
 _Position = tuple[Partition, int]
 
 
 class Bearer:
-    """One subscription's view of a source. Times are monotonic seconds.
+    """One subscription's view of a token source. Times are monotonic seconds.
 
-    A token that its subscriber refuses is not sent to that one again, and another is requested; who
-    else uses the token goes on with it. Between two such requests there are the provider's delays,
-    which grow until a token is accepted: a subscriber that refuses them all gets few.
+    A token that the subscriber refuses is not sent to it again, and another token is requested.
+    Other subscriptions continue to use it. The provider's delays separate such requests and grow
+    until a token is accepted, so a subscriber that refuses all tokens causes few requests.
     """
 
     def __init__(self, source: TokenSource) -> None:
         self.source = source
         self._token: AccessToken | None = None
-        # Tokens up to this serial are refused, and the one of that serial is accepted.
+        # Tokens up to the first serial are refused; the token with the second serial is accepted.
         self._refused = self._accepted = 0
         self._renewals = 0
         self._renewed_at = NEVER
-        # The first token that each message was refused with.
+        # The first token with which each message was refused.
         self._retried: OrderedDict[_Position, int] = OrderedDict()
 
     def usable(self, now: float) -> AccessToken | None:
-        """The token to send, if there is one; another is requested when it is time."""
+        """Return the token to send, if there is one; request the next one when it is time."""
         token = self._token
         if token is not None and now < token.renewed_at:
             return token
         return self._considered(now)
 
     def has_token(self, now: float) -> bool:
-        """Whether there is a token to send; none is requested."""
+        """Whether there is a token to send. This requests none."""
         return self._good(now) is not None
 
     def accepted(self, token: AccessToken, message: Message) -> None:
-        """The subscriber answered something else than that the token will not do."""
+        """Note that the subscriber's response was not a refusal of the token."""
         if token.serial > self._accepted:
             self._accepted = token.serial
             self._renewals = 0
@@ -53,9 +53,10 @@ class Bearer:
             self._retried.pop(_position(message), None)
 
     def refused(self, token: AccessToken, message: Message, now: float) -> bool:
-        """The subscriber answered 401; whether the message shall be sent again, with another one.
+        """Note a 401 response; return whether to send the message again with another token.
 
-        A message gets that once. A token that was accepted before has been revoked, or ended early.
+        Each message is sent again once. If the token was accepted before, it was revoked or expired
+        early.
         """
         position = _position(message)
         first = self._retried.setdefault(position, token.serial)
@@ -79,12 +80,12 @@ class Bearer:
         return token
 
     def _replaced(self, token: AccessToken, now: float) -> bool:
-        """Whether there is, or will be, another token than this one that was refused."""
+        """Whether there is, or will be, another token than the refused one."""
         if token.serial <= self._refused:
             return True
         pause = pause_s(self.source.provider, failures=max(1, self._renewals), dice=0.5)
         if now < self._renewed_at + pause:
-            # Too early to ask again. One that was accepted is tried again until then.
+            # It is too early for another request. Meanwhile an accepted token is still used.
             return token.serial == self._accepted
         self._refused, self._token = token.serial, None
         self._renewals += 1

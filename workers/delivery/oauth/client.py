@@ -1,4 +1,4 @@
-"""Asking providers for tokens: the one request that is not a delivery, by the same transport."""
+"""Requests tokens from providers, with the same transport as deliveries."""
 
 import asyncio
 import base64
@@ -17,21 +17,25 @@ from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.wire import request_start, whole_request
 
-# Requests to one provider that are under way at once; others wait.
+# Requests to one provider that run at the same time; others wait.
 REQUESTS_MAX: Final = 8
 
 
 class Exchanging(Protocol):
-    """Sends requests, to addresses that may be dialled."""
+    """Sends requests to allowed addresses."""
 
     async def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> RawAnswer:
-        """The answer to `payload`, a request as bytes; httpx.TransportError."""
+        """Return the response to `payload`, a request as bytes.
+
+        Raises:
+            httpx.TransportError: There is no response.
+        """
 
 
 class ProviderClient:
-    """Asks one provider for tokens, some at a time."""
+    """Requests tokens from one provider, a limited number at a time."""
 
     def __init__(self, provider: OAuthProvider, transport: Exchanging) -> None:
         self.provider = provider
@@ -39,7 +43,11 @@ class ProviderClient:
         self._free = asyncio.Semaphore(REQUESTS_MAX)
 
     async def ask(self, policy: OAuthPolicy) -> Issued:
-        """What it issues by `policy`; TokenRequestError has the reason why there is nothing."""
+        """Request a token by `policy`.
+
+        Raises:
+            TokenRequestError: No token was issued; the error has the reason.
+        """
         if self.provider.locked:
             raise TokenRequestError(self.provider.locked)
         async with self._free:
@@ -65,7 +73,10 @@ class ProviderClient:
 
 
 def _request(url: httpx.URL, provider: OAuthProvider, policy: OAuthPolicy) -> bytes:
-    """The request of RFC 6749, sections 4.3.2 and 4.4.2; the client authenticates as in 2.3.1."""
+    """Return the request of RFC 6749, sections 4.3.2 and 4.4.2.
+
+    The client sends its credentials as in section 2.3.1.
+    """
     form = {"grant_type": _GRANTS[policy.grant_type]}
     if policy.grant_type is GrantType.PASSWORD:
         form |= {"username": policy.username, "password": policy.password or ""}

@@ -1,4 +1,4 @@
-"""A destination for requests with an access token."""
+"""A destination that sends an access token with each request."""
 
 import asyncio
 import time
@@ -12,18 +12,18 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
 
-# While there is no token, its subscription tries again after this at the latest: the provider may
-# be back long before the next request to it.
+# While there is no token, the subscription tries again after at most this time: the provider may
+# recover long before the next request to it.
 QUIET_MAX: Final = timedelta(seconds=5)
-# An attempt waits no longer for a token: with what its request may take, it is over before anybody
-# the wait for it to end is given up (`workers.assignment.supervisor.closing_timeout`).
+# An attempt waits at most this long for a token. With the time for its request, it ends before the
+# worker stops waiting for it (`workers.assignment.supervisor.closing_timeout`).
 TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
 
 
 class Authorizable(Protocol):
-    """Where messages go, with a header of the sender's choice."""
+    """A destination that sends a given Authorization header."""
 
     def begin(
         self,
@@ -33,20 +33,23 @@ class Authorizable(Protocol):
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """Attempt it if that takes no waiting; None: nothing was done."""
+        """Start an attempt if it need not wait; return None if nothing was started."""
 
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
-        """One POST within one deadline; never raises for what a subscriber or a network does."""
+        """Send one POST within one deadline.
+
+        Never raise for errors of the subscriber or network.
+        """
 
 
 class AuthorizedDestination:
-    """`inner`, with tokens of `bearer`; while there is none an attempt fails, and sends nothing.
+    """Adds tokens of `bearer` to the requests of `inner`. Without a token an attempt fails unsent.
 
-    It waits `token_timeout` for one that was requested. A 401 is an attempt that failed, once for
-    each message, as long as another token can be had; then it is judged like any other answer. The
-    subscriber is to blame for neither.
+    It waits up to `token_timeout` for a requested token. The first 401 for a message counts as a
+    failed attempt, as long as another token is possible; the next 401 is judged like any other
+    response. Neither case counts against the subscriber's health.
     """
 
     __slots__ = ("_inner", "_token_timeout_s", "bearer")
@@ -59,9 +62,10 @@ class AuthorizedDestination:
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Attempt it if that takes no waiting; None: nothing was done, and it is to be awaited.
+        """Start an attempt if it need not wait; `listener` gets the outcome later.
 
-        `listener` gets the outcome later.
+        Returns:
+            None if nothing was started; then await `attempt`.
         """
         token = self.bearer.usable(time.monotonic())
         if token is None:
@@ -74,7 +78,7 @@ class AuthorizedDestination:
         )
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """POST `message` once with a token, and judge the answer."""
+        """POST `message` once with a token, and judge the response."""
         token = self.bearer.usable(time.monotonic()) or await self._awaited()
         if token is None:
             return self._no_token()
@@ -84,7 +88,7 @@ class AuthorizedDestination:
         return self.judged(outcome, message, token)
 
     def judged(self, outcome: Outcome, message: Message, token: AccessToken) -> Outcome:
-        """What `outcome` means once it is known that `message` was sent with `token`."""
+        """Return the outcome of a `message` that was sent with `token`."""
         if outcome.status == HTTPStatus.UNAUTHORIZED and not isinstance(outcome, Delivered):
             if self.bearer.refused(token, message, time.monotonic()):
                 reason = f"{status_reason(HTTPStatus.UNAUTHORIZED)}, to be sent with a new token"
@@ -99,7 +103,7 @@ class AuthorizedDestination:
         return outcome
 
     async def _awaited(self) -> AccessToken | None:
-        """The token that was requested, if it comes in time."""
+        """Return the requested token, if it comes in time."""
         source = self.bearer.source
         if source.requesting_since is None:
             return None
@@ -111,7 +115,7 @@ class AuthorizedDestination:
         return self.bearer.usable(time.monotonic())
 
     def _no_token(self) -> Retry:
-        """Nothing was sent, and nothing is before there may be a token."""
+        """Return a retry: nothing was sent, and nothing will be before a token is possible."""
         source = self.bearer.source
         again = timedelta(seconds=max(0.0, source.paused_until - time.monotonic()))
         problem = source.problem or "it has not answered yet"
@@ -123,7 +127,7 @@ class AuthorizedDestination:
 
 
 class _ResponseListener:
-    """Hears first what came of an attempt with a token."""
+    """Receives the outcome of an attempt with a token first, and passes it on."""
 
     __slots__ = ("_destination", "_listener", "_message", "_token")
 
@@ -141,9 +145,9 @@ class _ResponseListener:
         self._listener = listener
 
     def on_response(self, outcome: Outcome) -> None:
-        """It is over, and this is what came of it."""
+        """Called with the outcome when the attempt has ended."""
         self._listener.on_response(self._destination.judged(outcome, self._message, self._token))
 
     def on_defect(self, error: Exception) -> None:
-        """It is over, and its outcome is not known."""
+        """Called when the attempt has ended and its outcome is unknown."""
         self._listener.on_defect(error)

@@ -1,4 +1,4 @@
-"""Whether a subscription may have the tokens that its policy asks for, as things are now."""
+"""Whether a subscription may use the tokens that its policy requests."""
 
 from dataclasses import replace
 
@@ -15,9 +15,9 @@ _log = structlog.get_logger(__name__)
 def permitted(
     provider: OAuthProvider | None, policy: OAuthPolicy, subscription: Subscription
 ) -> OAuthProvider | None:
-    """`provider`, locked where its tokens are not for that endpoint or for those scopes (any more).
+    """Return `provider`, locked if its tokens are not for this endpoint or these scopes.
 
-    The same is checked when a subscription is changed: this is for what the provider became since.
+    The same is checked when a subscription is changed. This covers later changes of the provider.
     """
     if provider is None:
         return None

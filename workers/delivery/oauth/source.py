@@ -1,4 +1,4 @@
-"""Where subscriptions get their tokens from: one source for all that request the same."""
+"""Token sources: subscriptions that request the same token share one."""
 
 import asyncio
 import random
@@ -25,9 +25,9 @@ NEVER: Final = float("-inf")
 
 
 class TokenSource:
-    """One kind of token of one provider: the newest one, and at most one request for the next.
+    """One kind of token of one provider: its newest token, and at most one request for the next.
 
-    While a request fails, the token from before is used up to its end. Times are monotonic seconds.
+    While requests fail, the old token is used until it expires. Times are monotonic seconds.
     """
 
     def __init__(
@@ -41,31 +41,31 @@ class TokenSource:
         self._settled = asyncio.Event()
         self._waiting: set[Callable[[], object]] = set()
         self.current: AccessToken | None = None
-        # Since when a request is under way; None: there is none.
+        # When the running request started; None if there is none.
         self.requesting_since: float | None = None
-        # No request is made before this.
+        # No request starts before this time.
         self.paused_until = NEVER
-        # Why the last one was in vain.
+        # Why the last request failed.
         self.problem = ""
 
     @property
     def provider(self) -> OAuthProvider:
-        """The issuer of its tokens."""
+        """The issuer of the tokens."""
         return self._client.provider
 
     def renew(self, now: float) -> None:
-        """Ask for another token, unless that is under way or it is too early after a failure."""
+        """Request another token, unless a request is running or a failure was too recent."""
         if self.requesting_since is None and now >= self.paused_until:
             self.requesting_since = now
             self._settled.clear()
             self._spawn(self._ask())
 
     def notify(self, wake: Callable[[], object]) -> None:
-        """Call `wake` when the request that is under way is over."""
+        """Call `wake` when the running request has ended."""
         self._waiting.add(wake)
 
     async def settled(self) -> None:
-        """Return when the request that is under way is over."""
+        """Wait until the running request has ended."""
         await self._settled.wait()
 
     async def _ask(self) -> None:
@@ -111,16 +111,16 @@ class TokenSource:
 
 
 class _Key(NamedTuple):
-    """What makes a kind of token; a provider that was changed is another one."""
+    """The properties that define a kind of token. A changed provider has other keys."""
 
     provider: OAuthProvider
     policy: OAuthPolicy
 
 
 class Tokens:
-    """Finds sources, and owns their requests: leaving the block cancels those under way.
+    """Finds sources and owns their requests. Leaving the block cancels running ones.
 
-    A source lives as long as a subscription uses it, so there are no more than that.
+    A source exists as long as a subscription uses it, so their number is bounded.
     """
 
     def __init__(self, transport: Exchanging, *, dice: Dice = random.random) -> None:
@@ -133,7 +133,7 @@ class Tokens:
         self._requests: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """How many sources there are."""
+        """The number of sources."""
         return len(self._sources)
 
     async def __aenter__(self) -> Self:
@@ -146,13 +146,17 @@ class Tokens:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        del kind, error, traceback  # none of the requests' business: the group would wrap it
+        # The requests do not need these: the group would wrap the error.
+        del kind, error, traceback
         for request in self._requests:
             request.cancel()
         await self._stack.aclose()
 
     def source(self, provider: OAuthProvider | None, policy: OAuthPolicy) -> TokenSource:
-        """The source of the tokens that `provider` issues by `policy`; None: it is not known."""
+        """Return the source of tokens that `provider` issues by `policy`.
+
+        `provider` None: unknown.
+        """
         provider = provider or _unknown(policy.provider_name)
         key = _Key(provider, policy)
         found = self._sources.get(key)

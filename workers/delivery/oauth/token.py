@@ -1,4 +1,4 @@
-"""Access tokens: what providers answer, and when the next one is requested (pure).
+"""Access tokens: the responses of providers, and when to request the next token (pure).
 
 Times are monotonic seconds.
 """
@@ -13,26 +13,27 @@ import orjson
 
 from app.domain.catalogue.oauth import OAuthProvider
 
-# A header line that any server takes.
+# Any server accepts a header line of this length.
 TOKEN_MAX: Final = 8_000
-# A token that lives longer is requested again after a year; one that is as good as over is
-# used for a moment, and refused or not.
+# A token with a longer lifetime is requested again after a year. A token that has nearly expired is
+# used for a moment, and accepted or refused.
 LIFETIME_MAX_S: Final = 365 * 86_400.0
 LIFETIME_MIN_S: Final = 1.0
-# A token is renewed up to so long before it ends, or up to a part of a short life.
+# A token is renewed at most this long before it expires, or at a part of a short lifetime.
 RENEWED_BEFORE_S: Final = 60.0
 RENEWED_BEFORE_PART: Final = 0.2
-# It is not used in its very last moments: a request takes time to arrive.
+# A token is not used in its last second: a request takes time to arrive.
 UNUSED_S: Final = 1.0
 UNUSED_PART: Final = 0.1
-# Without a configured delay between requests that fail there is this one all the same.
+# The shortest delay between failing requests, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)
 JITTER: Final = 0.1
 
-# RFC 6750, section 2.1, and what else is printable: providers issue that too.
+# The characters of RFC 6750, section 2.1, and all other printable ones, because providers issue
+# those too.
 _TOKEN: Final = re.compile(r"[!-~]+")
-# RFC 6749, section 5.2, and what servers answer in its manner. Nothing else that a provider answers
-# is repeated: it knows our secrets, and might.
+# The codes of RFC 6749, section 5.2, and similar ones of real servers. Nothing else from a response
+# is shown: the provider knows our secrets and might repeat them.
 _ERRORS: Final = frozenset(
     {
         "access_denied",
@@ -49,7 +50,7 @@ _ERRORS: Final = frozenset(
 
 
 class TokenRequestError(Exception):
-    """No token was issued, for `reason`; the provider may have answered when to request again."""
+    """No token was issued, for `reason`. The provider may have sent a time for the next request."""
 
     def __init__(self, reason: str, *, retry_after: timedelta | None = None) -> None:
         super().__init__(reason)
@@ -58,7 +59,7 @@ class TokenRequestError(Exception):
 
 
 class Issued(NamedTuple):
-    """What a provider has issued; without `lifetime_s` it is not known how long it is valid."""
+    """The response of a provider with a token. Without `lifetime_s` its validity is unknown."""
 
     token: str
     lifetime_s: float | None = None
@@ -66,9 +67,9 @@ class Issued(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token with its header. A later one of a source has a higher `serial`.
+    """A token with its header. A later token of a source has a higher `serial`.
 
-    From `renewed_at` on another one is requested, from `ends_at` on this one is not used.
+    From `renewed_at` on another token is requested. From `ends_at` on this one is not used.
     """
 
     serial: int
@@ -78,9 +79,12 @@ class AccessToken:
 
 
 def issued_in(body: bytes) -> Issued:
-    """The token in the body of an answer (RFC 6749, section 5.1); TokenRequestError.
+    """Return the token in a response body (RFC 6749, section 5.1).
 
-    Without a lifetime that makes sense a token is used until a subscriber refuses it.
+    Without a valid lifetime the token is used until a subscriber refuses it.
+
+    Raises:
+        TokenRequestError: The body has no usable token.
     """
     answer = _object_in(body)
     if answer is None:
@@ -94,15 +98,15 @@ def issued_in(body: bytes) -> Issued:
 
 
 def error_in(body: bytes) -> str:
-    """The error code in the body of an answer, if it is one that RFC 6749 knows."""
+    """Return the error code in a response body, if it is a known one."""
     code = (_object_in(body) or {}).get("error")
     return code if isinstance(code, str) and code in _ERRORS else ""
 
 
 def access_token(issued: Issued, *, serial: int, now: float, dice: float) -> AccessToken:
-    """The token as it is used, if it has just come; `dice` is drawn from [0, 1).
+    """Return the token to use, received at `now`; `dice` is drawn from [0, 1).
 
-    With the dice, those that were issued together are not all renewed at once.
+    The dice keep tokens that were issued together from being renewed at the same moment.
     """
     lifetime = issued.lifetime_s
     renewed_at = ends_at = float("inf")
@@ -119,10 +123,10 @@ def access_token(issued: Issued, *, serial: int, now: float, dice: float) -> Acc
 
 
 def pause_s(provider: OAuthProvider, *, failures: int, dice: float) -> float:
-    """Seconds before the next request after so many in vain (1 and more), ±10 % by the `dice`."""
+    """Seconds before the next request after `failures` in a row (at least 1), ±10 % by `dice`."""
     low = max(provider.initial_delay, DELAY_MIN).total_seconds()
     high = max(provider.delay_max.total_seconds(), low)
-    # Of two to the power of 30 seconds nobody waits for more.
+    # The exponent is limited; longer pauses do not occur.
     pause = min(low * 2.0 ** min(failures - 1, 30), high)
     return pause * (1 - JITTER + 2 * JITTER * dice)
 
@@ -136,7 +140,7 @@ def _object_in(body: bytes) -> dict[str, Any] | None:
 
 
 def _seconds(given: object) -> float | None:
-    """A lifetime, which some providers write as a string."""
+    """Return a lifetime in seconds. Some providers write it as a string."""
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     try:

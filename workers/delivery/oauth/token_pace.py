@@ -1,4 +1,4 @@
-"""A pace that also waits for tokens: what is let out then leaves at once."""
+"""A pace that also waits for tokens, so that requests can be sent immediately after it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,16 +8,16 @@ from app.domain.status import Output
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.pace import EndedRequest, Pacing
 
-# A waiting consumer is woken when a token is there; it looks again after this in any case.
+# A waiting consumer is woken when a token arrives. It also checks again after this time.
 LOOK_AGAIN_S: Final = 1.0
 
 
 class TokenPace:
-    """As `pace`, but nothing leaves while a first token, or another one, is on its way.
+    """Sends nothing while a first or new token is requested; otherwise as `pace`.
 
-    Requests are counted against the rate when they leave the consumer: if they waited for a token
-    behind it, all of them would reach the subscriber in the moment in which it comes. When there is
-    none to be had, attempts are let out, and fail. `wake` is called when it is time to ask again.
+    Requests are counted against the rate when they leave the consumer. If they waited for a token
+    after that, all would reach the subscriber at the moment when it arrives. If no token is
+    available, attempts are sent on and fail. `wake` is called when it is time to check again.
     """
 
     def __init__(self, pace: Pacing, bearer: Bearer, wake: Callable[[], object]) -> None:
@@ -27,28 +27,28 @@ class TokenPace:
 
     @property
     def cautious(self) -> bool:
-        """As the pace."""
+        """Return the value of `pace`."""
         return self._pace.cautious
 
     @property
     def reads_ahead(self) -> bool:
-        """As the pace."""
+        """Return the value of `pace`."""
         return self._pace.reads_ahead
 
     def wait(self, now: float) -> float:
-        """Seconds until the next request may leave; 0.0 when it may now."""
+        """Seconds until the next request may be sent; 0.0 if one may be sent now."""
         return self._pace.wait(now) or self._token_wait(now)
 
     def sent(self, now: float) -> int:
-        """Count a request that leaves; returns its epoch, for `learn`."""
+        """Count a request that is sent; return its epoch, for `learn`."""
         return self._pace.sent(now)
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from a request that is over; whether it was decided anew on the next ones."""
+        """Learn from an ended request; return whether the decision about the next ones changed."""
         return self._pace.learn(ended, now)
 
     def output(self, now: float) -> Output:
-        """What leaves at most, and why."""
+        """Return how much may be sent, and what limits it."""
         output, source = self._pace.output(now), self._bearer.source
         if not source.problem or self._bearer.has_token(now):
             return output
@@ -60,7 +60,7 @@ class TokenPace:
             return 0.0
         source = self._bearer.source
         since = source.requesting_since
-        # Not for longer than an answer may take, however many wait for their turn.
+        # Wait at most as long as a response may take, however many requests are queued.
         if since is None or now >= since + source.provider.timeout.total_seconds():
             return 0.0
         source.notify(self._wake)
