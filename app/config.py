@@ -15,7 +15,12 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from app.domain.durability import Replication
 from app.domain.kafka_security import (
@@ -27,6 +32,7 @@ from app.domain.kafka_security import (
 )
 from app.domain.network.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.network.egress_proxy import EgressProxy
+from app.secret_files import SUFFIX, SecretFile, SecretFiles, is_secret
 from app.setting_forms import (
     authorities,
     brokers,
@@ -70,6 +76,18 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - of the signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is given, then the environment; a secret may be in a file that it names."""
+        return init_settings, SecretFiles(settings_cls), env_settings
+
     home: Path = Field(default=Path(".angelia"), description="folder of the embedded PostgreSQL")
     database_url: SecretStr | None = Field(
         default=None,
@@ -95,9 +113,6 @@ class Settings(BaseSettings):
     )
     kafka_sasl_password: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
         default=None, description="password for SASL"
-    )
-    kafka_sasl_password_file: Annotated[_TextFile | None, BeforeValidator(unless_empty)] = Field(
-        default=None, description="file with the password for SASL, instead"
     )
     kafka_ca_file: Annotated[
         Annotated[Path, AfterValidator(authorities)] | None, BeforeValidator(unless_empty)
@@ -348,12 +363,13 @@ class Settings(BaseSettings):
     def kafka_security(self) -> KafkaSecurity:
         """How connections to Kafka are secured."""
         password = self.kafka_sasl_password
+        file = password.path if isinstance(password, SecretFile) else None
         return KafkaSecurity(
             protocol=self.kafka_security_protocol,
             mechanism=self.kafka_sasl_mechanism,
             username=self.kafka_sasl_username,
-            password=None if password is None else password.get_secret_value(),
-            password_file=self.kafka_sasl_password_file,
+            password=password.get_secret_value() if password is not None and file is None else None,
+            password_file=file,
             ca_file=self.kafka_ca_file,
             certificate_file=self.kafka_certificate_file,
             key_file=self.kafka_key_file,
@@ -436,15 +452,27 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """Our environment with these settings in it: a child process reads exactly them."""
-        prefix = self.model_config["env_prefix"]
-        mine = {f"{prefix}{name}".upper() for name in Settings.model_fields}
+        mine = {variable for name in Settings.model_fields for variable in variables(name)}
         others = {name: text for name, text in os.environ.items() if name.upper() not in mine}
-        given = {
-            f"{prefix}{name}".upper(): _as_text(getattr(self, name))
-            for name in self.model_fields_set
-            if getattr(self, name) is not None
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return others | {
+            variable_of(name, value): _as_text(value)
+            for name, value in given.items()
+            if value is not None
         }
-        return others | given
+
+
+def variables(name: str) -> tuple[str, ...]:
+    """The environment's variables for a setting: its own, and one for its file if it is secret."""
+    own = f"{Settings.model_config['env_prefix']}{name}".upper()
+    if is_secret(Settings.model_fields[name]):
+        return own, f"{own}{SUFFIX}".upper()
+    return (own,)
+
+
+def variable_of(name: str, value: object) -> str:
+    """That of them which has, or names the file of, this value."""
+    return variables(name)[-1 if isinstance(value, SecretFile) else 0]
 
 
 def java_command() -> str | None:
@@ -454,6 +482,8 @@ def java_command() -> str | None:
 
 
 def _as_text(value: object) -> str:
+    if isinstance(value, SecretFile):
+        return str(value.path.absolute())
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, tuple):

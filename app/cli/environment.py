@@ -6,6 +6,7 @@ for. A test holds both to the same answers.
 
 import os
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Final
 
 from app.cli.addresses import url_of
@@ -15,6 +16,8 @@ from app.domain.errors import FieldProblem
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 8090
 _PORT_MAX: Final = 65_535
+_KEY: Final = "ANGELIA_API_KEY"
+_KEY_FILE: Final = "ANGELIA_API_KEY_FILE"
 
 # Given before the command, it is every command's: `angelia --api-key … topic list`.
 _given: Final[ContextVar[str | None]] = ContextVar("api_key", default=None)
@@ -26,8 +29,30 @@ def give_api_key(key: str) -> None:
 
 
 def api_key() -> str | None:
-    """The key to send: as given, else ANGELIA_API_KEY; None when there is none."""
-    return _given.get() or _environment().get("ANGELIA_API_KEY") or None
+    """The key to send: as given, else ANGELIA_API_KEY, or in its file; CliError.
+
+    None when there is none.
+    """
+    if given := _given.get():
+        return given
+    environment = _environment()
+    key, path = environment.get(_KEY), environment.get(_KEY_FILE)
+    if not path:
+        return key or None
+    if key:
+        raise _unusable(_KEY_FILE, f"must not be set beside {_KEY}")
+    return _key_in(path)
+
+
+def _key_in(path: str) -> str:
+    try:
+        text = Path(path).read_text("utf-8").rstrip("\r\n")
+    except (OSError, ValueError):
+        text = ""
+    if not text:
+        message = "must be the path of a text file that can be read and is not empty"
+        raise _unusable(_KEY_FILE, message)
+    return text
 
 
 def address(api: str | None) -> str:
@@ -45,9 +70,13 @@ def _port(text: str) -> int:
     except ValueError:
         port = -1
     if not 0 <= port <= _PORT_MAX:
-        problem = FieldProblem(path="ANGELIA_PORT", message=f"must be 0 to {_PORT_MAX}")
-        raise CliError("These settings cannot be used:", details=[problem])
+        raise _unusable("ANGELIA_PORT", f"must be 0 to {_PORT_MAX}")
     return port
+
+
+def _unusable(variable: str, message: str) -> CliError:
+    problem = FieldProblem(path=variable, message=message)
+    return CliError("These settings cannot be used:", details=[problem])
 
 
 def _environment() -> dict[str, str]:

@@ -3,10 +3,11 @@
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from app.cli.addresses import url_of
 from app.cli.errors import CliError
-from app.config import Settings
+from app.config import Settings, variable_of
 from app.domain.errors import FieldProblem
 from app.field_errors import error_text
 
@@ -21,10 +22,15 @@ def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has 
         return Settings(**given)
     except ValidationError as exc:
         problems = [
-            FieldProblem(path=f"ANGELIA_{each['loc'][0]}".upper(), message=error_text(each))
-            for each in exc.errors()
+            FieldProblem(path=_variable(each), message=error_text(each)) for each in exc.errors()
         ]
         raise CliError("These settings cannot be used:", details=problems) from exc
+
+
+def _variable(error: ErrorDetails) -> str:
+    name = str(error["loc"][0])
+    known = name in Settings.model_fields
+    return variable_of(name, error["input"]) if known else f"ANGELIA_{name}".upper()
 
 
 def api_url(settings: Settings) -> str:

@@ -79,9 +79,6 @@ def _sasl_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
             f"must be set, or ANGELIA_KAFKA_SASL_PASSWORD_FILE instead, for {security.protocol}"
         )
         yield SettingProblem("kafka_sasl_password", message)
-    if security.password is not None and security.password_file is not None:
-        message = "must not be set beside ANGELIA_KAFKA_SASL_PASSWORD"
-        yield SettingProblem("kafka_sasl_password_file", message)
 
 
 def _tls_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from app.config import Settings
+from app.config import Settings, variables
 from tests.architecture.tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "settings.md"
@@ -36,7 +36,7 @@ def _lines() -> Iterator[str]:
     for name, schema in Settings.model_json_schema()["properties"].items():
         if name in SECTIONS:
             yield from ("", f"## {SECTIONS[name]}", "")
-        item = _item(f"ANGELIA_{name.upper()}", schema)
+        item = _item(" or ".join(f"`{each}`" for each in variables(name)), schema)
         yield from textwrap.wrap(item, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
@@ -45,7 +45,7 @@ def _item(variable: str, schema: Mapping[str, Any]) -> str:
     default = _text(schema["default"])
     facts = [f"default `{default}`" if default else "", _allowed(value)]
     shown = "; ".join(fact for fact in facts if fact)
-    return f"* **`{variable}`**{f' ({shown})' if shown else ''}: {schema['description']}."
+    return f"* **{variable}**{f' ({shown})' if shown else ''}: {schema['description']}."
 
 
 def _text(default: object) -> str:

@@ -1,11 +1,13 @@
 """Settings of Kafka's connections that do not go together are refused, each by its name."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from app.config import Settings
+from app.secret_files import SecretFile
 
 SASL = {
     "kafka_security_protocol": "SASL_SSL",
@@ -15,7 +17,10 @@ SASL = {
 }
 
 
-def names_of_problems(given: Mapping[str, str]) -> list[str]:
+IN_A_FILE = SecretFile(Path(__file__))
+
+
+def names_of_problems(given: Mapping[str, object]) -> list[str]:
     try:
         Settings.model_validate(given)
     except ValidationError as error:
@@ -27,8 +32,7 @@ def test_what_goes_together_is_taken() -> None:
     assert names_of_problems({}) == []
     assert names_of_problems(SASL) == []
     assert names_of_problems({"kafka_security_protocol": "SSL"}) == []
-    with_file = SASL | {"kafka_sasl_password": "", "kafka_sasl_password_file": __file__}
-    assert names_of_problems(with_file) == []
+    assert names_of_problems(SASL | {"kafka_sasl_password": IN_A_FILE}) == []
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,6 @@ def test_what_is_missing_for_sasl_is_named(missing: str) -> None:
         ("PLAINTEXT", "kafka_sasl_mechanism", "PLAIN"),
         ("SSL", "kafka_sasl_username", "u"),
         ("SSL", "kafka_sasl_password", "p"),
-        ("SSL", "kafka_sasl_password_file", __file__),
         ("PLAINTEXT", "kafka_certificate_file", __file__),
         ("PLAINTEXT", "kafka_key_file", __file__),
         ("X", "kafka_security_protocol", "X"),
@@ -70,8 +73,8 @@ def test_addresses_of_brokers_are_taken(bootstrap: str) -> None:
     assert names_of_problems({"kafka_bootstrap": bootstrap}) == []
 
 
-def test_a_password_is_given_in_one_way() -> None:
-    given = SASL | {"kafka_sasl_password_file": __file__}
+def test_a_password_in_a_file_that_has_no_use_is_named_by_its_file() -> None:
+    given = {"kafka_security_protocol": "SSL", "kafka_sasl_password": IN_A_FILE}
     assert names_of_problems(given) == ["kafka_sasl_password_file"]
 
 

@@ -14,11 +14,12 @@ from app.cli.errors import CliError
 from app.cli.options import Json, JsonOption
 from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, settings_with
-from app.config import Settings
+from app.config import Settings, variable_of
 from app.domain.catalogue.token_grants import UNRESTRICTED
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
 from app.log.factory import open_log
 from app.log.interface import MessageLog
+from app.secret_files import SecretFile
 from app.services.durability import DurabilityService
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.database import Database, open_database
@@ -61,9 +62,10 @@ def check(*, as_json: JsonOption = False) -> None:
 
 def _settings(settings: Settings) -> Iterator[Json]:
     for name in Settings.model_fields:
+        value = getattr(settings, name)
         yield {
-            "name": f"ANGELIA_{name}".upper(),
-            "value": _shown(name, getattr(settings, name)),
+            "name": variable_of(name, value),
+            "value": _shown(name, value),
             "from": "environment" if name in settings.model_fields_set else "default",
         }
 
@@ -75,6 +77,8 @@ _SECRET_URLS: Final = frozenset(
 
 
 def _shown(name: str, value: object) -> str:
+    if isinstance(value, SecretFile):
+        return str(value.path)
     if isinstance(value, SecretStr):
         return _masked(value.get_secret_value()) if name in _SECRET_URLS else _MASK
     if isinstance(value, tuple):

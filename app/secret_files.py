@@ -1,0 +1,74 @@
+"""Secret settings in files: `ANGELIA_<NAME>_FILE` for each setting that is a secret."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NoReturn, get_args
+
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_settings import EnvSettingsSource
+
+SUFFIX: Final = "_file"
+
+
+class SecretFile(SecretStr):
+    """A secret that is read from its file whenever it is used."""
+
+    def __init__(self, path: Path) -> None:
+        """OSError or ValueError: the file cannot be read, or has no text in it."""
+        text = _text(path)
+        if not text:
+            raise ValueError("there is no text in it")
+        super().__init__(text)
+        self.path = path
+
+    def get_secret_value(self) -> str:
+        """What the file has now; while it cannot be read, or is empty, what it had before."""
+        # One that is just being replaced is read by the next use.
+        with suppress(OSError, ValueError):
+            self._secret_value = _text(self.path) or self._secret_value
+        return self._secret_value
+
+
+class SecretFiles(EnvSettingsSource):
+    """The secrets that the environment has as names of files."""
+
+    def __call__(self) -> dict[str, Any]:
+        """ValidationError names the variable of a file that cannot be used."""
+        return dict(self._secrets())
+
+    def _secrets(self) -> Iterator[tuple[str, SecretFile]]:
+        for name, field in self.settings_cls.model_fields.items():
+            path = self._given(f"{name}{SUFFIX}") if is_secret(field) else None
+            if path is None:
+                continue
+            if self._given(name) is not None:
+                _refuse(name, f"must not be set beside {self.env_prefix}{name.upper()}")
+            try:
+                yield name, SecretFile(Path(path))
+            except (OSError, ValueError):
+                _refuse(name, "must be the path of a text file that can be read and is not empty")
+
+    def _given(self, name: str) -> str | None:
+        return self.env_vars.get(f"{self.env_prefix}{name}".lower()) or None
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Whether a setting is a secret."""
+    return _mentions_secret(field.annotation)
+
+
+def _mentions_secret(annotation: object) -> bool:
+    return annotation is SecretStr or any(map(_mentions_secret, get_args(annotation)))
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8").rstrip("\r\n")
+
+
+def _refuse(name: str, message: str) -> NoReturn:
+    kind = PydanticCustomError("secret_file", "{message}", {"message": message})
+    problem = InitErrorDetails(type=kind, loc=(f"{name}{SUFFIX}",), input=None)
+    raise ValidationError.from_exception_data("Settings", [problem])
