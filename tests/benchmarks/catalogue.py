@@ -54,7 +54,7 @@ INSERT INTO subscription_loads
 SELECT id, 'w', interval '60 s', 1, 0, jsonb_build_object('codes_2xx', 60), now() + interval '1 h'
 FROM subscriptions;
 
-INSERT INTO standings (subscription_id, unhealthy, standing)
+INSERT INTO subscription_health (subscription_id, unhealthy, health)
 SELECT id, is_bad, (CASE WHEN is_bad THEN :bad ELSE :good END)::jsonb
 FROM subscriptions, LATERAL (SELECT substring(name, 2)::int % :one_in = 0 AS is_bad) AS seen;
 

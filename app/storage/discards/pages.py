@@ -84,7 +84,7 @@ async def _newest(
     if before is not None:
         values["before"], values["before_id"] = before
     given = (_CONDITIONS[name] for name in values if name in _CONDITIONS)
-    wanted = " AND ".join(["NOT outdated", *given])
+    wanted = " AND ".join(["NOT superseded", *given])
     query = (
         f"SELECT {_COLUMNS} FROM undelivered WHERE {wanted}"  # noqa: S608 - of constants
         " ORDER BY discarded_at DESC, id DESC LIMIT %(limit)s"
@@ -138,7 +138,7 @@ def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
         headers=tuple(map(tuple, row.headers)),
         key=row.key,
         redriven_at=row.redriven_at,
-        producer_epoch=row.life or "",
+        producer_epoch=row.producer_epoch or "",
     )
 
 

@@ -104,7 +104,7 @@ class RedriveRepository:
 
 def _conditions(wanted: RedriveFilter) -> list[ColumnElement[bool]]:
     found = [*conditions(since=wanted.since, until=wanted.until, reason=wanted.reason)]
-    found.append(~UndeliveredRow.outdated)
+    found.append(~UndeliveredRow.superseded)
     if not wanted.again:
         found.append(UndeliveredRow.redriven_at.is_(None))
     if wanted.statuses:

@@ -27,11 +27,11 @@ class RetractionRepository:
         place = {
             "subscription_id": storable(retraction.subscription_id),
             "partition": retraction.partition,
-            "life": storable(retraction.producer_epoch),
+            "producer_epoch": storable(retraction.producer_epoch),
         }
         await self._keep(place, retraction)
         row = UndeliveredRow
-        of_epoch = select(row.id, row.offset, row.outdated_by).filter_by(**place)
+        of_epoch = select(row.id, row.offset, row.superseded_by).filter_by(**place)
         found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
         covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
@@ -51,7 +51,7 @@ class RetractionRepository:
         row = RetractionRow
         query = select(*row.__table__.columns).where(
             row.subscription_id.in_({each.subscription_id for each in discards}),
-            row.life.in_(epochs),
+            row.producer_epoch.in_(epochs),
         )
         retractions = [_retraction(each) for each in await self._session.execute(query)]
         return [each for each in discards if not any(by.covers(each) for by in retractions)]
@@ -77,7 +77,7 @@ def _retraction(row: Row[Any]) -> Retraction:
     return Retraction(
         subscription_id=row.subscription_id,
         partition=row.partition,
-        producer_epoch=row.life,
+        producer_epoch=row.producer_epoch,
         offset=row.offset,
         finished=decode_runs(row.offset, row.finished),
     )

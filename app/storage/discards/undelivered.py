@@ -32,7 +32,7 @@ _OF_END: Final = (
     "body",
     "headers",
     "key",
-    "life",
+    "producer_epoch",
 )
 
 
@@ -120,7 +120,7 @@ def _newest_end() -> Insert:
             **{name: end[name] for name in _OF_END},
             "redriven_at": case((sent, row.redriven_at), else_=null()),
             "redrive_id": case((sent, row.redrive_id), else_=null()),
-            "outdated": case((sent, row.outdated), else_=false()),
+            "superseded": case((sent, row.superseded), else_=false()),
         },
         where=end.discarded_at > row.discarded_at,
     )
@@ -149,7 +149,7 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "body": undelivered.body,
         "headers": [[storable(name), storable(value)] for name, value in undelivered.headers],
         "key": undelivered.key,
-        "life": storable(undelivered.producer_epoch) or None,
+        "producer_epoch": storable(undelivered.producer_epoch) or None,
     }
 
 

@@ -49,16 +49,16 @@ ON CONFLICT (subscription_id, partition) DO UPDATE SET
 
 _WRITE_LOADS: Final = text("""
 INSERT INTO subscription_loads
-       (subscription_id, worker_id, "window", in_flight, parked, counts)
+       (subscription_id, worker_id, "window", in_flight, waiting_retries, counts)
 SELECT report.subscription_id, report.worker_id, make_interval(secs => report.window_s),
-       report.in_flight, report.parked, report.counts
+       report.in_flight, report.waiting_retries, report.counts
   FROM json_to_recordset(CAST(:rows AS json)) AS report (
-         subscription_id text, worker_id text, window_s float8, in_flight int, parked int,
-         counts jsonb)
+         subscription_id text, worker_id text, window_s float8, in_flight int,
+         waiting_retries int, counts jsonb)
   JOIN subscriptions ON subscriptions.id = report.subscription_id
 ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
-  "window" = excluded."window", in_flight = excluded.in_flight, parked = excluded.parked,
-  counts = excluded.counts, seen_at = clock_timestamp()
+  "window" = excluded."window", in_flight = excluded.in_flight,
+  waiting_retries = excluded.waiting_retries, counts = excluded.counts, seen_at = clock_timestamp()
 """)
 
 
@@ -174,7 +174,7 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "worker_id": load.worker_id,
         "window_s": load.window.total_seconds(),
         "in_flight": load.in_flight,
-        "parked": load.waiting_retries,
+        "waiting_retries": load.waiting_retries,
         # One JSON for all that is only shown: what is added to it needs no column.
         "counts": {**_counted(load.counts), _OUTPUT: to_json(load.output)},
     }
@@ -192,7 +192,7 @@ def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         worker_id=row.worker_id,
         window=row.window,
         in_flight=row.in_flight,
-        waiting_retries=row.parked,
+        waiting_retries=row.waiting_retries,
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
         output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
     )

@@ -58,7 +58,7 @@ class SubscriptionHealthRepository:
             written = insert(Row).values([_values(*each) for each in items[at : at + ROWS_MAX]])
             replaced = {
                 "unhealthy": written.excluded.unhealthy,
-                "standing": written.excluded.standing,
+                "health": written.excluded.health,
             }
             await self._session.execute(
                 written.on_conflict_do_update(index_elements=["subscription_id"], set_=replaced)
@@ -66,7 +66,7 @@ class SubscriptionHealthRepository:
 
     async def get(self, subscription_id: str) -> SubscriptionHealth | None:
         """The last one; None: it has not been looked at."""
-        query = select(Row.standing).where(Row.subscription_id == subscription_id)
+        query = select(Row.health).where(Row.subscription_id == subscription_id)
         stored = await self._session.scalar(query)
         return None if stored is None else _health_of(stored)
 
@@ -84,7 +84,7 @@ class SubscriptionHealthRepository:
         """Those with problems, suspended ones not; by topic and name."""
         there = SubscriptionRow
         query = (
-            select(there.topic, there.name, _severity, Row.standing)
+            select(there.topic, there.name, _severity, Row.health)
             .join(Row, Row.subscription_id == there.id)
             .where(Row.unhealthy, there.state != State.SUSPENDED.value)
             .order_by(there.topic, there.name)
@@ -123,7 +123,7 @@ def _values(subscription_id: str, subscription_health: SubscriptionHealth) -> di
     return {
         "subscription_id": subscription_id,
         "unhealthy": bool(subscription_health.problems),
-        "standing": to_json(subscription_health),
+        "health": to_json(subscription_health),
     }
 
 

@@ -33,11 +33,11 @@ WITH ends AS (
         WHERE seen_at > clock_timestamp() - make_interval(secs => :within)
         GROUP BY subscription_id),
      looks AS (
-       SELECT subscription_id, unhealthy, CAST(standing->>'lag_time' AS float8) AS lag_seconds,
-              CAST(standing->>'drain' AS float8) AS drain_seconds,
-              CAST(standing->'losses'->0->>'at' AS float8)
+       SELECT subscription_id, unhealthy, CAST(health->>'lag_time' AS float8) AS lag_seconds,
+              CAST(health->>'drain' AS float8) AS drain_seconds,
+              CAST(health->'losses'->0->>'at' AS float8)
                 - CAST(extract(epoch FROM clock_timestamp()) AS float8) AS loss_seconds
-         FROM standings
+         FROM subscription_health
         WHERE EXISTS (SELECT FROM leases WHERE name = :lease
                          AND renewed_at > clock_timestamp() - make_interval(secs => :looked))),
      short AS (

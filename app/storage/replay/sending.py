@@ -227,7 +227,7 @@ class SendingRepository:
                 row.offset == sent.source_offset,
                 row.redrive_id == retransmission_id,
             )
-            .values(redriven_at=None, redrive_id=None, outdated=False, outdated_by=None)
+            .values(redriven_at=None, redrive_id=None, superseded=False, superseded_by=None)
             .execution_options(synchronize_session=False)
         )
 

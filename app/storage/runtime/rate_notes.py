@@ -17,16 +17,17 @@ READ_WITHIN: Final = timedelta(minutes=1)
 ROWS_MAX: Final = 5_000
 
 _WRITE: Final = text("""
-INSERT INTO rate_notes (subscription_id, worker_id, partitions, number, wanted, lent, heard)
+INSERT INTO rate_notes (subscription_id, worker_id, partitions, number, wanted, lent, followed)
 SELECT note.subscription_id, note.worker_id, note.partitions, note.number, note.wanted,
-       CAST(note.lent AS jsonb), CAST(note.heard AS jsonb)
+       CAST(note.lent AS jsonb), CAST(note.followed AS jsonb)
   FROM unnest(CAST(:subscription_id AS text[]), CAST(:worker_id AS text[]),
               CAST(:partitions AS int[]), CAST(:number AS bigint[]), CAST(:wanted AS int[]),
-              CAST(:lent AS text[]), CAST(:heard AS text[]))
-       AS note (subscription_id, worker_id, partitions, number, wanted, lent, heard)
+              CAST(:lent AS text[]), CAST(:followed AS text[]))
+       AS note (subscription_id, worker_id, partitions, number, wanted, lent, followed)
 ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
   partitions = excluded.partitions, number = excluded.number, wanted = excluded.wanted,
-  lent = excluded.lent, heard = excluded.heard, seen_at = clock_timestamp()
+  lent = excluded.lent, followed = excluded.followed,
+  seen_at = clock_timestamp()
 """)
 
 
@@ -49,7 +50,7 @@ class RateNoteRepository:
             row.number,
             row.wanted,
             row.lent,
-            row.heard,
+            row.followed,
         ).where(row.worker_id != worker_id, row.seen_at > func.clock_timestamp() - READ_WITHIN)
         return [_note_of(each._asdict()) for each in await self._session.execute(query)]
 
@@ -88,13 +89,12 @@ def _values(note: RateNote) -> dict[str, Any]:
         "number": note.number,
         "wanted": note.wanted,
         "lent": json.dumps(lent),
-        "heard": json.dumps(dict(note.followed)),
+        "followed": json.dumps(dict(note.followed)),
     }
 
 
 def _note_of(values: dict[str, Any]) -> RateNote:
-    followed = values.pop("heard")
-    return RateNote(**values | {"lent": _lent_of(values["lent"]), "followed": followed})
+    return RateNote(**values | {"lent": _lent_of(values["lent"])})
 
 
 def _lent_of(stored: Json) -> dict[str, Loan]:

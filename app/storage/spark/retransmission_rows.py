@@ -30,7 +30,7 @@ SELECT id, partition, "offset", (extract(epoch FROM discarded_at) * 1000)::bigin
 FROM undelivered
 WHERE id >= {first} AND id < {end} AND subscription_id = {subscription_id}
   AND discarded_at >= {since} AND discarded_at < {until} AND redriven_at IS NULL
-  AND NOT outdated
+  AND NOT superseded
   AND (cardinality({statuses}::int[]) = 0 OR status = ANY({statuses}::int[]))
   AND (cardinality({reasons}::text[]) = 0 OR reason ILIKE ANY({reasons}::text[]))
 ORDER BY id LIMIT {limit}

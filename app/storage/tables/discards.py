@@ -56,23 +56,23 @@ class UndeliveredRow(Base):
     key: Mapped[bytes | None]
     redriven_at: Mapped[datetime | None]
     redrive_id: Mapped[str | None]
-    # The producer epoch that recorded it; not known of those that earlier versions recorded.
-    life: Mapped[str | None]
-    # Its message was sent again, from here, and discarded again, which is a row of its own.
-    outdated: Mapped[bool] = mapped_column(server_default=false())
-    # That row, which may be dropped before this one; kept when this is discarded once more here.
-    outdated_by: Mapped[int | None] = mapped_column(BigInteger)
+    # The producer epoch that recorded it; NULL for rows of earlier versions.
+    producer_epoch: Mapped[str | None]
+    # Its message was sent again and discarded again; that discard has a row of its own.
+    superseded: Mapped[bool] = mapped_column(server_default=false())
+    # The id of that row, which may be dropped before this one.
+    superseded_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class RetractionRow(Base):
-    """Retracts discards of a producer epoch (`life`) from `offset` on, but for `finished` ones."""
+    """Retracts what a producer epoch discarded from `offset` on, except for `finished` ones."""
 
-    __tablename__ = "undelivered_voids"
-    __table_args__ = (Index("ix_undelivered_voids_age", "recorded_at"),)
+    __tablename__ = "discard_retractions"
+    __table_args__ = (Index("ix_discard_retractions_age", "recorded_at"),)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
     partition: Mapped[int] = mapped_column(Integer, primary_key=True)
-    life: Mapped[str] = mapped_column(primary_key=True)
+    producer_epoch: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(BigInteger)
     # Run lengths from `offset` on, as in commits.
     finished: Mapped[bytes]

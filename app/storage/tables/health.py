@@ -25,14 +25,18 @@ class LeaseRow(Base):
 class SubscriptionHealthRow(Base):
     """How a subscription does. It is written when that changes, and left alone otherwise."""
 
-    __tablename__ = "standings"
+    __tablename__ = "subscription_health"
     __table_args__ = (
-        Index("ix_standings_unhealthy", "subscription_id", postgresql_where=text("unhealthy")),
+        Index(
+            "ix_subscription_health_unhealthy",
+            "subscription_id",
+            postgresql_where=text("unhealthy"),
+        ),
     )
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
     unhealthy: Mapped[bool] = mapped_column(Boolean)
-    standing: Mapped[Json]
+    health: Mapped[Json]
 
 
 class AlertRow(Base):

@@ -75,7 +75,7 @@ class SubscriptionLoadRow(Base):
     worker_id: Mapped[str] = mapped_column(primary_key=True)
     window: Mapped[timedelta]
     in_flight: Mapped[int] = mapped_column(Integer)
-    parked: Mapped[int] = mapped_column(Integer)
+    waiting_retries: Mapped[int] = mapped_column(Integer)
     counts: Mapped[Json]
     seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
@@ -105,7 +105,7 @@ class RateNoteRow(Base):
     """What a worker says to the others of its share of a subscription's rate.
 
     `lent` maps a borrower's id to the number of its note, its tickets, and all that it may still
-    use, both in hexadecimal; `heard` maps a lender's id to a number.
+    use, both in hexadecimal; `followed` maps a lender's id to a number.
     """
 
     __tablename__ = "rate_notes"
@@ -118,7 +118,7 @@ class RateNoteRow(Base):
     number: Mapped[int] = mapped_column(BigInteger)
     wanted: Mapped[int] = mapped_column(Integer)
     lent: Mapped[Json]
-    heard: Mapped[Json]
+    followed: Mapped[Json]
     seen_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
 
 

@@ -92,9 +92,9 @@ async def test_retractions_are_dropped_when_nobody_can_be_heard_of_any_more(
 ) -> None:
     await record(database, [RETRACTION, replace(RETRACTION, producer_epoch="old")], end=2)
     async with database.transaction() as session:
-        long_ago = "SET recorded_at = now() - interval '8 d' WHERE life = 'old'"
-        await session.execute(text(f"UPDATE undelivered_voids {long_ago}"))
+        long_ago = "SET recorded_at = now() - interval '8 d' WHERE producer_epoch = 'old'"
+        await session.execute(text(f"UPDATE discard_retractions {long_ago}"))
     await Pruner(database, undelivered_kept=timedelta(days=30)).prune()
     async with database.transaction() as session:
-        kept = await session.scalars(text("SELECT life FROM undelivered_voids"))
+        kept = await session.scalars(text("SELECT producer_epoch FROM discard_retractions"))
         assert kept.all() == ["ab"]

@@ -98,7 +98,7 @@ async def test_lists_take_as_many_statements_however_long_they_are(
     async with database.transaction() as session:
         await session.execute(text("TRUNCATE groups, topics, log_topics, workers CASCADE"))
         await session.execute(
-            text("TRUNCATE cursors, subscription_loads, standings, alerts, leases")
+            text("TRUNCATE cursors, subscription_loads, subscription_health, alerts, leases")
         )
     await catalogue.fill(database, topics=MANY, subscriptions=MANY, one_in=1)
     many = await counted(api)
