@@ -1,9 +1,9 @@
-"""`python -m workers [NUMBER]`: a worker process; the number tells it from others in the logs."""
+"""`python -m workers [NUMBER]`: a worker process; logs show the number."""
 
 import gc
 import sys
 
-# Nothing that is loaded is garbage, and to look for some is a fifth of the CPU of a start.
+# No loaded object is garbage, and the collector takes a fifth of the CPU time of a start.
 gc.disable()
 
 from app.config import Settings  # noqa: E402 - loaded after that

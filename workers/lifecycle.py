@@ -11,7 +11,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[asyncio.Event]:
-    """An event that the first SIGTERM or SIGINT sets; the second one ends the process."""
+    """Yield an event that the first SIGTERM or SIGINT sets; the second one ends the process."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
 
@@ -30,7 +30,7 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
 
 
 def raise_file_limit() -> None:
-    """Let the process have as many connections as the system allows it."""
+    """Raise the limit of open connections to what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

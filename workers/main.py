@@ -75,7 +75,7 @@ from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# Of what a worker that stops has to write, the traces come last, and may be lost.
+# A stopping worker writes the traces last, within this time; they may be lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger()
@@ -85,18 +85,26 @@ class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
     """All that a worker writes to the database, and reads back."""
 
     async def remove(self) -> None:
-        """This worker has stopped; raises UnavailableError."""
+        """Note that this worker has stopped.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
 
 
 class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
-    """Where traces are kept."""
+    """The store of traces."""
 
     @property
     def stats(self) -> StoredTraceTotals:
-        """What became of entries there."""
+        """Return the results of storing entries."""
 
     async def keep(self) -> None:
-        """Make room for more, and drop what is too old; raises UnavailableError."""
+        """Make space for more traces, and drop old ones.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: it ends the task group
@@ -105,7 +113,7 @@ class _Stopped(Exception):  # noqa: N818 - no error: it ends the task group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """What a worker stands on; tests put other things here."""
+    """The external parts of a worker; tests replace them."""
 
     worker_id: str
     log: MessageLog
@@ -130,9 +138,9 @@ class Seams:
 
 
 async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
-    """Deliver until SIGTERM or SIGINT, then let what is in flight end, commit, and leave.
+    """Deliver until SIGTERM or SIGINT, then let requests in flight end, commit, and leave.
 
-    It is the worker of that `number` on this machine.
+    `number` distinguishes the workers on this machine.
     """
     worker_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
@@ -181,13 +189,13 @@ async def run(settings: Settings, *, database_url: str, number: int = 1) -> None
 async def _observers(
     settings: Settings, otlp: "Otlp | None", stack: AsyncExitStack, *, number: int
 ) -> Collection[WorkerObserver]:
-    """The observers of the worker: an OTLP endpoint, and its page, where they are configured."""
+    """The observers of the worker: an OTLP endpoint and its status page, if configured."""
     exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
         return exported
     host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()
-    # Several workers of a machine answer one after the other.
+    # The workers of a machine use consecutive ports.
     address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
     return (*exported, page)
@@ -211,13 +219,14 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Deliver until `stopping` is set."""
-        # Of all that it logs from here on.
+        # For everything that it logs from here on.
         bind_contextvars(worker=self.id)
         _log.info("worker_starting")
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)
-                # Closed before the group ends: a timer of a consumer must not begin anything then.
+                # Closed before the group ends: a timer of a consumer must not start anything after
+                # that.
                 with closing(parts.consumers):
                     parts.start(tasks, self._seams.log)
                     await stopping.wait()
@@ -225,7 +234,7 @@ class Worker:
                     await self._stop(parts)
                 raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
         except* _Stopped:
-            # After the last heartbeat, which would bring it back.
+            # After the last heartbeat, which would register it again.
             await self._sign_off()
             _log.info("worker_stopped")
 
@@ -305,13 +314,13 @@ class Worker:
         try:
             await self._seams.status.remove()
         except UnavailableError as exc:
-            # Its heartbeat ends all the same, and is too old in a few seconds.
+            # Its heartbeats end anyway, and the last one is outdated in a few seconds.
             _log.warning("sign_off_failed", error=exc.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The parts of a running worker, and what is reported of it."""
+    """The parts of a running worker, and its reported state."""
 
     reader: Reader
     committer: Committer

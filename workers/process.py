@@ -1,4 +1,4 @@
-"""A worker process: settings, log, and an event loop that runs until it is told to stop."""
+"""A worker process: settings, log, and an event loop that runs until it is stopped."""
 
 import gc
 
@@ -12,13 +12,13 @@ from workers.main import run
 
 
 def serve(settings: Settings, *, number: int | None) -> None:
-    """Run a worker until it is told to stop; its number tells it from others in the logs."""
+    """Run a worker until it is stopped; logs show its number."""
     configure_logging(settings.log_level, process=number)
     raise_file_limit()
     with database_url_or_exit(settings) as url:
-        gc.freeze()  # what is loaded by now lives as long as the process
-        # Messages make no cycles, and to look for some takes 15 to 50 ms where a backlog is read:
-        # deliveries wait for that. So not before there is much more than that could be.
+        gc.freeze()  # objects that are loaded by now live as long as the process
+        # Messages make no cycles, and a collection takes 15 to 50 ms while a backlog is read, which
+        # delays deliveries. So it runs only when there are many more objects.
         gc.set_threshold(100_000, 20, 20)
         gc.enable()
         uvloop.run(run(settings, database_url=url, number=number or 1))

@@ -1,1 +1,1 @@
-"""What this worker is to deliver: subscriptions and partitions into cursors, and its heartbeat."""
+"""The assignment of this worker: cursors for subscriptions in partitions, and heartbeats."""

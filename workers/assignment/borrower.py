@@ -1,4 +1,4 @@
-"""What a worker borrows of a subscription's rate (pure)."""
+"""The part of a subscription's rate that a worker borrows (pure)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,13 +11,13 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.share import Lease
 from workers.delivery.tickets import union
 
-# Tickets, and since when they may be used.
+# Tickets, and the time from which they may be used.
 Part: TypeAlias = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedLoan:
-    """The last answer of a lender: tickets with since when they may be used, all until `until`."""
+    """The last answer of a lender: tickets with their start times. All of them end at `until`."""
 
     number: int
     until: float
@@ -25,22 +25,25 @@ class ReceivedLoan:
 
 
 class Borrower:
-    """What one worker borrows, by lender. The last answer of each counts, and no other."""
+    """The loans that one worker borrows, by lender. Only the last answer of each lender counts."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._borrowed: dict[str, ReceivedLoan] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is an answer that counts."""
+        """Whether any answer counts."""
         return bool(self._borrowed)
 
     def clear(self) -> None:
-        """Forget all: the tickets have another size."""
+        """Forget all loans, because the size of tickets changed."""
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:
-        """These are ours, and may be lent or be another's soon: no loan of them counts any more."""
+        """Note tickets that this worker owns, so that loans of them no longer count.
+
+        They may soon be lent, or belong to another worker.
+        """
         self._borrowed = {
             lender: replace(known, parts=_without(tickets, known.parts))
             for lender, known in self._borrowed.items()
@@ -49,7 +52,10 @@ class Borrower:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
     ) -> None:
-        """Take over what lenders answer but `own` tickets; what is less than before, at once."""
+        """Take over the lenders' answers except for `own` tickets.
+
+        A decrease takes effect immediately.
+        """
         self._borrowed = {
             lender: known
             for lender, known in self._borrowed.items()
@@ -59,7 +65,7 @@ class Borrower:
             self._read_note(note, sharing_round, own)
 
     def leases(self) -> Iterator[Lease]:
-        """What may be used, and when."""
+        """Yield the tickets that may be used, with their times."""
         for borrowed in self._borrowed.values():
             for tickets, since in borrowed.parts:
                 yield Lease(tickets, since, borrowed.until)
@@ -75,9 +81,11 @@ class Borrower:
         if loan is None or asked_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
-        # A second after its lender has stopped using it, at the latest before it noted that.
+        # One second after its lender stopped using it, which was at the latest before the lender
+        # noted the loan.
         added = (loan.tickets & ~union(part for part, _ in kept), sharing_round.now + WINDOW_S)
-        # It counts from when it read the request: later, so that it waits longer than this.
+        # The borrower counts from the time it read the note's request; this is later, so it waits
+        # longer than needed.
         self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
             asked_at + LOAN_S,

@@ -1,4 +1,4 @@
-"""Follows the control plane: every change reaches the supervisor soon, and is acknowledged."""
+"""Follows the control plane: every change reaches the supervisor soon and is acknowledged."""
 
 import asyncio
 from datetime import timedelta
@@ -10,7 +10,7 @@ from app.domain.catalogue.changes import Changes
 from app.domain.errors import UnavailableError
 from workers.reading.known_changes import KnownChanges
 
-# A notification may be lost with its connection; so often we look for ourselves.
+# A notification may be lost with its connection, so the worker also polls this often.
 POLL_INTERVAL: Final = timedelta(seconds=5)
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -18,34 +18,38 @@ _log = structlog.get_logger()
 
 
 class ChangeSource(Protocol):
-    """Where changes come from."""
+    """The source of changes."""
 
     async def since(self, number: int) -> Changes:
-        """What changed after the change `number`; raises UnavailableError."""
+        """Return what changed after the change `number`.
+
+        Raises:
+            UnavailableError: The source cannot be read.
+        """
 
     async def wait(self, at_most: timedelta) -> None:
         """Return when something may have changed, or after `at_most`."""
 
 
 class Changeable(Protocol):
-    """Takes the changes over."""
+    """Applies changes."""
 
     def apply(self, changes: Changes) -> None:
-        """Take over what changed; it is in effect on return."""
+        """Apply the changes. They are in effect on return."""
 
 
 class ChangeFollower:
-    """Applies changes in order. While the database is down, what was known stays in force."""
+    """Applies changes in order. While the database is down, the last known state stays in force."""
 
     def __init__(
         self, source: ChangeSource, target: Changeable, *, known: KnownChanges | None = None
     ) -> None:
-        """`known` hears how far back everything is known."""
+        """Create a follower. It reports to `known` up to which time all changes are known."""
         self._source = source
         self._target = target
         self._known = known or KnownChanges()
         self.applied: int | None = None
-        # Until something is applied, and while no more can be requested.
+        # Set until changes are applied, and while no more can be read.
         self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 

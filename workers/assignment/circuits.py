@@ -1,7 +1,8 @@
-"""Circuits that workers share: each publishes its changes, and reads those of the others.
+"""Circuits that workers share: each worker publishes its changes, and reads those of the others.
 
-Nobody waits for the database to open or close a circuit. Half open, one worker at a time has leave
-to send the one message; while the database is down each gives leave to itself.
+No worker waits for the database to open or close a circuit. While a circuit is half-open, one
+worker at a time has permission to send the probe. While the database is down, each worker permits
+itself.
 """
 
 import time
@@ -15,35 +16,42 @@ from app.domain.circuit import SharedCircuit
 from app.domain.errors import UnavailableError
 from workers.delivery.circuits import Circuits, LiveCircuit
 
-# A notification may be lost with its connection; so often we look for ourselves.
+# A notification may be lost with its connection, so the worker also polls this often.
 POLL_INTERVAL: Final = timedelta(seconds=1)
-# A worker with leave renews it each second. One that died keeps the others waiting for this long.
+# A worker with permission renews it each second. If it dies, the others wait for this long.
 LEASE: Final = timedelta(seconds=5)
 
 _log = structlog.get_logger()
 
 
 class CircuitStore(Protocol):
-    """Where workers share circuits; all but `wait` raise UnavailableError."""
+    """The store in which workers share circuits. All methods but `wait` raise UnavailableError."""
 
     async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
-        """The circuits of these names that any worker published."""
+        """Return the published circuits with these names."""
 
     async def publish(self, circuit: SharedCircuit) -> int | None:
-        """It is so now; returns the number of this change, or None: another one was quicker."""
+        """Publish the state.
+
+        Returns:
+            The number of this change, or None if another worker was first.
+        """
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Let this worker send its one message, and nobody else for so long; whether it may."""
+        """Reserve the probe for this worker for `length`; return whether it may send it."""
 
     async def release(self, name: str) -> None:
-        """This worker does not send its one message."""
+        """Release the reservation of the probe."""
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when somebody published something, or after `at_most`."""
+        """Return when a worker published something, or after `at_most`."""
 
 
 class CircuitSharing:
-    """Shares circuits with other workers, as nothing else does. Without shared ones it rests."""
+    """Shares circuits with other workers; no other class does.
+
+    Without shared circuits it is idle.
+    """
 
     def __init__(
         self, circuits: Circuits, store: CircuitStore, *, lease: timedelta = LEASE
@@ -51,11 +59,11 @@ class CircuitSharing:
         self._lease_length = lease
         self._circuits = circuits
         self._store = store
-        # Their one message is ours to send.
+        # The circuits for which this worker may send the probe.
         self._leased: set[str] = set()
 
     async def run(self) -> None:
-        """Publish and read what there is, until cancelled."""
+        """Publish and read changes until cancelled."""
         work = self._circuits.work
         while True:
             await work.wait()
@@ -104,7 +112,7 @@ class CircuitSharing:
             circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
-        """Get leave where it is waited for, keep it while it is used, give back what is not."""
+        """Reserve a wanted probe, renew the reservation of a used one, and release the others."""
         machine = circuit.circuit
         if machine.wanted:
             if await self._lease(circuit):

@@ -1,4 +1,4 @@
-"""What a worker lends of a subscription's rate (pure)."""
+"""The part of a subscription's rate that a worker lends (pure)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.tickets import lowest, union
 
 LOAN_S: Final = 4.0
-# By how much monotonic clocks may differ over a loan.
+# The largest difference of monotonic clocks during a loan.
 DRIFT_S: Final = 0.1
 
 
 class Block(NamedTuple):
-    """Tickets that are not ours to use before `free_at`."""
+    """Tickets that this worker must not use before `free_at`."""
 
     tickets: int
     free_at: float
@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class GrantedLoan:
-    """What a borrower may use until `until`, by the answer to its request `number`."""
+    """The tickets that a borrower may use until `until`, as the answer to its request `number`."""
 
     number: int
     tickets: int
@@ -31,37 +31,37 @@ class GrantedLoan:
 
     @property
     def block(self) -> Block:
-        """Until when it is in the way of the owner: the next user begins a second later."""
+        """Return until when the owner must not use the tickets: one second after the loan ends."""
         return Block(self.tickets, self.until + WINDOW_S)
 
 
 class Lender:
-    """The loans of one worker, which answer requests of borrowers, each number once."""
+    """The loans of one worker. It answers each request of a borrower once, by number."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._lent: dict[str, list[GrantedLoan]] = {}
-        # The number of the last request of each of the others.
+        # The number of the last request of each other worker.
         self._requests: dict[str, int] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is lent, or was a second ago."""
+        """Whether any ticket is lent, or was lent in the last second."""
         return bool(self._lent)
 
     def blocks(self) -> Iterator[Block]:
-        """What is not ours to use now."""
+        """Yield the tickets that this worker must not use now."""
         for loans in self._lent.values():
             for lent in loans:
                 yield lent.block
 
     def clear(self) -> None:
-        """Forget all: the tickets have another size."""
+        """Forget all loans, because the size of tickets changed."""
         self._lent.clear()
 
     def own(self, tickets: int) -> None:
-        """Only these are ours: what else is lent is over some time, and is not offered any more.
+        """Set the owned tickets. Loans of others end after a while, and are not offered any more.
 
-        Its borrower may not know of it, and the next owner has read that there is no loan.
+        The borrower may not know this, and the next owner has read that there is no loan.
         """
         for loans in self._lent.values():
             last = loans[-1]
@@ -71,7 +71,7 @@ class Lender:
                 loans[-1:] = [gone, kept]
 
     def read_notes(self, notes: Collection[RateNote], now: float) -> None:
-        """Learn which answers borrowers follow: those before them are over."""
+        """Read which answers borrowers follow. Earlier answers have ended."""
         for note in notes:
             followed = note.followed.get(self._worker_id)
             for lent in self._lent.get(note.worker_id, ()):
@@ -84,9 +84,9 @@ class Lender:
         self._lent = {borrower: loans for borrower, loans in kept.items() if loans}
 
     def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
-        """Answer new requests from our `own` tickets, of which we need `reserve` ourselves.
+        """Answer new requests from the `own` tickets, except `reserve` tickets for this worker.
 
-        From here on what is lent must not be used any more.
+        From here on the lent tickets must not be used.
         """
         asking = {note.worker_id: note for note in notes if self._is_new_request(note)}
         self._requests = {note.worker_id: note.number for note in notes}
@@ -112,7 +112,7 @@ class Lender:
         }
 
     def outstanding(self, borrower: str, now: float) -> int:
-        """All that the borrower may still be using."""
+        """Return the tickets that the borrower may still be using."""
         return union(lent.tickets for lent in self._lent.get(borrower, ()) if lent.until > now)
 
     def _is_new_request(self, note: RateNote) -> bool:
@@ -121,12 +121,12 @@ class Lender:
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
-        # Of the same number is what was ours when it was lent.
+        # A request keeps the tickets that were owned when it was answered.
         if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
             answer = GrantedLoan(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
 
 
 def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
-    """What the borrower used in the last second too: an owner after us may read of it only now."""
+    """Return what the borrower used up to a second ago. A later owner may only learn this now."""
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

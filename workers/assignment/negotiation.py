@@ -1,17 +1,16 @@
 """One subscription's rate, as one worker holds, lends and borrows it (pure).
 
-The owner of a partition has its tickets. What it does not need it lends for LOAN_S to those that
-request it:
+The owner of a partition has its tickets. It lends tickets that it does not need for LOAN_S:
 
-* The borrower counts that from its request, the lender from when it read the request, which is
-  later: so the loan is over for the borrower first, whatever happens to their notes, to one of them
-  or to the database, and whatever wall clocks show. Only the speed of monotonic clocks matters.
-* The lender stops using tickets before it notes that they are lent, and a worker that gets tickets,
-  for whatever reason, begins with them a second after the one before has stopped.
-* A further request is answered again: that is the renewal. A smaller answer frees the rest as soon
-  as the borrower notes that it has read it, else when the loans are over.
-* Tickets of ours that another has lent (their owner before, which may be dead) are not ours until
-  that loan must be over.
+* The borrower counts this time from its request, the lender from when it read the request, which
+  is later. So the loan always ends first for the borrower, even if notes, one of the workers or
+  the database are lost. Wall clocks do not matter, only the speed of monotonic clocks.
+* The lender stops using tickets before it notes that they are lent. A worker that gets tickets for
+  any reason starts to use them one second after the worker before it has stopped.
+* A further request is answered again; this renews the loan. A smaller answer frees the rest when
+  the borrower notes that it has read it, or when the loans end.
+* If the previous owner of tickets has lent them, the new owner cannot use them until that loan
+  must have ended. The previous owner may be dead.
 """
 
 from collections import deque
@@ -28,31 +27,31 @@ from workers.delivery.rate import CATCH_UP_S, WINDOW_S
 from workers.delivery.share import Lease, Share
 from workers.delivery.tickets import tickets_of, union
 
-# After so long whatever an owner before us has lent is over, whether we can read of it or not.
+# After this time all loans of a previous owner have ended, even those that could not be read.
 OVER_S: Final = LOAN_S + DRIFT_S + WINDOW_S
-# The needs of so many rounds count, so that a pause of a second gives nothing away.
+# The needs of this many rounds count, so that a pause of one second gives nothing away.
 ROUNDS_REMEMBERED: Final = 3
 
 
 class Negotiation:
-    """The state of one subscription on one worker. Times are its monotonic clock, in seconds."""
+    """The state of one subscription on one worker. Times are seconds on its monotonic clock."""
 
     def __init__(self, subscription_id: str, worker_id: str, *, begun: int = 0) -> None:
-        """`begun` is the number of the round before the first that it takes part in."""
+        """Create a negotiation; `begun` is the number of the round before its first one."""
         self._id = subscription_id
         self._begun = begun
         self._worker_id = worker_id
         self._limit = 1.0
         self._partitions = 1
-        # Owned partitions, each with when it was assigned and from when it may be used.
+        # Owned partitions, with their times of assignment and of first use.
         self._owned: dict[int, tuple[float, float]] = {}
         self._own_tickets = 0
         self._lender = Lender(worker_id)
         self._borrower = Borrower(worker_id)
-        # Loans of others that are in our way, by lender, borrower and number.
+        # Loans of others that block this worker's tickets, by lender, borrower and number.
         self._foreign: dict[tuple[str, str, int], GrantedLoan] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
-        # What was assigned before this is free of loans that we do not know.
+        # Partitions assigned before this time have no unknown loans.
         self._plain = Share(1.0, 1)
         self._verified = self._settled_at = -inf
         self._held_last = 0
@@ -60,12 +59,12 @@ class Negotiation:
 
     @property
     def is_shared(self) -> bool:
-        """Whether some of the partitions are ours, and others are not."""
+        """Whether this worker owns some of the partitions but not all."""
         return 0 < len(self._owned) < self._partitions
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to note, unless there is a request or something is needed."""
+        """Whether there is nothing to note, except for a request or a need."""
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
@@ -73,17 +72,18 @@ class Negotiation:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing would be lost by forgetting it."""
+        """Whether this object can be forgotten without loss."""
         return not (self._owned or self._lender or self._borrower)
 
     # ---- owning ---------------------------------------------------------------------------------
 
     def configure(self, limit: float, partitions: int) -> None:
-        """The subscription's limit in requests per second, and its topic's partitions."""
+        """Set the subscription's limit in requests per second, and the number of partitions."""
         self._limit = limit
         if partitions == self._partitions:
             return
-        # Tickets of another size. Rare enough that all that is owned waits for what is lent.
+        # The size of tickets changes. This is so rare that all owned tickets may wait for the lent
+        # ones.
         blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}
@@ -95,9 +95,9 @@ class Negotiation:
         self._foreign.clear()
 
     def own(self, assigned_at: Mapping[int, float], *, verified: float) -> None:
-        """Own exactly these partitions of the topic, each assigned at its time.
+        """Own exactly these partitions of the topic, each with its time of assignment.
 
-        `verified`: when the last reading of the notes of others was begun.
+        `verified` is when the last reading of other workers' notes began.
         """
         if verified == self._verified and assigned_at.keys() == self._owned.keys():
             return
@@ -111,9 +111,9 @@ class Negotiation:
         self._verify(verified)
 
     def share(self, now: float) -> Share:
-        """What may be sent from now on, unless a note changes that."""
+        """Return what may be sent from now on, unless a note changes it."""
         if now >= self._settled_at and self.is_idle and not self._foreign:
-            return self._all_own()  # as nearly always
+            return self._all_own()  # the usual case
         leases = (*self._own_leases(now), *self._borrower.leases())
         return Share(self._limit, self._partitions, leases, self._tickets_max)
 
@@ -121,13 +121,14 @@ class Negotiation:
         leases = (Lease(self._own_tickets),)
         plain = Share(self._limit, self._partitions, leases, self._tickets_max)
         if self._plain != plain:
-            self._plain = plain  # the same one for as long as it is so, which is quick to see
+            # Keeps the same object, so that an unchanged share is quickly recognised.
+            self._plain = plain
         return self._plain
 
     def fall_silent(self) -> None:
-        """No note has been read for long: half of the last share, and never more than is ours."""
+        """Use half of the last share, at most what is owned: no note was read for long."""
         if self.is_shared and self._tickets_max == inf:
-            # What is lent comes back to us, so that we have at least half of what we own.
+            # Lent tickets come back, so this worker has at least half of what it owns.
             last = 0 if self.is_idle else self._held_last
             self._tickets_max = max(last, self._own_tickets.bit_count()) / 2
 
@@ -141,9 +142,9 @@ class Negotiation:
         return max(since, assigned_at + OVER_S) if unread else since
 
     def _first_pause(self, count: int) -> float:
-        """Where nothing was ours yet, others may have stopped only now: a little less than them.
+        """Return the first pause: other workers may have stopped only now. Start a little slower.
 
-        A limiter lets so much more through than its rate, where it starts and where it stops.
+        A limiter exceeds its rate by this much where it starts and where it stops.
         """
         if self._limit < self._partitions:
             return WINDOW_S
@@ -151,7 +152,7 @@ class Negotiation:
         return min(WINDOW_S, excess * self._partitions / max(count, 1))
 
     def _own_leases(self, now: float) -> Iterator[Lease]:
-        """The owned tickets, in parts by when they are free."""
+        """Yield the owned tickets, in parts by the time when they are free."""
         rest = self._own_tickets
         blocks = [*self._lender.blocks(), *self._blocks_of_others()]
         for block in sorted(blocks, key=lambda block: -block.free_at):
@@ -162,7 +163,7 @@ class Negotiation:
             yield Lease(rest)
 
     def _blocks_of_others(self) -> Iterator[Block]:
-        """Owned tickets that owners before us used, or lent, till now."""
+        """Yield the owned tickets that previous owners used or lent until now."""
         for lent in self._foreign.values():
             yield lent.block
         for index, times in self._owned.items():
@@ -173,7 +174,7 @@ class Negotiation:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
     ) -> None:
-        """Take over the last notes of all others; `verified` is when reading them was begun."""
+        """Read the last notes of all others; `verified` is when reading them began."""
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
@@ -182,14 +183,14 @@ class Negotiation:
         self.read_loans(notes, sharing_round.now)
 
     def read_loans(self, notes: Collection[RateNote], now: float) -> None:
-        """Notice what others lend of our tickets."""
+        """Note which of this worker's tickets others lend."""
         noted = {
             (note.worker_id, borrower, loan.number): loan.outstanding
             for note in self._comparable(notes)
             for borrower, loan in note.lent.items()
             if borrower != self._worker_id
         }
-        # The notes of the dead are read again and again, and are not new each time.
+        # Notes of dead workers are read repeatedly, and are not new each time.
         known = {
             key: lent
             for key, lent in self._foreign.items()
@@ -208,17 +209,19 @@ class Negotiation:
     # ---- deciding -------------------------------------------------------------------------------
 
     def need(self, rate: float) -> None:
-        """So many requests per second would do for this round."""
+        """Set the requests per second that are needed for this round."""
         self._needs.append(rate)
 
     def decide(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, asks: bool = True
     ) -> RateNote | None:
-        """Lend, take back and request by what was needed lately; returns the note of that.
+        """Lend, take back and request tickets by recent needs; return the note about it.
 
-        A worker that has been here for a few rounds only does not know what it can lend. What is
-        lent is not in `share` from here on, and must not be used any more before the note is
-        written. None: there is nothing to note, and the last note may be dropped.
+        In the first few rounds a worker does not know what it can lend. Lent tickets are not in
+        `share` from here on, and must not be used before the note is written.
+
+        Returns:
+            None if there is nothing to note, and the last note may be dropped.
         """
         now, need = sharing_round.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)

@@ -1,4 +1,4 @@
-"""The streams that workers write and read: made at the start of any of them."""
+"""The streams that workers write and read. Every worker creates them at its start."""
 
 import asyncio
 from datetime import timedelta
@@ -30,18 +30,22 @@ _log = structlog.get_logger()
 
 
 class OwnStreams:
-    """Makes them, however long the log takes; `waits_for` has what that waits for."""
+    """Creates the streams, however long the log takes. `waits_for` has what this waits for."""
 
     def __init__(self) -> None:
         self._left = {topic.name: "is not made yet" for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)}
 
     @property
     def waits_for(self) -> str:
-        """The streams that are not there, and why; nothing when all are."""
+        """The missing streams and why they are missing; empty when all exist."""
         return "; ".join(f"{name}: {why}" for name, why in self._left.items())
 
     async def make(self, log: MessageLog) -> None:
-        """Return when all are there. ValidationFailedError: a setting is wrong."""
+        """Return when all streams exist.
+
+        Raises:
+            ValidationFailedError: A setting is wrong.
+        """
         async with asyncio.TaskGroup() as tasks:
             for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC):
                 tasks.create_task(self._make(log, topic))
@@ -51,7 +55,7 @@ class OwnStreams:
             try:
                 await log.create_topic(topic)
             except ValidationFailedError:
-                # The namespace, or how many replicas: no waiting makes it right.
+                # The namespace or the number of replicas is wrong: waiting does not help.
                 raise
             except AngeliaError as exc:
                 self._left[topic.name] = exc.message

@@ -1,4 +1,4 @@
-"""Test messages that somebody waits for: this worker sends those that are requested of it."""
+"""Test messages that a user waits for: this worker sends those requested from it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
 from app.domain.runtime.ping import Ping, Pong, ping_in
 
-# Requested and not begun; further requests wait in vain, which their senders are notified of.
+# The number of requests that may wait. Further ones are refused, and their senders are notified.
 WAITING_MAX: Final = 100
 UNDER_WAY_MAX: Final = 10
 
@@ -21,18 +21,22 @@ class Pinging(Protocol):
     """Sends test messages."""
 
     async def ping(self, subscription: Subscription) -> Pong:
-        """What comes of one; never raises for what a subscriber or a network does."""
+        """Return the result of a test message. Never raise for subscriber or network errors."""
 
 
 class PongBoard(Protocol):
-    """Where those who requested a ping look."""
+    """The place where requesters of a ping look for the result."""
 
     async def post(self, ping: Ping, pong: Pong) -> None:
-        """Post the result to who requested it; raises UnavailableError."""
+        """Post the result to the requester.
+
+        Raises:
+            UnavailableError: The board cannot be reached.
+        """
 
 
 class PingDesk:
-    """Takes the pings that are requested of one worker: `receive` is called with each notice."""
+    """Takes the ping requests for one worker: `receive` is called with each notice."""
 
     def __init__(self, worker_id: str, pinging: Pinging, board: PongBoard) -> None:
         self._worker_id = worker_id
@@ -42,13 +46,13 @@ class PingDesk:
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
 
     def receive(self, payload: str) -> None:
-        """Something was notified; what is not for this worker, or too much, is passed over."""
+        """Take a notice. Ignore those for other workers, and too many."""
         ping = ping_in(payload) if payload else None
         if ping is not None and ping.worker == self._worker_id and not self._requests.full():
             self._requests.put_nowait(ping)
 
     async def run(self, known: Callable[[str], Subscription | None]) -> None:
-        """Send what is requested until cancelled; `known` finds subscriptions by their ids."""
+        """Send the requested pings until cancelled; `known` finds subscriptions by id."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 ping = await self._requests.get()

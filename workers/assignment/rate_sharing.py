@@ -1,8 +1,9 @@
-"""Shares rates of subscriptions with other workers: each second they note what they need and lend.
+"""Shares subscription rates between workers: each second they note what they need and lend.
 
-One query reads the notes of the others, and one statement writes all of ours, for all subscriptions
-that have several workers; without any of those nothing is read or written. Nobody waits for it:
-whatever becomes of the database, each worker has what its partitions give it, less what it lends.
+One query reads the notes of the others, and one statement writes all notes of this worker, for all
+subscriptions with several workers. If there are none, nothing is read or written. Deliveries do not
+wait for it: if the database fails, each worker has the rate of its own partitions, minus what it
+lends.
 """
 
 import asyncio
@@ -26,28 +27,28 @@ from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 
 INTERVAL: Final = timedelta(seconds=1)
-# How often we look whether we live, and whether notes of others could be read.
+# How often to check that this process runs, and that notes of others can be read.
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
-# After so long without hearing from others a worker uses only half of its share.
+# Without notes of others for this long, a worker uses only half of its share.
 SILENCE_S: Final = 5.0
-# So many subscriptions of a worker request more; the rest keep what they have.
+# At most this many subscriptions of a worker request more; the others keep what they have.
 ASKING_MAX: Final = 1_000
-# Deliveries go on meanwhile.
+# Deliveries continue between turns.
 DECISIONS_PER_TURN: Final = 50
-# Notes of so many rounds ago are not answered any more.
+# Notes that are this many rounds old are no longer answered.
 ROUNDS_REMEMBERED: Final = 16
 
 _log = structlog.get_logger()
 
 
 class NoteStore(Protocol):
-    """Where workers leave notes for each other; all raise UnavailableError."""
+    """The store in which workers leave notes for each other. All methods raise UnavailableError."""
 
     async def others(self) -> Collection[RateNote]:
-        """The last notes of all others, on everything."""
+        """Return the last notes of all other workers, on all subscriptions."""
 
     async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
-        """Leave these notes, and take back those on the subscriptions in `drop`."""
+        """Leave these notes, and remove those on the subscriptions in `drop`."""
 
 
 class SharedConsumers(Protocol):
@@ -55,17 +56,17 @@ class SharedConsumers(Protocol):
 
     @property
     def watchdog(self) -> StallWatchdog:
-        """What holds all sends when this process was not alive."""
+        """Blocks all sending after this process stalled."""
 
     def share(self, subscription_id: str, share: Share) -> None:
-        """Let the subscription send at most this share of its rate from here."""
+        """Let the subscription send at most this share of its rate from this worker."""
 
     def demands(self) -> Mapping[str, Demand]:
-        """What the consumers that do not rest do with their shares, by subscription id."""
+        """Return how the active consumers use their shares, by subscription id."""
 
 
 class OwnedSubscription(NamedTuple):
-    """A subscription that is delivered here, and the partitions of its topic that are ours."""
+    """A subscription that this worker delivers, and its owned partitions of the topic."""
 
     subscription: Subscription
     topic: Topic
@@ -73,7 +74,7 @@ class OwnedSubscription(NamedTuple):
 
 
 class RateSharing:
-    """The only one that sets how much of its rate a consumer may use."""
+    """Sets how much of its rate each consumer may use. No other class does."""
 
     def __init__(
         self,
@@ -88,17 +89,17 @@ class RateSharing:
         self._store = store
         self._clock = clock
         self._negotiations: dict[str, Negotiation] = {}
-        # By topic and index.
+        # By topic and partition index.
         self._assigned_at: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._newest = float("-inf")
-        # When the last look at the notes of others began, and what was found.
+        # When the last reading of other workers' notes began, and its result.
         self._read_began = float("-inf")
         self._notes: Mapping[str, list[RateNote]] = {}
         self._number = 0
         self._written_at: OrderedDict[int, float] = OrderedDict()
-        # The subscriptions that we may have notes on.
+        # The subscriptions on which this worker may have notes.
         self._noted: set[str] = set()
-        # Those that are lent, borrowed or needed, and whether any could be.
+        # Subscriptions with lent, borrowed or needed tickets, and whether there can be any.
         self._negotiating: set[str] = set()
         self._shared = False
         self._unread_since: float | None = None
@@ -109,18 +110,18 @@ class RateSharing:
     # ---- for the supervisor ---------------------------------------------------------------------
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """These are ours from now on."""
+        """Note newly owned partitions."""
         self._newest = self._clock()
         for partition in partitions:
             self._assigned_at[partition.topic][partition.index] = self._newest
 
     def gone(self, partitions: Iterable[Partition]) -> None:
-        """These are not ours any more."""
+        """Note partitions that are no longer owned."""
         for partition in partitions:
             self._assigned_at[partition.topic].pop(partition.index, None)
 
     def hold(self, held: Iterable[OwnedSubscription]) -> None:
-        """Deliver these subscriptions and no others, each at the share that is ours."""
+        """Deliver exactly these subscriptions, each with this worker's share."""
         now = self._clock()
         ids = set()
         self._shared = False
@@ -137,7 +138,7 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Return when what we lent so far can be read by others, or never will be."""
+        """Wait until others can read what this worker has lent so far, or never can."""
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:
@@ -158,25 +159,25 @@ class RateSharing:
     # ---- rounds ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Talk each second, and at once when partitions came, until cancelled."""
+        """Run a round each second, and immediately after an assignment, until cancelled."""
         while True:
             await self._next_round()
             await self.run_round()
 
     async def watch(self) -> None:
-        """Call `check` each half a second until cancelled."""
+        """Call `check` each half second until cancelled."""
         while True:
             self.check()
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def run_round(self) -> None:
-        """One round, if there is anything to share; none soon after this process stalled."""
+        """Run one round if there is anything to share; none soon after this process stalled."""
         if not self._has_reason():
             self._unread_since = None
             return
         began = self._clock()
         if self._consumers.watchdog.wait(began) > 0:
-            return  # what it believes to own may be another's by now, and must not be lent
+            return  # another worker may own its partitions now, so they must not be lent
         if self._unread_since is None:
             self._unread_since = began
         try:
@@ -189,7 +190,7 @@ class RateSharing:
             self._resting.set()
 
     def check(self) -> None:
-        """Report that we live, and notice when notes of others cannot be read."""
+        """Report a heartbeat, and detect that notes of others cannot be read."""
         now = self._clock()
         if self._consumers.watchdog.beat(now):
             _log.warning("worker_stalled")
@@ -209,14 +210,14 @@ class RateSharing:
         return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
-        """Act on all notes at once: what we lend is not used any more when its loan is noted."""
+        """Apply all notes at once: what is lent is not used any more when its loan is noted."""
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
         self._read_began, self._notes, self._unread_since = began, notes, None
         self._number += 1
         sharing_round = SharingRound(self._number, now, self._written_at)
         demands = self._consumers.demands()
-        # Else nothing has changed that concerns the others, which are most.
+        # For all other subscriptions, the large majority, nothing has changed.
         concerned = list(
             self._negotiations if all_new else self._negotiating | notes.keys() | demands.keys()
         )
@@ -232,7 +233,7 @@ class RateSharing:
         return written
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
-        """Learn what it needs; whether that is to be negotiated, or was."""
+        """Note what the subscription needs; return whether it is negotiated now or was before."""
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return False
@@ -265,7 +266,7 @@ class RateSharing:
         self._written_at[self._number] = self._clock()
         while len(self._written_at) > ROUNDS_REMEMBERED:
             self._written_at.popitem(last=False)
-        # Until we know better, all of them may be there.
+        # Until the result is known, all of these notes may exist.
         self._noted |= ids
         await self._store.leave_notes(notes, drop)
         self._noted = ids
@@ -280,7 +281,7 @@ class RateSharing:
 
 
 def by_subscription(notes: Iterable[RateNote]) -> dict[str, list[RateNote]]:
-    """The notes on each subscription."""
+    """Return the notes on each subscription."""
     found: dict[str, list[RateNote]] = {}
     for note in notes:
         found.setdefault(note.subscription_id, []).append(note)

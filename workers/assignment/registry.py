@@ -1,4 +1,4 @@
-"""What this worker knows of topics and subscriptions: the last state it was notified of."""
+"""The topics and subscriptions that this worker knows: the last state it was notified of."""
 
 from collections.abc import Collection, Iterable
 
@@ -40,7 +40,7 @@ class Registry:
         return self._by_topic.get(topic, {}).values()
 
     def wanted(self, owned: Iterable[Partition]) -> set[CursorKey]:
-        """The cursors that an owner of these partitions shall have open."""
+        """The cursors that an owner of these partitions must have open."""
         return {
             CursorKey(subscription.id, partition)
             for partition in owned
@@ -51,9 +51,9 @@ class Registry:
     def resting_groups(
         self, owned: Iterable[Partition], *, closing: Collection[CursorKey] = ()
     ) -> dict[str, list[Partition]]:
-        """The groups of subscriptions that rest, with the owned partitions of their topics.
+        """The groups of suspended subscriptions, with the owned partitions of their topics.
 
-        Without those where a cursor is `closing`.
+        Partitions with a `closing` cursor are left out.
         """
         groups: dict[str, list[Partition]] = {}
         for partition in owned:

@@ -1,4 +1,4 @@
-"""Commits positions again that did not move for long, so that no log forgets them."""
+"""Commits positions again that have not moved for long, so that no log forgets them."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -17,14 +17,15 @@ from workers.consumer.subscription_consumers import SubscriptionConsumers
 # Kafka forgets the offsets of a group without members seven days (by default) after their last
 # commit.
 INTERVAL: Final = timedelta(hours=1)
-# A commit has a deadline, in which a log takes some hundreds: the rest would fail each time.
+# A commit has a deadline, in which a log handles some hundreds of groups: with more, the rest would
+# fail each time.
 GROUPS_AT_ONCE: Final = 200
 
 _log = structlog.get_logger()
 
 
 class Renewal:
-    """Renews idle cursors, and the positions of those that rest in the partitions we own."""
+    """Renews the positions of idle cursors and of suspended subscriptions in owned partitions."""
 
     def __init__(
         self, log: MessageLog, supervisor: Supervisor, consumers: SubscriptionConsumers
@@ -43,7 +44,11 @@ class Renewal:
                 _log.warning("positions_not_renewed", error=exc.message)
 
     async def renew(self) -> None:
-        """Renew them now; raises LogUnavailableError, also if the log refused some of them."""
+        """Renew the positions now.
+
+        Raises:
+            LogUnavailableError: The log is down, or refused some of them.
+        """
         for _, cursor in self._consumers.cursors():
             cursor.renew()
         failed: dict[tuple[str, Partition], str] = {}
@@ -58,7 +63,8 @@ class Renewal:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[tuple[str, Partition], str]:
         committed = await self._log.committed(groups)
-        # What was resumed meanwhile, or is another worker's, may be further already.
+        # A subscription that was resumed meanwhile, or that another worker owns, may be further
+        # already.
         resting = self._resting()
         still = {
             group: {each: found[each] for each in found if each in resting.get(group, ())}

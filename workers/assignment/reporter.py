@@ -1,4 +1,4 @@
-"""Reports to the database each second: that the worker lives, and where its cursors are."""
+"""Reports to the database each second: a heartbeat, and the positions of the cursors."""
 
 import asyncio
 import time
@@ -22,35 +22,35 @@ _log = structlog.get_logger()
 
 
 class StatusStore(Protocol):
-    """Where reports go; both raise UnavailableError."""
+    """The store of reports. Both methods raise UnavailableError."""
 
     async def beat(self, *, applied_change: int, partitions: int) -> None:
-        """This worker lives."""
+        """Write the heartbeat of this worker."""
 
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Its cursors and loads as they are now."""
+        """Write the worker's current cursors and loads."""
 
 
 class WorkerState(Protocol):
-    """What is reported of the worker itself."""
+    """The reported state of the worker itself."""
 
     @property
     def applied(self) -> int | None:
-        """The last change in effect; None: nothing is known yet."""
+        """The last change in effect; None before the first."""
 
     @property
     def on_applied(self) -> asyncio.Event:
-        """Set when another change is in effect."""
+        """An event that is set when another change takes effect."""
 
     @property
     def owned(self) -> Collection[object]:
-        """The partitions that are ours."""
+        """The owned partitions."""
 
 
 class Reporter:
-    """Nothing waits for its reports; what could not be written is in the next one."""
+    """Writes reports. Nothing waits for them; a report that fails is covered by the next one."""
 
     def __init__(
         self,
@@ -67,19 +67,27 @@ class Reporter:
         self._busy_consumers: set[str] = set()
 
     async def run(self, state: WorkerState) -> None:
-        """Report each interval, and at once when a change has taken effect."""
+        """Report each interval, and immediately when a change has taken effect."""
         while True:
             await self._wait(state.on_applied)
             await self._try_report(state)
 
     async def report(self, state: WorkerState) -> None:
-        """Write one report; raises UnavailableError."""
+        """Write one report.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
         if state.applied is not None:
             await self._store.beat(applied_change=state.applied, partitions=len(state.owned))
         await self.write(self._consumers.unreported())
 
     async def write(self, cursors: Collection[tuple[CursorKey, Cursor]]) -> None:
-        """Write where these stand, and what the consumers do; raises UnavailableError."""
+        """Write the cursor positions and the loads.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
         try:
             statuses = await made_of(cursors, self._taken)
             loads = await self._loads()
@@ -105,7 +113,7 @@ class Reporter:
             _log.warning("report_failed", error=exc.message)
 
     def _taken(self, of: tuple[CursorKey, Cursor]) -> CursorStatus:
-        """Where it stands now; what it commits from here on is for the next report."""
+        """Return the current position; later commits belong to the next report."""
         key, cursor = of
         cursor.unreported = False
         committed = cursor.committed
@@ -120,12 +128,15 @@ class Reporter:
             discarded=committed.discarded,
             filtered=committed.filtered,
             volume=committed.volume,
-            # What a closed cursor had taken and not finished is for the next one to take.
+            # Messages that a closed cursor took but did not finish will be taken by the next owner.
             position=committed.offset if cursor.closing else cursor.position,
         )
 
     async def _loads(self) -> list[SubscriptionLoad]:
-        """The load of each consumer that was busy in the last minute, and once more after that."""
+        """Return the load of each consumer that was active in the last minute.
+
+        After that it is reported one last time.
+        """
         now, consumers = time.monotonic(), list(self._consumers.consumers())
         are_busy = await made_of(consumers, lambda consumer: _is_busy(consumer, now))
         busy = {consumer.subscription.id for consumer in compress(consumers, are_busy)}

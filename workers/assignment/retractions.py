@@ -1,4 +1,4 @@
-"""Retracts what a worker that died has recorded as discarded, and not committed."""
+"""Retracts discards that a dead worker recorded but did not commit."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Sequence
@@ -15,14 +15,17 @@ from app.domain.streams import UNDELIVERED
 from app.log.interface import Bounds, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# Each of some kilobytes at most.
+# Each takes some kilobytes at most.
 RETRACTIONS_PER_APPEND: Final = 200
 
 _log = structlog.get_logger()
 
 
 class Unsettled(NamedTuple):
-    """A cursor goes on from `start`; the worker that `committed` there may have recorded more."""
+    """A cursor that continues from `start`.
+
+    The worker that `committed` there may have recorded more.
+    """
 
     partition: Partition
     committed: Progress
@@ -30,7 +33,7 @@ class Unsettled(NamedTuple):
 
 
 async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
-    """Return once the stream has the retractions of these; waits as long as that takes."""
+    """Return when the stream has these retractions, however long that takes."""
     while True:
         try:
             retractions = list(_retractions(unsettled, await _bounds(log, unsettled)))
@@ -53,7 +56,8 @@ def _retractions(
         bound = bounds.get(partition)
         if bound is None:
             continue
-        # What the log has no more is not sent again: there, the discards are all that is left.
+        # Messages that the log no longer has are not sent again: only their discards are left of
+        # them.
         retraction = retraction_of(committed, partition.index, start=max(start.offset, bound.start))
         if retraction.offset < bound.end:
             yield retraction_record(retraction)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 
 class SharingRound(NamedTuple):
-    """A round: its number, its time, and when the notes of those before it were written, by number.
+    """The number and time of a round, and when the notes before it were written, by number.
 
-    `now` (monotonic seconds) is after the notes of others were read, and before ours are written.
+    `now` (monotonic seconds) is after reading the notes of others, and before writing own ones.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Where cursors start: from the log's commit, its copy, or where the subscription begins."""
+"""Where cursors start: at the log's commit, its copy, or the start of the subscription."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -18,8 +18,7 @@ from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# A call has a deadline: only what it did not find in time is requested again, and not all of
-# thousands.
+# A call has a deadline: after it, only the missing groups are requested again, not thousands.
 GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
@@ -28,28 +27,28 @@ Wanted = tuple[Subscription, Partition]
 
 
 class StartPositions(NamedTuple):
-    """Where to start by the log's commits; those that are `unsettled` are to be settled before."""
+    """Start positions by the log's commits. Those that are `unsettled` need retractions first."""
 
     settled: Mapping[Wanted, Progress]
     unsettled: Mapping[Wanted, Unsettled]
 
 
 class CursorCopies(Protocol):
-    """The database's copy of what was committed."""
+    """The database's copies of commits."""
 
     async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
-        """The subscription's cursors as last reported."""
+        """Return the subscription's cursors as last reported."""
 
 
 class StartFinder:
-    """Finds the progress to start from; waits while the log, or the database it needs, is down."""
+    """Finds the start positions; waits while the log, or the database if needed, is down."""
 
     def __init__(self, log: MessageLog, copies: CursorCopies) -> None:
         self._log = log
         self._copies = copies
 
     async def committed(self, wanted: Collection[Wanted]) -> StartPositions:
-        """The progress of those that have a commit of their own incarnation."""
+        """Return the positions of those with a commit of their own incarnation."""
         committed = await self._committed(wanted)
         settled: dict[Wanted, Progress] = {}
         unsettled: dict[Wanted, Unsettled] = {}
@@ -68,15 +67,15 @@ class StartFinder:
         return StartPositions(settled, unsettled)
 
     async def settle(self, unsettled: Collection[Unsettled]) -> None:
-        """Return once the discards of these that were not committed are retracted."""
+        """Wait until the uncommitted discards of these are retracted."""
         await settle(self._log, unsettled)
 
     async def copied(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> dict[Wanted, Progress]:
-        """The progress from the database's copy, else the subscription's beginning.
+        """Return the positions from the database's copy, else the start of the subscription.
 
-        A position never falls back to the end of the topic silently.
+        A position never moves to the end of the topic silently.
         """
         copies = {status.partition: status for status in await self._copied(subscription.id)}
         return {
@@ -125,7 +124,8 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # It does not have the move it knows of: rather send again what came after the last one.
+        # The copy is from before a known seek: sending messages after that seek again is better
+        # than losing some.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

@@ -28,7 +28,7 @@ from app.storage.runtime.pings import notify_pong
 from app.storage.runtime.rate_notes import RateNoteRepository
 from app.storage.runtime.receipts import notify_receipts
 
-# The author of suspensions, in audit events.
+# The author of suspensions in audit events.
 WORKER: Final = Caller(name="worker")
 
 
@@ -40,7 +40,7 @@ class DatabaseChanges:
         self._notices = notices
 
     async def since(self, number: int) -> Changes:
-        """What changed after the change `number`."""
+        """Return what changed after the change `number`."""
         return await changes_since(self._database, number)
 
     async def wait(self, at_most: timedelta) -> None:
@@ -57,7 +57,7 @@ class DatabaseStatus:
         self._started_at = datetime.now(UTC)
 
     async def beat(self, *, applied_change: int, partitions: int) -> None:
-        """This worker lives."""
+        """Write the heartbeat of this worker."""
         status = WorkerStatus(
             id=self._worker_id,
             host=socket.gethostname(),
@@ -73,22 +73,22 @@ class DatabaseStatus:
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Its cursors and loads as they are now."""
+        """Write the worker's current cursors and loads."""
         async with self._database.transaction() as session:
             await StatusRepository(session).write(cursors, loads)
 
     async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
-        """The subscription's cursors as last reported, by any worker."""
+        """Return the subscription's cursors as last reported by any worker."""
         async with self._database.transaction() as session:
             return await StatusRepository(session).cursors(subscription_id)
 
     async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-        """Tell the processes that wait for these."""
+        """Notify the processes that wait for these receipts."""
         async with self._database.transaction() as session:
             await notify_receipts(session, receipts)
 
     async def remove(self) -> None:
-        """This worker has stopped."""
+        """Note that this worker has stopped."""
         async with self._database.transaction() as session:
             await WorkerRepository(session).remove(self._worker_id)
 
@@ -102,28 +102,32 @@ class DatabaseCircuits:
         self._worker_id = worker_id
 
     async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
-        """The circuits of these names that any worker published."""
+        """Return the published circuits with these names."""
         async with self._database.transaction() as session:
             return await CircuitRepository(session).read(names)
 
     async def publish(self, circuit: SharedCircuit) -> int | None:
-        """It is so now; returns the number of this change, or None: another one was quicker."""
+        """Publish the state.
+
+        Returns:
+            The number of this change, or None if another worker was first.
+        """
         async with self._database.transaction() as session:
             return await CircuitRepository(session).write(circuit)
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Let this worker send its one message, and nobody else for so long; whether it may."""
+        """Reserve the probe for this worker for `length`; return whether it may send it."""
         async with self._database.transaction() as session:
             circuits = CircuitRepository(session)
             return await circuits.lease(circuit, self._worker_id, length=length)
 
     async def release(self, name: str) -> None:
-        """This worker does not send its one message."""
+        """Release the reservation of the probe."""
         async with self._database.transaction() as session:
             await CircuitRepository(session).release(name, self._worker_id)
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when somebody published something, or after `at_most`."""
+        """Return when a worker published something, or after `at_most`."""
         await self._notices.wait(at_most)
 
 
@@ -135,12 +139,12 @@ class DatabaseNotes:
         self._worker_id = worker_id
 
     async def others(self) -> Collection[RateNote]:
-        """The last notes of all others."""
+        """Return the last notes of all other workers."""
         async with self._database.transaction() as session:
             return await RateNoteRepository(session).others(self._worker_id)
 
     async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
-        """Leave these notes, and take back those on the subscriptions in `drop`."""
+        """Leave these notes, and remove those on the subscriptions in `drop`."""
         async with self._database.transaction() as session:
             repository = RateNoteRepository(session)
             await repository.write(notes)
@@ -149,13 +153,13 @@ class DatabaseNotes:
 
 
 class DatabasePongs:
-    """Posts results to those who requested pings, by the database."""
+    """Posts ping results to the requesters, through the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def post(self, ping: Ping, pong: Pong) -> None:
-        """Post it to who requested it."""
+        """Post the result to the requester."""
         async with self._database.transaction() as session:
             await notify_pong(session, ping, pong)
 
@@ -177,7 +181,11 @@ class DatabaseSuspensions:
         self._database = database
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend it unless it was changed since, or deleted; whether it did."""
+        """Suspend it unless it was changed or deleted meanwhile.
+
+        Returns:
+            Whether it was suspended.
+        """
         async with self._database.transaction() as session:
             subscriptions = SubscriptionRepository(session)
             try:

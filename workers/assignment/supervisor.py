@@ -1,10 +1,8 @@
 """Keeps a cursor open for each active subscription in each owned partition, and no others.
 
-Subscriptions come as changes, partitions as ownership events. Every decision is made in
-`_reconcile`, synchronously,
-from what is known at that moment; what takes time (finding a start, letting requests end) runs in
-tasks of its own and
-ends in another `_reconcile`.
+Subscriptions arrive as changes, partitions as ownership events. Every decision is made in
+`_reconcile`, synchronously, from the known state. Slow work (finding a start, letting requests end)
+runs in separate tasks and ends with another `_reconcile`.
 """
 
 import asyncio
@@ -28,12 +26,13 @@ from workers.assignment.start_positions import StartFinder, Wanted
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
-# How long what is in flight may take when its partition is revoked, and its commit. All of it with
-# what is still to be noted for other workers: below the time the log waits for a revocation.
+# How long requests in flight may take when their partition is revoked, and then the commit.
+# Together with the notes for other workers, this is less than the time that the log waits for a
+# revocation.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
-# The same when the worker stops: nobody waits for its partitions as yet.
+# The same when the worker stops: no other worker waits for its partitions yet.
 LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
 LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)
 
@@ -44,11 +43,11 @@ class StreamOwner(Protocol):
     """Reads Angelia's own streams."""
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these from now on."""
+        """Read exactly these partitions from now on."""
 
 
 class Supervisor:
-    """Opens and closes cursors; nothing else does."""
+    """Opens and closes cursors; no other class does."""
 
     def __init__(
         self,
@@ -68,7 +67,8 @@ class Supervisor:
         self._tasks = tasks
         self._opening: set[CursorKey] = set()
         self._closing: dict[CursorKey, Cursor] = {}
-        # Counts assignments of a partition: what was looked up in an earlier one is out of date.
+        # Counts the assignments of each partition: results of look-ups from an earlier assignment
+        # are outdated.
         self._terms: Counter[Partition] = Counter()
         self._closed = asyncio.Event()
         self._stopping = False
@@ -77,7 +77,7 @@ class Supervisor:
 
     @property
     def closing(self) -> Collection[CursorKey]:
-        """The cursors that are still to commit for the last time."""
+        """The cursors that still have to commit for the last time."""
         return self._closing.keys()
 
     async def run(self) -> None:
@@ -86,7 +86,7 @@ class Supervisor:
             self._on_ownership(event)
 
     def apply(self, changes: Changes) -> None:
-        """Take over what changed; from now on nothing new is sent for what is not active."""
+        """Apply the changes. From now on nothing new is sent for inactive subscriptions."""
         topics = set(self.registry.topics)
         self.registry.apply(changes)
         self._consumers.reader.formats.apply(changes)
@@ -100,10 +100,10 @@ class Supervisor:
         self._reconcile()
 
     async def stop(self) -> list[tuple[CursorKey, Cursor]]:
-        """Let requests in flight end and commit all positions; returns what was closed."""
+        """Let requests in flight end and commit all positions; return the closed cursors."""
         self._stopping = True
         self._recorder.own(())
-        # What it owns may go to others from now on: it lends nothing of it any more.
+        # Other workers may get its partitions from now on: it lends nothing of them any more.
         self._rates.hold(())
         self._finish_soon(list(self._consumers.keys()), LAST_REQUEST_TIMEOUT, LAST_COMMIT_TIMEOUT)
         closed = list(self._closing.items())
@@ -137,14 +137,15 @@ class Supervisor:
         self._rates.gone(partitions)
 
     async def _hand_over(self, event: Revoked) -> None:
-        # A suspension may have begun to close some of them before, and may wait longer than we can.
+        # A suspension may have started to close some of them earlier, and may wait longer than this
+        # can.
         over_at = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT.total_seconds()
         closing = {key for key in self._closing if key.partition in event.partitions}
         if not await self._until_closed(closing, REQUEST_TIMEOUT + COMMIT_TIMEOUT):
             self._abandon_closing(event.partitions)
         await self._until_loans_settled(over_at)
-        # Reached only when all that was in flight has ended and is committed, or will never be
-        # committed by us; and what we lent of the rate can be read by the next owner.
+        # Reached only when all requests in flight have ended and are committed, or will never be
+        # committed by this worker, and the next owner can read what was lent of the rate.
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
@@ -163,7 +164,8 @@ class Supervisor:
 
     def _close(self, keys: Collection[CursorKey]) -> None:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
-        # The name may be another subscription's already: where the deleted one stood is of no use.
+        # Another subscription may have the same name already: the position of the deleted one is
+        # useless.
         abandon(self._consumers.halt(deleted))
         self._abandon_deleted()
         kept = set(keys) - set(deleted)
@@ -173,10 +175,10 @@ class Supervisor:
             self._finish_soon(suspended, closing_timeout(subscription.policy))
 
     def _close_to_begin_anew(self, subscription: Subscription) -> None:
-        """Close its cursors if it was moved, or wants other batches from now on, or none any more.
+        """Close the cursors of a subscription that was moved or changes to or from batches.
 
-        They are opened again when nothing of them is in flight; what was collected, and what
-        waited for a retry, is read again.
+        They are opened again when nothing is in flight. Collected messages and waiting retries are
+        read again.
         """
         current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
@@ -184,7 +186,7 @@ class Supervisor:
             self._finish_soon(keys, closing_timeout(current.policy))
 
     def _suspended(self, keys: Collection[CursorKey]) -> dict[Subscription, list[CursorKey]]:
-        """Those in partitions that stay ours, each subscription's by themselves."""
+        """Return the closing cursors in partitions that stay owned, by subscription."""
         found: dict[Subscription, list[CursorKey]] = {}
         for key in keys:
             subscription = self.registry.get(key.subscription_id)
@@ -198,10 +200,10 @@ class Supervisor:
         request_timeout: timedelta,
         commit_timeout: timedelta | None = None,
     ) -> None:
-        """Close these; without `commit_timeout`, those in partitions that stay ours.
+        """Close these; without `commit_timeout`, those in partitions that stay owned.
 
-        Their last commit is repeated until it is in, or the partition goes to another worker: the
-        counts are in it, and nobody else would ever report them.
+        The last commit is repeated until it succeeds or the partition goes to another worker: it
+        contains counts that no other worker would report.
         """
         if keys:
             halted = self._consumers.halt(keys)
@@ -220,7 +222,7 @@ class Supervisor:
         await finished
         for key, cursor in cursors.items():
             del self._closing[key]
-            if key.partition in self.owned:  # otherwise its next owner reports
+            if key.partition in self.owned:  # otherwise the next owner reports it
                 self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
@@ -273,7 +275,7 @@ class Supervisor:
         for subscription, partition in wanted:
             if (subscription, partition) not in known:
                 missing.setdefault(subscription, []).append(partition)
-        # The database may be down, or a stream: what needs it waits alone.
+        # The database or a stream may be down: only the subscriptions that need it wait.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
         if found.unsettled:
@@ -284,8 +286,8 @@ class Supervisor:
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
     ) -> None:
         await self._starts.settle(unsettled.values())
-        # Reached only when their retraction is durable: what ends from here on is recorded behind
-        # it, and committed after it.
+        # Reached only when their retraction is durable: all later records come after it, and are
+        # committed after it.
         self._started({key: each.start for key, each in unsettled.items()}, terms)
 
     async def _start_from_copy(
@@ -297,7 +299,7 @@ class Supervisor:
         self._started(await self._starts.copied(subscription, partitions), terms)
 
     def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
-        """Open what is still wanted: much may have changed while the starts were looked up."""
+        """Open the cursors that are still wanted: much may have changed during the look-up."""
         keys = {
             CursorKey(sub.id, partition): progress for (sub, partition), progress in found.items()
         }
@@ -310,7 +312,7 @@ class Supervisor:
         for key in wanted & keys.keys():
             subscription = self.registry.get(key.subscription_id)
             if subscription is None or subscription.seek != requested[key].seek:
-                continue  # it was moved while its start was looked up
+                continue  # the subscription was moved during the look-up
             if terms[key.partition] == self._terms[key.partition]:
                 opened.setdefault(key.partition, []).append((subscription, keys[key]))
         self._consumers.open(opened)
@@ -328,7 +330,7 @@ class Supervisor:
 
 
 def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
-    """The partitions of each topic that are `owned`."""
+    """Return the owned partitions by topic."""
     indexes: defaultdict[str, set[int]] = defaultdict(set)
     for partition in owned:
         indexes[partition.topic].add(partition.index)
@@ -336,13 +338,13 @@ def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
 
 
 def _begins(subscription: Subscription) -> tuple[object, ...]:
-    """What cannot change under an open cursor."""
+    """The settings that cannot change under an open cursor."""
     return subscription.batching, subscription.seek
 
 
 def closing_timeout(policy: DeliveryPolicy) -> timedelta:
-    """How long what is in flight may take when its subscription is suspended: all it may need.
+    """How long requests in flight may take after a suspension: as long as they need.
 
-    The partition stays ours and nobody waits for it, so that its result counts.
+    The partition stays owned and no worker waits for it, so that the results count.
     """
     return policy.request_timeout + REQUEST_TIMEOUT

@@ -1,4 +1,4 @@
-"""Suspends subscriptions that cannot go on, in the database, from where every worker learns it."""
+"""Suspends subscriptions that cannot continue, in the database, so that every worker knows."""
 
 import asyncio
 from datetime import timedelta
@@ -15,19 +15,23 @@ _log = structlog.get_logger()
 
 
 class SuspensionStore(Protocol):
-    """Where the states of subscriptions are kept."""
+    """The store of subscription states."""
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend it unless it was changed since it was `subscription`; raises UnavailableError.
+        """Suspend it unless it was changed since it was `subscription`.
 
-        Whether it did.
+        Raises:
+            UnavailableError: The database cannot be reached.
+
+        Returns:
+            Whether it was suspended.
         """
 
 
 class Suspender:
-    """Suspends in the background; a database that is down is tried again until it answers.
+    """Suspends in the background, and retries until the database answers.
 
-    What is not written when the worker ends is found out again by the next one.
+    If the worker ends before the suspension is written, the next worker detects the reason again.
     """
 
     def __init__(self, store: SuspensionStore, tasks: asyncio.TaskGroup) -> None:
@@ -35,7 +39,7 @@ class Suspender:
         self._tasks = tasks
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """See to it that it is suspended, as long as nobody else changes it meanwhile."""
+        """Suspend it soon, unless somebody else changes it meanwhile."""
         self._tasks.create_task(self._suspend(subscription, reason))
 
     async def _suspend(self, subscription: Subscription, reason: str) -> None:

@@ -1,1 +1,1 @@
-"""Reading the log once for all subscriptions: chunks at the tail, fair reads for laggards."""
+"""Reads the log once for all subscriptions: at the tail, and fairly for cursors that lag."""

@@ -1,4 +1,4 @@
-"""Reading for cursors that are behind the cache: fairly, bounded, and each chunk once."""
+"""Reads for cursors that are behind the cache: fairly, bounded, and each chunk once."""
 
 import asyncio
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from workers.reading.feed import Batch
 from workers.reading.look_pauses import longer
 from workers.reading.schema_versions import VersionWait
 
-# Small: taking one apart holds up whatever else the worker does.
+# Small, because decoding a chunk blocks all other work of the worker.
 CHUNK_BYTES: Final = 256 << 10
 READERS: Final = 2
 KEPT_CHUNKS: Final = 32
@@ -24,14 +24,14 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 
 
 class BatchListener(Protocol):
-    """Takes what was read; `gap`: the log goes on only at the batch's `next_offset`."""
+    """Takes what was read. `gap`: the log continues only at the batch's `next_offset`."""
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
         """Take `batch`."""
 
 
 class _ChunkRequest:
-    """The listeners for a chunk, and how soon the first of them wants a failed read repeated."""
+    """The listeners for a chunk, and the shortest delay for the retry of a failed read."""
 
     __slots__ = ("pause", "waiting")
 
@@ -44,10 +44,10 @@ _log = structlog.get_logger()
 
 
 class CatchUp:
-    """A queue of wanted chunks, first come first served, one entry however many wait for it.
+    """A queue of requested chunks in order. A chunk has one entry for all its listeners.
 
-    A cursor has at most one request open, so the queue is as long as there are laggards, and each
-    gets its turn.
+    A cursor has at most one open request. So the queue has at most one entry for each lagging
+    cursor, and each gets its turn.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class CatchUp:
         *,
         pause: timedelta | None = None,
     ) -> None:
-        """Call `on_batch(batch, gap)` with what the log has at `offset`, and not within this call.
+        """Call `on_batch(batch, gap)` with the log's messages at `offset`, after this call returns.
 
-        `pause`: how long to wait before it is read again, when it fails or has nothing there.
+        `pause` is the delay before another read if it fails or finds nothing.
         """
         pause = self._retry_pause if pause is None else pause
         request = self._wanted.get((partition, offset))
@@ -87,7 +87,7 @@ class CatchUp:
         request.waiting.append(on_batch)
 
     def forget(self, partition: Partition) -> None:
-        """Nothing reads it any more; when something does, its topic may be another of that name."""
+        """Forget the partition: no cursor reads it now, and its topic may be recreated later."""
         for wanted in [key for key in self._wanted if key[0] == partition]:
             del self._wanted[wanted]
         for kept in [key for key in self._kept if key[0] == partition]:
@@ -104,7 +104,7 @@ class CatchUp:
             partition, offset = await self._queue.get()
             request = self._wanted.get((partition, offset))
             if request is None:
-                continue  # forgotten since
+                continue  # the partition was forgotten meanwhile
             batch = self._recall(partition, offset)
             if batch is not None:
                 self._feed(partition, offset, batch, gap=False)
@@ -124,7 +124,8 @@ class CatchUp:
             request.pause = longer(request.pause)
             self._ask_again(chunk.partition, offset, f"waits for {self._versions.awaited}")
         elif chunk.next_offset == offset:
-            # The tail has seen more: a new leader that is not so far yet. Not in a tight loop.
+            # The tail has read further: the new leader of the partition lags behind. Wait before
+            # retrying.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
             self._keep(chunk, batch)
@@ -135,7 +136,10 @@ class CatchUp:
             on_batch(batch, gap)
 
     def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
-        """Later, and behind the others: the partition's broker may be down while theirs is not."""
+        """Retry later, behind the other reads.
+
+        The partition's broker may be down while theirs is not.
+        """
         request = self._wanted.get((partition, offset))
         pause = (request.pause if request else self._retry_pause).total_seconds()
         _log.warning("catch_up_read_failed", partition=partition, error=error, pause_s=pause)

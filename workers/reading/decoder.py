@@ -1,4 +1,4 @@
-"""From a chunk of log records to messages: once per chunk, for all subscriptions of its topic."""
+"""Decodes log records to messages: once for each chunk, for all subscriptions of its topic."""
 
 import structlog
 
@@ -14,9 +14,9 @@ _log = structlog.get_logger()
 
 
 class Decoder:
-    """Decodes chunks by what the records of their topics are, according to `formats`.
+    """Decodes chunks by the content type of their topics, according to `formats`.
 
-    A chunk may be here before word of its schemas is, or of its topic that has just become AVRO.
+    A chunk may arrive before the news of its schemas, or of a topic that has just become AVRO.
     """
 
     def __init__(self, formats: TopicFormats, versions: VersionWait) -> None:
@@ -24,7 +24,7 @@ class Decoder:
         self._versions = versions
 
     def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
-        """The chunk's messages at `since` and above; None: it is to be read again, later."""
+        """Return the chunk's messages at `since` and above; None if it must be read again later."""
         topic = chunk.partition.topic
         schemas = self._formats.avro(topic)
         if schemas is not None and self._versions.holds(schemas, chunk):
@@ -36,12 +36,12 @@ class Decoder:
 
 
 def _has_avro(batch: Batch) -> bool:
-    """Whether a record says that it is Avro; in nearly all chunks none does."""
+    """Whether any record is marked as Avro. In nearly all chunks there is none."""
     return any(each.content_type == AVRO for each in batch.messages)
 
 
 def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -> Batch:
-    """The chunk's messages at `since` and above; `schemas` are those of an AVRO topic."""
+    """Return the messages at `since` and above; `schemas` are those of an AVRO topic."""
     partition = chunk.partition
     make = Message if schemas is None else schemas.message
     records = chunk.records

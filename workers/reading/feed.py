@@ -1,4 +1,4 @@
-"""The chunk cache of one partition: read once at its tail, for all cursors that keep up."""
+"""The chunk cache of one partition: read once at the tail for all cursors that keep up."""
 
 import bisect
 from collections import deque
@@ -9,10 +9,10 @@ from typing import Final, Protocol
 
 from app.domain.message import Message, Partition
 
-# What one partition keeps for cursors that are a little behind; those further behind read for
-# themselves.
+# What one partition keeps for cursors that are a little behind. Those further behind have their own
+# reads.
 CACHE_BYTES_MAX: Final = 4 << 20
-# The tail is read ahead of its fastest cursor up to the first, and again from the second on.
+# The tail reads ahead of its fastest cursor up to the first limit, and resumes below the second.
 AHEAD_BYTES_MAX: Final = 2 << 20
 AHEAD_BYTES_RESUME: Final = 1 << 20
 
@@ -29,33 +29,32 @@ class Batch:
     size: int
 
     def index_of(self, offset: int) -> int:
-        """Where the first message at or above `offset` stands."""
+        """Return the index of the first message at or above `offset`."""
         if offset <= self.offset:
             return 0
         return bisect.bisect_left(self.messages, offset, key=_offset_of)
 
 
 class TailReader(Protocol):
-    """Waits at the end of a feed."""
+    """A reader that waits at the end of a feed."""
 
     @property
     def position(self) -> int:
         """The next offset it reads."""
 
     def wake(self) -> None:
-        """There may be something at its position now."""
+        """Note that there may be a message at its position now."""
 
     def rewind(self, position: int) -> None:
-        """The log was made anew and ends before the reader's position: go on at `position`."""
+        """Continue at `position`: the log was recreated and ends before the reader's position."""
 
 
 class Feed:
     """Batches from the tail of one partition, bounded in bytes.
 
-    It holds [start, end). A cursor in that range takes from it; one at `end` or above waits; one
-    below `start` reads
-    for itself until it has caught up. `held`: enough is read ahead, the tail pauses until the
-    fastest reader needs more.
+    It holds [start, end). A cursor in this range reads from it; one at `end` or above waits; one
+    below `start` uses its own reads until it has caught up. `held`: enough is read ahead, and the
+    tail pauses until the fastest reader needs more.
     """
 
     def __init__(self, partition: Partition, position: int) -> None:
@@ -73,14 +72,17 @@ class Feed:
         return self._batches[0].offset if self._batches else self.end
 
     def find(self, position: int) -> Batch | None:
-        """The batch that covers `position`, newest first: that is where most readers are."""
+        """Return the batch with `position`.
+
+        The newest is checked first, because most readers are there.
+        """
         for batch in reversed(self._batches):
             if batch.offset <= position < batch.next_offset:
                 return batch
         return None
 
     def put(self, batch: Batch) -> None:
-        """Append the batch at `end` and wake those that waited for it."""
+        """Append the batch at `end` and wake the readers that waited for it."""
         self.end = batch.next_offset
         self._append(batch)
         self.trim()
@@ -92,12 +94,12 @@ class Feed:
         self._waiting[reader] = None
 
     def leave(self, reader: TailReader) -> None:
-        """`reader` takes nothing any more."""
+        """Remove `reader`, which takes no more messages."""
         self.readers.discard(reader)
         self._waiting.pop(reader, None)
 
     def restart(self, position: int) -> None:
-        """Go on at another place: what was held is dropped, and readers that waited are woken."""
+        """Continue at another position: drop the cache, and wake the waiting readers."""
         self._batches.clear()
         self._bytes = 0
         self.end = position
@@ -105,11 +107,11 @@ class Feed:
         self._wake()
 
     def may_resume(self) -> bool:
-        """Whether a held tail shall be read on."""
+        """Whether a paused tail should be resumed."""
         return self.held and self._ahead() < AHEAD_BYTES_RESUME
 
     def trim(self) -> None:
-        """Drop what every reader within the cache has passed, and what is over the bound."""
+        """Drop what every reader within the cache has passed, and what exceeds the limit."""
         start = self.start
         needed = min((r.position for r in self.readers if r.position >= start), default=self.end)
         batches = self._batches
@@ -118,7 +120,7 @@ class Feed:
 
     def _append(self, batch: Batch) -> None:
         if not batch.messages and self._batches:
-            # Offsets without a message, however many chunks of them, make the last batch longer.
+            # Offsets without a message extend the last batch, however many chunks they are.
             last = self._batches.pop()
             self._bytes -= last.size
             size = last.size + batch.size

@@ -1,11 +1,11 @@
-"""How long foreign records may hold up a topic."""
+"""How long records of foreign producers may delay a topic."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-# Of each hour that begins with such a record.
+# Within each hour that starts with such a record.
 HELD_MAX: Final = timedelta(seconds=60)
 HOUR: Final = timedelta(hours=1)
 
@@ -15,23 +15,23 @@ class _Held:
     began: float
     until: float
     seconds: float = 0.0
-    # Since when; each once, however many records there are.
+    # Since when each is awaited; each once, however many records need it.
     waiting: dict[Hashable, float] = field(default_factory=dict)
 
 
 class HoldBudget:
-    """Counts the time in which something of a topic was waited for; together, it counts once."""
+    """Counts the time in which a topic waited for anything. Overlapping waits count once."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Held] = {}
 
     def allows(self, topic: str, now: float) -> bool:
-        """Whether the topic may be held any longer."""
+        """Whether the topic may wait any longer."""
         held = self._topics.get(topic)
         return held is None or _is_over(held, now) or held.seconds < HELD_MAX.total_seconds()
 
     def begin(self, topic: str, name: Hashable, now: float) -> None:
-        """From now on it is waited for, if it was not already."""
+        """Start to wait for `name`, if this has not started."""
         held = self._topics.get(topic)
         if held is None or _is_over(held, now):
             self._forget(now)
@@ -39,14 +39,14 @@ class HoldBudget:
         held.waiting.setdefault(name, now)
 
     def count(self, topic: str, name: Hashable, now: float) -> None:
-        """It was waited for until now, if it was at all."""
+        """Count the wait for `name` up to now, if there is one."""
         held = self._topics.get(topic)
         if held is not None and name in held.waiting:
             held.seconds += max(0.0, now - max(held.waiting[name], held.until))
             held.until = now
 
     def end(self, topic: str, name: Hashable) -> None:
-        """It is waited for no longer."""
+        """Stop waiting for `name`."""
         held = self._topics.get(topic)
         if held is not None:
             held.waiting.pop(name, None)

@@ -1,20 +1,20 @@
-"""How far back the changes of the control plane are known here."""
+"""Up to which time the changes of the control plane are known to this worker."""
 
 from collections.abc import Callable
 from time import monotonic
 
 
 class KnownChanges:
-    """Says up to which moment all changes are in effect here; moments are those of its clock."""
+    """Knows up to which time all changes are in effect, on the worker's own clock."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.now = clock
         self._until = float("-inf")
 
     def read(self, asked_at: float) -> None:
-        """What had changed when the control plane was asked at that moment is in effect here."""
+        """Note that all changes read by a query that started at `asked_at` are in effect."""
         self._until = asked_at
 
     def include(self, moment: float) -> bool:
-        """Whether all that changed before that moment is in effect here."""
+        """Whether all changes from before that moment are in effect."""
         return self._until >= moment

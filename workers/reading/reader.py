@@ -1,4 +1,4 @@
-"""All reading of a worker: a tail over the partitions it delivers, and laggards' reads."""
+"""All reading of a worker: the tails of its partitions, and reads for lagging cursors."""
 
 import asyncio
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
 from workers.reading.schema_versions import VersionWait
 
-# Cursors that are at most so far apart start together at the hindmost; others catch up for
-# themselves.
+# Cursors that are at most this far apart start together at the lowest position; others have their
+# own reads.
 TOGETHER_OFFSETS: Final = 2_000
 
 _log = structlog.get_logger()
 
 
 class Reader:
-    """Feeds by partition, each with the cursors that read it; without cursors it is not read."""
+    """The feeds of partitions, each with its cursors. A partition without cursors is not read."""
 
     def __init__(
         self,
@@ -36,17 +36,17 @@ class Reader:
         look_again: timedelta = LOOK_AGAIN,
         registry: RegistryLookup | None = None,
     ) -> None:
-        """`registry` is where ids of schemas are looked up that are not known."""
+        """Create a reader; unknown schema ids are looked up in `registry`."""
         self._tail = tail
         self._feeds: dict[Partition, Feed] = {}
-        # What the records of topics are; kept by what follows the control plane.
+        # The content types of topics, kept up to date by the follower of the control plane.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
-        # The same keeps it.
+        # Kept up to date by the same follower.
         self.known = KnownChanges()
         self._versions = VersionWait(registered=self._registered, known=self.known)
         self._decoder = Decoder(self.formats, self._versions)
-        # They are looked at again a little later.
+        # Partitions that are read again a little later.
         self._waiting: set[Partition] = set()
         self._pauses = LookPauses(look_again)
         self._catch_up = CatchUp(log, self.formats, self._versions)
@@ -59,21 +59,21 @@ class Reader:
             tasks.create_task(self._read_tail())
 
     def join(self, partition: Partition, readers: Iterable[TailReader]) -> Feed:
-        """Let `readers` take from the partition's feed, from their positions on."""
+        """Let `readers` read from the partition's feed, from their positions on."""
         joined = list(readers)
         feed = self._feeds.get(partition)
         if feed is None:
             feed = self._feeds[partition] = Feed(partition, _common_start(joined))
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
-            # The feed is far behind the newcomer: the others catch up for themselves.
+            # The feed is far behind the new reader: the other readers use their own reads.
             self._tail.follow(partition, head)
             feed.restart(head)
         feed.readers.update(joined)
         return feed
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """`reader` takes nothing any more."""
+        """Remove `reader`, which takes no more messages."""
         feed = self._feeds.get(partition)
         if feed is None:
             return
@@ -87,11 +87,11 @@ class Reader:
     def fetch(
         self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta = RETRY_PAUSE
     ) -> None:
-        """Read what lies before the feed; after `pause` again, when it fails."""
+        """Read the messages before the feed's first offset; after a failure retry after `pause`."""
         self._catch_up.fetch(feed.partition, offset, on_batch, pause=pause)
 
     def resume(self, feed: Feed) -> None:
-        """Read a held tail on, if its fastest reader needs more."""
+        """Resume a paused tail if its fastest reader needs more messages."""
         if feed.may_resume():
             feed.held = False
             self._tail.follow(feed.partition, feed.end)
@@ -106,10 +106,10 @@ class Reader:
         if feed is None or chunk.partition in self._waiting:
             return
         if chunk.offset > feed.end:
-            # It was followed elsewhere meanwhile: request again what the feed needs.
+            # The tail was moved meanwhile: request again what the feed needs.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            if chunk.offset == feed.end:  # otherwise it is from before the feed was moved
+            if chunk.offset == feed.end:  # otherwise the chunk is from before the feed was moved
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)
@@ -125,7 +125,7 @@ class Reader:
             self._tail.unfollow(feed.partition)
 
     def _follow_later(self, feed: Feed) -> None:
-        """Read the partition on from where its feed ends, a little later."""
+        """Continue to read the partition from the end of its feed, a little later."""
         partition = feed.partition
         if partition not in self._pauses:
             waits_for = self._versions.awaited
@@ -142,13 +142,13 @@ class Reader:
             self._tail.follow(partition, feed.end)
 
     def _cross_gap(self, feed: Feed, chunk: Chunk) -> None:
-        """Go on where the log does; each reader finds out for itself what it has missed."""
+        """Continue after a gap in the log; each reader detects what it has missed."""
         _log.warning(
             "log_gap", partition=chunk.partition, at=feed.end, goes_on_at=chunk.next_offset
         )
         if chunk.next_offset < chunk.offset:
             _rewind(feed, chunk.next_offset)
-        # Followed anew, because it may have been paused before the gap was seen.
+        # Followed again, because it may have been paused before the gap was seen.
         self._tail.follow(feed.partition, chunk.next_offset)
         feed.restart(chunk.next_offset)
         for reader in list(feed.readers):
@@ -156,7 +156,7 @@ class Reader:
 
 
 def _rewind(feed: Feed, end: int) -> None:
-    """The log was made anew: nobody can be further on in it than where it begins."""
+    """Move back: the log was recreated, so no reader can be beyond its start."""
     for reader in feed.readers:
         if reader.position > end:
             reader.rewind(end)

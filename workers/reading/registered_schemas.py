@@ -1,4 +1,4 @@
-"""Schemas that records name by their ids in a registry, before word of them has come here."""
+"""Schemas that records name by a registry id, before the control plane reports them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,33 +13,34 @@ from app.schemas.compiled import require_schema
 from app.schemas.formats import TopicFormats
 from app.schemas.versions import Registered
 
-# A topic is looked up once in so many seconds, for however many records.
+# A topic is looked up at most once in this many seconds, for any number of records.
 LOOK_EVERY_S: Final = 1.0
-# A registry of several servers may know an id a moment later on one of them: it must deny it twice.
+# With several registry servers, one may know an id a moment later. So an id counts as missing after
+# two answers this far apart.
 SETTLING_S: Final = 1.0
-# New versions that are requested at once, the newest.
+# At most this many new versions are requested at once, the newest ones.
 TAKEN_OVER_MAX: Final = 50
-# What is remembered of topics is dropped when there are so many.
+# Above this number, what is remembered of topics is dropped.
 TOPICS_MAX: Final = 1_000
 
 _log = structlog.get_logger()
 
 
 class RegistryLookup(Protocol):
-    """A schema registry, see `app.registry`."""
+    """A schema registry; see `app.registry`."""
 
     async def versions(self, topic: str) -> list[int]:
-        """The versions of the topic's subject."""
+        """Return the versions of the topic's subject."""
 
     async def version(self, topic: str, number: int) -> Registered | None:
-        """One of them."""
+        """Return one version; None if it does not exist."""
 
 
 class RegisteredSchemas:
-    """Queries a registry about topics, in the background, one after the other.
+    """Queries a registry about topics in the background, one after the other.
 
-    What it answers is known in `formats`. The control plane learns it from the API processes, which
-    look at the registry now and then.
+    Its answers are stored in `formats`. The control plane learns the same from the API processes,
+    which poll the registry.
     """
 
     def __init__(
@@ -49,21 +50,21 @@ class RegisteredSchemas:
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Without a registry nothing is queried, and nothing denied."""
+        """Create it. Without a registry nothing is queried, and nothing counts as missing."""
         self._registry = registry
         self._formats = formats
         self._clock = clock
         # In the order in which they are queried.
         self._wanted: dict[str, None] = {}
         self._on_wanted = asyncio.Event()
-        # When the last look at a topic began, and the last one that was answered.
+        # When the last query of a topic started, and the last one with an answer.
         self._looked: dict[str, float] = {}
         self._answered: dict[str, float] = {}
-        # Versions that are no schemas here: requested once.
+        # Versions that are not usable schemas here; each is requested once.
         self._unusable: dict[str, set[int]] = {}
 
     def fetch(self, topic: str) -> None:
-        """Query the registry about the topic soon, unless it just was."""
+        """Query the registry about the topic soon, unless this was done just now."""
         looked = self._looked.get(topic)
         is_due = looked is None or self._clock() - looked >= LOOK_EVERY_S
         if self._registry is not None and is_due:
@@ -71,12 +72,12 @@ class RegisteredSchemas:
             self._on_wanted.set()
 
     def denies(self, topic: str, since: float) -> bool:
-        """Whether the registry does not have what is not known by now, and was not at `since`."""
+        """Whether the registry lacks all unknown schemas of the topic, now and at `since`."""
         answered = self._answered.get(topic)
         return answered is not None and answered >= since + SETTLING_S
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Query until cancelled."""
         if self._registry is None:
             return
         while True:
@@ -98,7 +99,7 @@ class RegisteredSchemas:
         except Exception:  # noqa: BLE001 - messages wait as they do without an answer
             _log.exception("schema_registry_look_broke", topic=topic)
         else:
-            # Only when all that it has is known: then what is not known is what it has not.
+            # Only if all its versions are known, an unknown one is missing in the registry.
             if len(missing) <= TAKEN_OVER_MAX:
                 self._answered[topic] = began
 

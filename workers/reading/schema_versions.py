@@ -1,4 +1,4 @@
-"""Waiting for versions of schemas: a message may be here before word of its schema is."""
+"""Waits for schema versions: a message may arrive before the news of its schema."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -19,25 +19,25 @@ from workers.reading.hold_budget import HoldBudget
 from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas
 
-# For a version that a registry has, which does not answer: an API process looks at it every 30
-# seconds, and word of a change takes 5 at worst while the database is up.
+# For a version in a registry that does not answer: an API process polls it every 30 seconds, and
+# news of a change takes at most 5 more while the database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
-# Of each topic, versions that are waited for, or were in vain, within FORGET_AFTER; and as many
-# prefixes, and versions that foreign records name. No more are waited for.
+# For each topic, versions that are awaited or were awaited in vain within FORGET_AFTER; and as many
+# prefixes, and as many versions named by foreign records. No more are awaited.
 VERSIONS_MAX: Final = 1_000
-# What was in vain is waited for again.
+# After this time a version that was awaited in vain is awaited again.
 FORGET_AFTER: Final = timedelta(hours=1)
-# So many of those that are waited for are told.
+# At most this many awaited versions are named in the status.
 TOLD_MAX: Final = 5
 
 
 class _Written(NamedTuple):
-    """By what records are written: a version that a header names, or else a prefix."""
+    """The schema of records: a version that a header names, or else a prefix."""
 
     topic: str
     by: bytes
     is_named: bool
-    # Only what names a version can be: all that is published as Avro does.
+    # True only if it names a possible version, as all Avro records of Angelia do.
     is_ours: bool
 
     def __str__(self) -> str:
@@ -51,13 +51,13 @@ class _Written(NamedTuple):
 class VersionWait:
     """Finds chunks that cannot be read yet.
 
-    What is published here as Avro names its version, which the control plane had before. So it
-    waits until that was queried, however long the database is away, and not any longer. Foreign
-    records hold a chunk for WAIT_MAX at most, and a topic no longer than a HoldBudget allows. What
-    a registry may have waits for the registry, too: it is queried at once, and its answer that
-    there is none ends that. After that the messages are unreadable, and discarded with that reason.
-    So are at once those that name what cannot be a version. Meanwhile the partition stands still:
-    the filters of its subscriptions cannot look at them, nor be skipped.
+    An Avro record of Angelia names a version that the control plane had before. So the chunk waits
+    until the control plane was read, however long the database is down, and no longer. Records of
+    foreign producers delay a chunk by at most WAIT_MAX, and a topic by at most its HoldBudget. If a
+    registry may have the version, it is queried immediately, and the wait ends when it answers that
+    there is none. After the wait the messages are unreadable, and are discarded with that reason;
+    so are, immediately, messages that name an impossible version. During the wait the whole
+    partition waits: filters can neither judge these messages nor skip them.
     """
 
     def __init__(
@@ -71,29 +71,29 @@ class VersionWait:
         self._known = known or KnownChanges(clock)
         self._registered = registered or RegisteredSchemas(None, TopicFormats(), clock=clock)
         self._budget = HoldBudget()
-        # What the chunk that was held last waits for.
+        # What the last waiting chunk waits for.
         self.awaited = ""
-        # Apart, so that foreign records of a topic use up neither its versions nor other topics'.
-        # When each was read first, the oldest first.
+        # Kept apart, so that foreign records of a topic do not use up the places for its own
+        # versions or those of other topics. By the time of the first read, the oldest first.
         self._since: dict[tuple[str, bool, bool], dict[bytes, float]] = {}
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
-        """Whether the chunk is to be read again, a little later."""
+        """Whether the chunk must be read again a little later."""
         topic = chunk.partition.topic
         unknown = {_written(topic, each) for each in chunk.records if not schemas.knows(each)}
         possible = [each for each in unknown if not each.is_named or schemas.may_get(each.by)]
         return self._holds(possible, is_registered=schemas.is_registered)
 
     def holds_topic(self, chunk: Chunk) -> bool:
-        """Whether a JSON topic's chunk is to be read again: word that it is AVRO may be late."""
+        """Whether a JSON topic's chunk must be read again: the news that it is AVRO may be late."""
         topic = chunk.partition.topic
         marked = (_written(topic, each) for each in chunk.records if _is_marked(each))
-        # Word of the topic is one thing, whatever the versions are. No version is empty.
+        # News of the topic is one thing, whatever the versions are. No version is empty.
         return self._holds({each._replace(by=b"") for each in marked}, is_registered=False)
 
     def _holds(self, unknown: Iterable[_Written], *, is_registered: bool) -> bool:
         now = self._clock()
-        # All of them from now on, and not one after the other.
+        # The wait for all of them starts now, and not for one after the other.
         waiting = [each for each in unknown if self._waits(each, now, is_registered=is_registered)]
         if waiting:
             self._registered.fetch(waiting[0].topic)
@@ -115,17 +115,17 @@ class VersionWait:
         return True
 
     def _is_final(self, each: _Written, since: float, *, is_registered: bool) -> bool:
-        """Whether all were asked that may know what a foreign record is written by."""
+        """Whether every source that may know a foreign record's schema was queried."""
         if each.is_named and not self._known.include(since):
             return False
         return not is_registered or self._registered.denies(each.topic, since)
 
     def _may_hold(self, topic: str, since: float, now: float) -> bool:
-        """Whether a foreign record may hold up its topic, and its neighbours with it."""
+        """Whether a foreign record may delay its topic, and other records of the partition."""
         return now - since < WAIT_MAX.total_seconds() and self._budget.allows(topic, now)
 
     def _first_read(self, each: _Written, now: float) -> float | None:
-        """When it was; None: there are too many others."""
+        """Return when it was first read; None if too many others are awaited."""
         kind, version = (each.topic, each.is_named, each.is_ours), each.by
         known = self._since.get(kind, {})
         if version in known and now - known[version] < FORGET_AFTER.total_seconds():
@@ -138,7 +138,7 @@ class VersionWait:
         return now
 
     def _forget(self, now: float) -> None:
-        """Drop what was read first long ago; seldom, as often as something new is read."""
+        """Drop entries from long ago, once for each new entry."""
         until = now - FORGET_AFTER.total_seconds()
         for kind, known in list(self._since.items()):
             while known and next(iter(known.values())) <= until:
@@ -157,7 +157,7 @@ def _written(topic: str, record: Record) -> _Written:
 
 
 def _is_marked(record: Record) -> bool:
-    """Whether it says that it is published in Avro."""
+    """Whether the record is marked as Avro."""
     version = record.header(HEADER_SCHEMA_VERSION)
     if version is None or not is_version(version):
         return False

@@ -1,1 +1,1 @@
-"""What deliveries leave behind: undelivered messages and counts, written to PostgreSQL."""
+"""Writes the results of deliveries to PostgreSQL: undelivered messages and traces."""

@@ -1,4 +1,4 @@
-"""Reports how many trace entries wait in this process: if it dies, so many are lost."""
+"""Reports how many trace entries wait in this process: if it dies, they are lost."""
 
 from datetime import timedelta
 from typing import Final, Protocol
@@ -7,31 +7,32 @@ BACKLOG_INTERVAL: Final = timedelta(seconds=1)
 
 
 class WaitingTraces(Protocol):
-    """Entries that the traces stream does not have so far."""
+    """Entries that the traces stream does not have yet."""
 
     @property
     def waiting(self) -> int:
-        """How many there are."""
+        """The number of waiting entries."""
 
     @property
     def behind(self) -> bool:
-        """Whether the stream takes nothing now, or is slower than they come."""
+        """Whether the stream accepts nothing now, or is slower than new entries."""
 
 
 class WaitingStore(Protocol):
-    """Where it is reported."""
+    """The store of these reports."""
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """So many of that worker are missing, in place of what was reported of it before.
+        """Report this number of missing entries of the worker, in place of its last report.
 
-        Raises UnavailableError.
+        Raises:
+            UnavailableError: The database cannot be reached.
         """
 
 
 class Backlog:
-    """Reports to the database what waits while the stream takes nothing, and takes it back later.
+    """Reports waiting entries while the stream accepts nothing, and withdraws the report later.
 
-    Entries that find no room are not meant: they are lost for certain, which the stream reports.
+    Entries that were dropped for lack of space are not included: the stream reports them as lost.
     """
 
     def __init__(self, traces: WaitingTraces, store: WaitingStore, *, worker: str) -> None:
@@ -41,11 +42,19 @@ class Backlog:
         self._reported = 0
 
     async def report(self) -> None:
-        """Report it, if it has changed; raises UnavailableError."""
+        """Report the number if it has changed.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
         await self._report(self._traces.waiting if self._traces.behind else 0)
 
     async def report_last(self) -> None:
-        """What waits now is lost: the process ends. Raises UnavailableError."""
+        """Report the waiting entries as lost, because the process ends.
+
+        Raises:
+            UnavailableError: The database cannot be reached.
+        """
         await self._report(self._traces.waiting)
 
     async def _report(self, entries: int) -> None:

@@ -1,4 +1,4 @@
-"""Packs on their way into the database: only what can be read again, by day, and not too small."""
+"""Prepares packs for the database: only readable ones, split by day, and not too small."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,15 +32,19 @@ _TYPES: Final[Mapping[str, frozenset[type]]] = {
     "retransmission": _TEXT,
 }
 _STATUSES: Final = frozenset(status.value for status in TraceStatus)
-# What the database's numbers hold.
+# The largest partition number in the database.
 _PARTITION_END: Final = 1 << 31
 _OFFSET_END: Final = 1 << 63
 
 
 def require_readable(pack: Pack) -> None:
-    """ValueError or TypeError for a pack that is not in our form: it could not be read again.
+    """Check that the pack has a known form, so that it can be read again.
 
-    Looked at by the column, which costs a fourth of what rows would.
+    The check runs by column, which costs a fourth of a check by row.
+
+    Raises:
+        ValueError: The pack has another form.
+        TypeError: The pack has another form.
     """
     if not pack.rows:
         return
@@ -56,7 +60,7 @@ def require_readable(pack: Pack) -> None:
 
 
 def by_day(pack: Pack, days: range) -> Sequence[Pack]:
-    """The pack, in parts if it speaks of several days; without what is not of `days`.
+    """Return the pack, split by day, without entries outside of `days`.
 
     Days count from 1970.
     """
@@ -73,7 +77,7 @@ def by_day(pack: Pack, days: range) -> Sequence[Pack]:
 
 
 def joined(packs: Iterable[Pack]) -> Sequence[Pack]:
-    """The packs, small ones of one process and day joined up to ROWS_PER_PACK.
+    """Return the packs; small ones of one process and day are joined up to ROWS_PER_PACK.
 
     A row in the database costs as much as dozens of entries.
     """

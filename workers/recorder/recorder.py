@@ -1,8 +1,7 @@
-"""Angelia's own streams into the database, each record exactly once.
+"""Writes Angelia's own streams to the database, each record exactly once.
 
-The stream's position is stored in the transaction that stores the records, so whatever dies, the
-next recorder goes on
-behind the last record that is really there.
+The stream's position is stored in the same transaction as the records. So after any crash the next
+recorder continues after the last record in the database.
 """
 
 import asyncio
@@ -18,7 +17,8 @@ from app.log.interface import Chunk, Tail
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 RECORDS_MAX: Final = 1_000
-# That were read and not recorded, each about a megabyte at most: reading waits then.
+# The number of chunks that were read and not recorded, each about a megabyte at most. At this
+# number reading waits.
 CHUNKS_MAX: Final = 16
 
 _log = structlog.get_logger()
@@ -29,24 +29,24 @@ StoredT_contra = TypeVar("StoredT_contra", contravariant=True)
 
 
 class StreamStore(Protocol[StoredT_contra]):
-    """Where a stream is kept; raises UnavailableError."""
+    """The store of a stream. Its methods raise UnavailableError."""
 
     async def positions(self) -> Mapping[Partition, int]:
-        """The next offset to record of each partition of the stream."""
+        """Return the next offset to record for each partition of the stream."""
 
     async def record(
         self, rows: Sequence[StoredT_contra], stream: Partition, next_offset: int
     ) -> None:
-        """Store `rows` and the position in one transaction; what is there already stays."""
+        """Store `rows` and the position in one transaction. Existing rows stay unchanged."""
 
 
 class Recorder(Generic[RowT]):
     """Reads the partitions of one stream that this worker owns.
 
-    `read` makes a row of a record, or None of one that is not of ours; at most `records_max`
-    records are stored in one transaction. What comes waits for `linger`, so that less than that is
-    stored in few transactions, too. `missed` makes a row of how many records the log has dropped
-    before they were recorded.
+    `read` converts a record to a row, or to None for a foreign record. At most `records_max`
+    records are stored in one transaction. Records wait for `linger`, so that few transactions are
+    needed. `missed` makes a row for the number of records that the log dropped before they were
+    recorded.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class Recorder(Generic[RowT]):
         self._missed = missed
         self._records_max = records_max
         self._owned: frozenset[Partition] = frozenset()
-        # What is recorded next of each followed partition. Only that may be: a chunk from further
-        # on, left over from an earlier ownership, would have all before it count as recorded.
+        # The offset to record next in each followed partition. No other offset may be recorded: a
+        # chunk from further on, left from an earlier ownership, would mark all records before it as
+        # recorded.
         self._next: dict[Partition, int] = {}
         self._linger = linger
         self._retry_pause = retry_pause
@@ -76,7 +77,7 @@ class Recorder(Generic[RowT]):
         self._coming = asyncio.Condition()
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these from now on."""
+        """Read exactly these partitions from now on."""
         owned = frozenset(partitions)
         for partition in self._owned - owned:
             self._tail.unfollow(partition)
@@ -143,7 +144,7 @@ class Recorder(Generic[RowT]):
         await self._record_run(partition, chunks[first:])
 
     async def _record_gap(self, partition: Partition, gap: Chunk) -> None:
-        """Go on where the log does: it kept what comes next no longer than its retention."""
+        """Continue after a gap: the log dropped records because of its retention."""
         missing = gap.next_offset - self._next.get(partition, gap.next_offset)
         if gap.offset > self._next.get(partition, -1) or missing <= 0:
             return
@@ -153,13 +154,13 @@ class Recorder(Generic[RowT]):
         await self._store_rows(partition, rows, next_offset=gap.next_offset)
 
     async def _record_run(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
-        """Record what of `chunks` comes next, up to the first hole."""
+        """Record those of `chunks` that come next, up to the first gap."""
         start = end = self._next.get(partition, -1)
         records: list[Record] = []
         for chunk in chunks:
             if chunk.offset <= end:
                 records += [record for record in chunk.records if record.offset >= end]
-                # A log that was made anew begins before.
+                # The start of a recreated log is lower.
                 end = max(chunk.next_offset, end)
         size = self._records_max
         for first in range(0, len(records) - size, size):
@@ -176,7 +177,7 @@ class Recorder(Generic[RowT]):
         for record in records:
             if (row := self._read(record)) is not None:
                 rows.append(row)
-            # To read one may take a millisecond: deliveries come in between.
+            # Reading one record may take a millisecond: deliveries run in between.
             await asyncio.sleep(0)
         await self._store_rows(partition, rows, next_offset=next_offset)
 
@@ -207,16 +208,16 @@ class StreamReader(Protocol):
     """Reads partitions of a stream."""
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these from now on."""
+        """Read exactly these partitions from now on."""
 
 
 class Recorders:
-    """The recorders by their streams: none waits for the store of another."""
+    """The recorders by stream. None waits for the store of another."""
 
     def __init__(self, by_stream: Mapping[str, StreamReader]) -> None:
         self._by_stream = by_stream
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these from now on, each recorder those of its stream."""
+        """Read exactly these partitions from now on, each by the recorder of its stream."""
         for stream, recorder in self._by_stream.items():
             recorder.own([each for each in partitions if each.topic == stream])

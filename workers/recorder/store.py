@@ -1,4 +1,4 @@
-"""The database as the place of undelivered messages."""
+"""The database as the store of undelivered messages."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,17 +10,17 @@ from app.storage.runtime.recorder_positions import RecorderPositions
 
 
 class DatabaseUndelivered:
-    """Stores undelivered messages, each with the stream's position in one transaction."""
+    """Stores undelivered messages with the stream's position in one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def positions(self) -> Mapping[Partition, int]:
-        """The next offset to record of each partition of the stream."""
+        """Return the next offset to record for each partition of the stream."""
         async with self._database.transaction() as session:
             return await RecorderPositions(session).all()
 
     async def record(self, rows: Sequence[Entry], stream: Partition, next_offset: int) -> None:
-        """Store `rows` and the position, in one transaction."""
+        """Store `rows` and the position in one transaction."""
         async with self._database.transaction() as session:
             await UndeliveredRepository(session).record(rows, stream, next_offset)

@@ -1,4 +1,4 @@
-"""The database as the place of traces: packs of the stream, stored as they came, by day."""
+"""The database as the store of traces: packs of the stream, stored unchanged, by day."""
 
 import asyncio
 import time
@@ -21,12 +21,12 @@ from app.tracing.buffer import ROWS_PER_PACK
 from app.tracing.packs import Pack
 from workers.recorder.packs import by_day, joined, require_readable
 
-# Of a pack about 500 entries: in one transaction about 10,000, which take some 50 ms.
+# A pack has about 500 entries, so a transaction has about 10,000, which takes about 50 ms.
 PACKS_MAX: Final = 20
 # A transaction costs as much as a thousand entries, and small packs are joined.
 LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
-# Of the room that traces may take: beyond it the log warns.
+# The share of the space for traces above which the log warns.
 WARN_AT: Final = 0.8
 
 NO_DAY: Final = "Older than traces are kept, or from the future"
@@ -36,7 +36,7 @@ WAITING: Final = "They waited in their worker when it was last heard of"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
-# Of those, as metrics call them; all others are counted where they are lost.
+# Causes of loss, as metrics name them. All other losses are counted where they happen.
 CAUSES: Final[Mapping[str, str]] = {
     NO_DAY: "no-day",
     NO_ROOM: "no-room",
@@ -45,22 +45,24 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# What packs of another form than ours raise.
+# The errors that packs of a foreign form raise.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError)
 _log = structlog.get_logger()
 
 
 def missed(records: int) -> Pack:
-    """What is recorded of packs that nobody has seen: `lost` is as many as may be in them."""
+    """Return a record for packs that were never read: `lost` is the most they may contain."""
     return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
 
 
 @dataclass(slots=True)
 class StoredStats:
-    """What became of entries in the database since the process began.
+    """The results of storing entries since the process started.
 
-    `lost` are those that were not stored, by the values of CAUSES; `room` is how much of what
-    traces may take they take, once that has been looked at.
+    Attributes:
+        stored: The number of stored entries.
+        lost: Entries that were not stored, by the values of CAUSES.
+        room: The used share of the space for traces, once it is known.
     """
 
     lost: Counter[str] = field(default_factory=Counter)
@@ -68,16 +70,16 @@ class StoredStats:
 
 
 class DatabaseTraces:
-    """Stores packs, each once, and keeps what is stored within its time and its room.
+    """Stores each pack once, and keeps the stored ones within their limits of time and space.
 
-    Entries that may not be stored are counted among the losses.
+    Entries that may not be stored are counted as lost.
     """
 
     def __init__(self, database: Database, *, kept: timedelta, bytes_max: int) -> None:
         self._database = database
         self._kept = kept
         self._bytes_max = bytes_max
-        # By day since 1970, what may be stored: set as soon as the database answers.
+        # The days since 1970 that may be stored; set as soon as the database answers.
         self._days: range = range(0)
         self._full = False
         self._ids: dict[TraceSource, int] = {}
@@ -85,9 +87,10 @@ class DatabaseTraces:
         self.stats = StoredStats()
 
     async def positions(self) -> Mapping[Partition, int]:
-        """The next offset to record of each partition of the stream; there is a day for each row.
+        """Return the next offset to record for each partition, and prepare the days.
 
-        StorageUnavailableError.
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
         """
         if not self._days:
             await self.keep()
@@ -95,7 +98,11 @@ class DatabaseTraces:
             return await RecorderPositions(session).all()
 
     async def record(self, rows: Sequence[Pack], stream: Partition, next_offset: int) -> None:
-        """Store the packs and the position, in one transaction; StorageUnavailableError."""
+        """Store the packs and the position in one transaction.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         ids = await self._source_ids(rows)
         packs, losses = list[Pack](), list[TraceLoss]()
         for pack in rows:
@@ -105,7 +112,7 @@ class DatabaseTraces:
                 losses.append(_loss(pack, pack.lost, pack.why))
             if missing := len(pack.rows) - sum(len(each.rows) for each in kept):
                 losses.append(_loss(pack, missing, why))
-            # Deliveries come in between.
+            # Deliveries run in between.
             await asyncio.sleep(0)
         stored = list[PackRow]()
         for pack in joined(packs):
@@ -121,13 +128,17 @@ class DatabaseTraces:
                     self.stats.lost[cause] += each.entries
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """As `WaitingStore.waiting`."""
+        """Implement `WaitingStore.waiting`."""
         loss = TraceLoss(at=datetime.now(UTC), entries=entries, worker=worker, reason=WAITING)
         async with self._database.transaction() as session:
             await TraceRepository(session).lose(loss)
 
     async def keep(self) -> None:
-        """Make days ahead, drop what is too old or too much; StorageUnavailableError."""
+        """Create the next days, and drop what is too old or exceeds the space.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         async with self._database.transaction() as session:
             days = TraceDays(session)
             await days.hold()
@@ -156,7 +167,7 @@ class DatabaseTraces:
     async def _source_ids(self, packs: Iterable[Pack]) -> Mapping[TraceSource, int]:
         today = datetime.now(UTC).date()
         if self._ids_of != today:
-            # Once a day they are marked as in use.
+            # Once a day all used ids are marked as in use.
             self._ids, self._ids_of = {}, today
         unknown = {each for pack in packs for each in pack.sources.values()} - self._ids.keys()
         if unknown:
@@ -165,11 +176,11 @@ class DatabaseTraces:
         return self._ids
 
     def _parted(self, pack: Pack) -> tuple[Sequence[Pack], str]:
-        """What of the pack is stored, and why the rest is not."""
+        """Return the parts of the pack to store, and why the rest is not stored."""
         try:
             require_readable(pack)
         except _UNREADABLE as exc:
-            # Of another version, perhaps: it may cost its entries, and no more.
+            # It may come from another version. Only its own entries are lost.
             _log.error("traces_unreadable", worker=pack.worker, exc_info=exc)
             return (), UNREADABLE
         return ((), NO_ROOM) if self._full else (by_day(pack, self._days), NO_DAY)

@@ -1,1 +1,1 @@
-"""Retransmissions on their way into the log."""
+"""Appends the messages of retransmissions to the log."""

@@ -1,4 +1,4 @@
-"""One retransmission, appended to its topic beside what is new."""
+"""Appends one retransmission to its topic, beside new messages."""
 
 import asyncio
 import time
@@ -25,15 +25,16 @@ from workers.retransmission.store import RetransmissionStore
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
 RENEW_EVERY: Final = timedelta(milliseconds=500)
-# An append takes no longer; after the lease another worker may have gone on with it.
+# The longest time for an append; after the lease another worker may have continued the
+# retransmission.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
-# Between two appends: many at once would hold up what is new behind them, for as long as the rate
-# of the subscription needs for them.
+# The time between two appends. Many messages at once would delay new messages behind them for as
+# long as the subscription's rate needs to send them.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
-# So many are recorded together, which takes a millisecond or two of the loop.
+# This many pieces are recorded together, which takes one or two milliseconds of the loop.
 PIECES_MAX: Final = 8
-# A piece that comes later than this, in seconds, is not made up for by the next ones.
+# If a piece is later than this (seconds), the next pieces do not catch up.
 LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
 
@@ -41,13 +42,13 @@ _log = structlog.get_logger()
 
 
 class RetransmissionLostError(Exception):
-    """The retransmission has ended, or is another worker's: nothing more is to be done here."""
+    """The retransmission has ended, or another worker has it: nothing more is done here."""
 
 
 class RetransmissionFeed:
-    """Appends its messages at their pace, until all are finished.
+    """Appends the messages at their rate, until all are finished.
 
-    What was appended and not recorded, by a worker that died, is read back from the log first, so
+    Messages that a dead worker appended and did not record are first read back from the log, so
     that each message is appended once.
     """
 
@@ -63,7 +64,12 @@ class RetransmissionFeed:
         self._renewed_at = 0.0
 
     async def run(self) -> None:
-        """Send all of it; FeedLostError, and UnavailableError: any worker may go on with it."""
+        """Send all messages. After an error any worker may continue.
+
+        Raises:
+            RetransmissionLostError: It has ended, or another worker has it.
+            UnavailableError: The log or the database cannot be reached.
+        """
         subscription = await self._renew_lease()
         await self._read_back()
         await self._remember(subscription)
@@ -81,7 +87,7 @@ class RetransmissionFeed:
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
 
     async def _append_allowed(self, source: ChosenMessages, subscription: Subscription) -> bool:
-        """Append what may be appended by now; whether there is nothing more."""
+        """Append what may be appended by now; return whether nothing is left."""
         now = time.monotonic()
         if subscription.state is State.SUSPENDED:
             self._pace.rest(now)
@@ -97,7 +103,7 @@ class RetransmissionFeed:
         return not chosen
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
-        """Append them, `piece` at a time, then record that; after a crash they are read back."""
+        """Append them in pieces of `piece`, then record that. After a crash they are read back."""
         sent: list[Sent] = []
         due = time.monotonic()
         for first in range(0, len(chosen), piece):
@@ -132,7 +138,7 @@ class RetransmissionFeed:
         return await self._renew_lease()
 
     async def _renew_lease(self) -> Subscription:
-        """Keep it, report how far it is, and read its subscription again."""
+        """Renew the lease, report the progress, and read the subscription again."""
         began = time.monotonic()
         finished = self._written - sum(map(len, self._ahead.values()))
         if not await self._store.keep(self._sending, finished, LEASE):
@@ -148,7 +154,7 @@ class RetransmissionFeed:
         return subscription
 
     async def _forget_finished(self, subscription: Subscription) -> None:
-        """Forget what is finished by now."""
+        """Forget the messages that are finished by now."""
         progress = await self._progress(subscription, self._ahead)
         self._ahead = {
             partition: left
@@ -192,7 +198,7 @@ class RetransmissionFeed:
                 await self._renew_lease()
 
     async def _remember(self, subscription: Subscription) -> None:
-        """What an earlier worker appended, and is not finished."""
+        """Remember the unfinished messages that an earlier worker appended."""
         ends = await self._store.ends(self._sending)
         progress = await self._progress(subscription, ends)
         self._ahead = {}

@@ -1,4 +1,4 @@
-"""The chosen messages of a retransmission, read in their order."""
+"""The chosen messages of a retransmission, read in order."""
 
 import time
 from collections import deque
@@ -15,13 +15,13 @@ from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
-# Messages that lie further apart are read one by one.
+# Messages that are further apart are read one by one.
 _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
 
 class ChosenMessage(NamedTuple):
-    """A message to append, and where it was."""
+    """A message to append, and its original position."""
 
     partition: int
     offset: int
@@ -29,9 +29,10 @@ class ChosenMessage(NamedTuple):
 
 
 class ChosenMessages:
-    """Reads what was chosen; of each partition in its order, and the partitions take turns.
+    """Reads the chosen messages of each partition in order; the partitions take turns.
 
-    `positions` has where each begins. What the log and the table have no more is passed over.
+    `positions` has the start in each partition. Messages that neither the log nor the table still
+    has are skipped.
     """
 
     def __init__(
@@ -51,9 +52,12 @@ class ChosenMessages:
         self._chunks: dict[int, Chunk] = {}
 
     async def next(self, at_most: int) -> Sequence[ChosenMessage]:
-        """Up to so many messages, of one partition; none when there are no more.
+        """Return up to `at_most` messages of one partition; none at the end.
 
-        LogUnavailableError, TopicNotFoundError, StorageUnavailableError.
+        Raises:
+            LogUnavailableError: The log cannot be read.
+            TopicNotFoundError: The topic does not exist.
+            StorageUnavailableError: The database cannot be reached.
         """
         while self._turns:
             partition = self._turns[0]

@@ -1,4 +1,4 @@
-"""Where the retransmissions are that workers send."""
+"""The store of the retransmissions that workers send."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -45,41 +45,45 @@ class RetransmissionStore(Protocol):
 
 
 class DatabaseRetransmissions:
-    """The database as that place. Every method raises StorageUnavailableError."""
+    """Retransmissions in the database. Every method raises StorageUnavailableError."""
 
     def __init__(self, database: Database, worker: str) -> None:
         self._database = database
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """The oldest that is nobody's, now this worker's for `lease`."""
+        """Take the oldest one without a worker, for `lease`."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).take(lease)
 
     async def keep(self, sending: Sending, finished: int, lease: timedelta) -> bool:
-        """Keep it, and report how many messages are finished; False when it is ours no more."""
+        """Renew the lease and report the number of finished messages.
+
+        Returns:
+            False if it is lost.
+        """
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).keep(
                 sending, finished=finished, lease=lease
             )
 
     async def subscription(self, sending: Sending) -> Subscription | None:
-        """Its subscription as it is now; None when it is deleted."""
+        """Return its current subscription; None if it was deleted."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).subscription(sending)
 
     async def sources(self, sending: Sending) -> Mapping[int, int]:
-        """Where to go on, in each partition that messages were chosen of."""
+        """Return where to continue, in each partition with chosen messages."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).sources(sending)
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
-        """Of each partition it was appended to, the offset after the last of its messages."""
+        """Return, for each partition that was appended to, the offset after its last message."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).ends(sending)
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """The offsets of its messages in that partition, from `offset` on, in order."""
+        """Return the offsets of its messages in that partition, from `offset` on, in order."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).sent_from(
                 sending, partition, offset
@@ -88,49 +92,52 @@ class DatabaseRetransmissions:
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]:
-        """The next that were chosen of that partition: those that end behind `offset`."""
+        """Return the next chosen messages of the partition: runs that end after `offset`."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).runs(
                 sending, partition, offset, limit=limit
             )
 
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
-        """The undelivered messages of those rows that are still there."""
+        """Return the undelivered messages of those rows that still exist."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).discards(rows)
 
     async def archived(
         self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
-        """Some of the records of a run that the log has no more, in order, from `first` on."""
+        """Return archived records of a run, in order, from `first` on.
+
+        The log no longer has them.
+        """
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).archived(
                 sending, run, first=first, limit=limit
             )
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Say what was appended; False when it is ours no more."""
+        """Record what was appended; return False if the lease is lost."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).record(sending, sent)
 
     async def written(self, sending: Sending) -> int:
-        """How many of its messages were appended, as far as it is recorded."""
+        """Return how many of its messages are recorded as appended."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).written(sending)
 
     async def end(
         self, sending: Sending, state: RetransmissionState, reason: str | None = None
     ) -> None:
-        """It has ended."""
+        """Record that it has ended."""
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).end(sending, state, reason)
 
     async def release(self, sending: Sending) -> None:
-        """Any worker may go on with it."""
+        """Release it, so that any worker may continue it."""
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).release(sending)
 
     async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
-        """What was appended at these places is not sent: its discards may be sent again."""
+        """Remove the marks of messages that are not sent: their discards may be sent again."""
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).unmark(retransmission_id, positions)

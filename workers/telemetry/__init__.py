@@ -1,1 +1,1 @@
-"""What a worker shows of itself: its metrics, and whether it lives and is ready."""
+"""What a worker reports of itself: metrics, and whether it is alive and ready."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Exported:
-    """Exports what is observed, by `otlp`."""
+    """Exports the metrics of a worker through `otlp`."""
 
     def __init__(self, otlp: "Otlp") -> None:
         self._otlp = otlp

@@ -1,4 +1,4 @@
-"""What a running worker shows, and to which observers."""
+"""What a running worker reports, and to which observers."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,17 +7,17 @@ from app.metrics.readings import Readings
 
 
 class ObservedWorker(Protocol):
-    """A worker that runs."""
+    """A running worker."""
 
     async def read(self) -> Readings:
-        """Its figures now."""
+        """Return its current metrics."""
 
     async def waits(self) -> Mapping[str, str]:
-        """Per part that it needs what is waited for, within a second; nothing where it is there."""
+        """Return what each of its parts waits for, within a second; empty if nothing."""
 
 
 class WorkerObserver(Protocol):
-    """Looks at a worker while it runs."""
+    """Observes a worker while it runs."""
 
     async def watch(self, observed: ObservedWorker) -> None:
-        """Look at it until cancelled."""
+        """Observe the worker until cancelled."""

@@ -1,4 +1,4 @@
-"""`/metrics` and `/status` of a worker, on a port of its own."""
+"""`/metrics` and `/status` of a worker, on a separate port."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ from app.accepted import prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observer import ObservedWorker
 
-# Collectors and probes are few: beyond so many a request is answered with "come later".
+# Few collectors and probes connect: further requests get "come later".
 CONNECTIONS_MAX: Final = 32
 KEEP_ALIVE_S: Final = 75
 SHUTDOWN_S: Final = 1
 
-# As ASGI has them.
+# As in ASGI.
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """The address to listen on."""
 
     host: str
     port: int
@@ -48,16 +48,16 @@ _UP: Final = _Answer(HTTPStatus.OK, _TEXT, b"UP")
 
 
 class StatusPage:
-    """The answers, as an ASGI application. It lives before the worker does, and is ready with it.
+    """The page as an ASGI application. It is alive before the worker, and ready with it.
 
-    Everybody who reaches it is answered: it shows names and counts, and nothing of messages.
+    It needs no authentication: it shows names and counts, and nothing of messages.
     """
 
     def __init__(self) -> None:
         self._observed: ObservedWorker | None = None
 
     async def watch(self, observed: ObservedWorker) -> None:
-        """Show it until cancelled."""
+        """Show the worker until cancelled."""
         self._observed = observed
         try:
             await asyncio.get_running_loop().create_future()
@@ -116,7 +116,7 @@ def _accept(scope: Scope) -> str:
 
 
 class _Server(uvicorn.Server):
-    """As uvicorn's, but signals are handled by the worker."""
+    """uvicorn's server, except that the worker handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -125,9 +125,10 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def served(page: StatusPage, address: Address) -> AsyncIterator[Address]:
-    """Answer at `address` inside the block; a port of 0 is any free one, which is returned.
+    """Serve at `address` inside the block; yield the address, with a free port in place of 0.
 
-    OSError: somebody else listens there.
+    Raises:
+        OSError: The port is in use.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""A worker's metrics, from the counts that it has: nothing is counted for them."""
+"""A worker's metrics, computed from counts that exist anyway."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ from workers.consumer.outcome.latency import BOUNDS, Latency
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
-# Between two turns of the loop: about a millisecond, with eight partitions each.
+# Consumers read in one turn of the loop: about a millisecond, with eight partitions each.
 CONSUMERS_PER_TURN: Final = 10
-# Less than half a millisecond.
+# Names read in one turn: less than half a millisecond.
 NAMES_PER_TURN: Final = 200
 
 
@@ -39,41 +39,41 @@ class Connections(Protocol):
 
     @property
     def connections(self) -> int:
-        """Those that are open or being opened."""
+        """Connections that are open or being opened."""
 
     @property
     def idle_connections(self) -> int:
-        """Those of them that wait for a request."""
+        """Open connections that wait for a request."""
 
     @property
     def waiting_requests(self) -> int:
-        """Requests that wait for one."""
+        """Requests that wait for a connection."""
 
 
 class KnownConsumers(Protocol):
     """The consumers of a worker."""
 
     def known(self) -> Iterator[SubscriptionConsumer]:
-        """Those that deliver, and those that rest."""
+        """Yield the active and the idle consumers."""
 
     def consumers(self) -> Collection[SubscriptionConsumer]:
-        """Those that deliver."""
+        """The active consumers."""
 
 
 class DeliveryState(Protocol):
-    """What a worker knows of what it is to deliver."""
+    """What a worker knows of its assignment."""
 
     @property
     def applied(self) -> int | None:
-        """The last change in effect; None: nothing is known yet."""
+        """The last change in effect; None before the first."""
 
     @property
     def owned(self) -> Collection[object]:
-        """The partitions that are ours."""
+        """The owned partitions."""
 
     @property
     def waits(self) -> Mapping[str, str]:
-        """Per part that it works on what that waits for; nothing where it is there."""
+        """Return what each of its parts waits for; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class WorkerMetrics:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self) -> Readings:
-        """All figures now, one reading at a time; other work of the loop comes in between."""
+        """Return all current metrics. Other work of the loop runs in between."""
         async with self._reading:
             return await self._read()
 
@@ -117,7 +117,7 @@ class WorkerMetrics:
         return readings
 
     async def waits(self) -> Mapping[str, str]:
-        """What it waits for: what there is to deliver, its streams, the log."""
+        """Return what it waits for: its assignment, its streams, or the log."""
         return {**self.state.waits, "log": await self._log_problem()}
 
     async def _log_problem(self) -> str:
@@ -134,7 +134,7 @@ class WorkerMetrics:
 async def _by_names(
     consumers: Iterable[SubscriptionConsumer],
 ) -> Mapping[Labels, list[SubscriptionConsumer]]:
-    """A name may have been another subscription's before: it is one series all the same."""
+    """Group consumers by name: a recreated subscription continues the same series."""
     found: dict[Labels, list[SubscriptionConsumer]] = {}
     for number, consumer in enumerate(consumers, 1):
         subscription = consumer.subscription
@@ -177,7 +177,7 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
 
 
 def _took(latencies: Sequence[Latency]) -> Distribution:
-    """All together. What is counted on is copied: the text is written later."""
+    """Return the sum. Changing counts are copied, because the text is written later."""
     counts = [sum(each) for each in zip(*(one.within for one in latencies), strict=True)]
     return Distribution(BOUNDS, counts, sum(one.seconds for one in latencies))
 
