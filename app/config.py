@@ -351,6 +351,13 @@ class Settings(BaseSettings):
     kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         default="none", description="compression of messages in Kafka: less disk space, more CPU"
     )
+    kafka_isolation_level: Literal["read_committed", "read_uncommitted"] = Field(
+        default="read_committed",
+        description=(
+            "whether messages of other producers' transactions wait until these are committed, "
+            "and are left out if they are aborted; or are delivered at once"
+        ),
+    )
 
     @model_validator(mode="after")
     def _kafka_can_be_reached(self) -> Self:
@@ -374,6 +381,11 @@ class Settings(BaseSettings):
             certificate_file=self.kafka_certificate_file,
             key_file=self.kafka_key_file,
         )
+
+    @property
+    def kafka_committed_only(self) -> bool:
+        """Whether only messages of committed transactions are read."""
+        return self.kafka_isolation_level == "read_committed"
 
     @property
     def replication(self) -> Replication | None:

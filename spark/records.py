@@ -110,6 +110,9 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
     options = {
         **kafka_options(log.kafka_security),
         "kafka.bootstrap.servers": log.kafka_bootstrap or "",
+        "kafka.isolation.level": "read_committed"
+        if log.kafka_committed_only
+        else "read_uncommitted",
         "assign": json.dumps({topic: [span.partition for span in spans]}),
         "startingOffsets": json.dumps({topic: {str(s.partition): s.start for s in spans}}),
         "endingOffsets": json.dumps({topic: {str(s.partition): s.end for s in spans}}),

@@ -24,6 +24,7 @@ def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextMa
             replication_factor=settings.replication_factor,
             min_insync_replicas=settings.min_insync_replicas,
             compression=Compression[settings.kafka_compression.upper()],
+            committed_only=settings.kafka_committed_only,
         )
     return postgres_log(database_url, namespace=settings.namespace)
 
@@ -34,6 +35,7 @@ class LogPlace:
 
     kafka_bootstrap: str | None = None
     kafka_security: KafkaSecurity = IN_THE_CLEAR
+    kafka_committed_only: bool = True
     namespace: str = ""
 
 
@@ -44,5 +46,8 @@ def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]
     from app.log.kafka import kafka_log  # noqa: PLC0415 - see above
 
     return kafka_log(
-        place.kafka_bootstrap, namespace=place.namespace, security=place.kafka_security
+        place.kafka_bootstrap,
+        namespace=place.namespace,
+        security=place.kafka_security,
+        committed_only=place.kafka_committed_only,
     )

@@ -39,6 +39,7 @@ from app.log.kafka.partition_leaders import PartitionLeaders, Places
 from app.log.kafka.probe import what_refuses
 from app.log.kafka.producer import Producer
 from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.protocol.fetches import ReadOptions
 from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
 from app.log.kafka.tail import KafkaTail
 from app.log.kafka.topic_ends import Published
@@ -63,17 +64,23 @@ async def kafka_log(
     replication_factor: int = 1,
     min_insync_replicas: int | None = None,
     compression: Compression = Compression.NONE,
+    committed_only: bool = True,
 ) -> AsyncIterator[MessageLog]:
     """A message log on the Kafka cluster at `bootstrap` (`host:port,…`).
 
     Every topic and group there begins with `namespace`, and what is appended is packed by
     `compression`. A topic takes messages while `min_insync_replicas` of it are in sync; None: one
-    less than it has. Entering does not wait for Kafka: each call says when it does not answer.
+    less than it has. `committed_only`: records of open transactions wait, those of aborted ones are
+    left out. Entering does not wait for Kafka: each call says when it does not answer.
     """
     control = IoThread("angelia-control")
     log = KafkaLog(control, bootstrap, KafkaCredentials(security), namespace=namespace)
     try:
-        await log.open(Replication(replication_factor, min_insync_replicas), compression)
+        await log.open(
+            Replication(replication_factor, min_insync_replicas),
+            compression,
+            ReadOptions(committed_only),
+        )
         yield log
     finally:
         try:
@@ -106,7 +113,9 @@ class KafkaLog:
         """As `MessageLog.stats`."""
         return self._stats
 
-    async def open(self, replication: Replication, compression: Compression) -> None:
+    async def open(
+        self, replication: Replication, compression: Compression, options: ReadOptions
+    ) -> None:
         """Make the parts; each has connections of its own, opened when they are needed."""
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
@@ -133,6 +142,7 @@ class KafkaLog:
             client=self._control_client,
             credentials=self._credentials,
             stats=self._stats,
+            options=options,
         )
         self._parts.callback(self._reader.close)
         self._published = Published(self._places, self._credentials)

@@ -8,13 +8,19 @@ import asyncio
 from datetime import timedelta
 from typing import Final
 
-from app.domain.message import Partition
 from app.log.interface import Chunk
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.partition_leaders import Places
 from app.log.kafka.protocol.decoder import begins_plain, contents, decode
-from app.log.kafka.protocol.fetches import FetchAnswer, FetchRequest, fetch_frame, read_fetch
+from app.log.kafka.protocol.fetches import (
+    FetchAnswer,
+    FetchedPart,
+    FetchRequest,
+    ReadOptions,
+    fetch_frame,
+    read_fetch,
+)
 
 OFFSET_OUT_OF_RANGE: Final = 1
 
@@ -31,7 +37,8 @@ _RECORDS_MAX: Final = 300
 class Fetcher:
     """A broker answers one connection's requests in order, so a long poll has one of its own."""
 
-    def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
+    def __init__(self, places: Places, credentials: KafkaCredentials, options: ReadOptions) -> None:
+        self._options = options
         self._callers = Callers(
             places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
         )
@@ -50,7 +57,7 @@ class Fetcher:
             MalformedAnswerError: it cannot be read.
         """
         frame = await self._callers.of(node).ask(
-            lambda correlation: fetch_frame(correlation, request, client=_CLIENT)
+            lambda correlation: fetch_frame(correlation, request, self._options, client=_CLIENT)
         )
         return read_fetch(frame)
 
@@ -59,12 +66,13 @@ class Fetcher:
         self._callers.close()
 
 
-async def chunk_of(partition: Partition, offset: int, records: bytes) -> Chunk:
-    """The chunk from `offset` on in a fetch answer's bytes; CorruptBatchError."""
+async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
+    """The chunk from `offset` on in what was fetched; CorruptBatchError."""
+    partition, _, records, aborted = part
     if _is_quick(records):
-        decoded = decode(records, offset)
+        decoded = decode(records, offset, aborted)
     else:
-        decoded = await asyncio.to_thread(decode, records, offset)
+        decoded = await asyncio.to_thread(decode, records, offset, aborted)
     return Chunk(partition, offset, decoded.next_offset, decoded.records, len(records))
 
 

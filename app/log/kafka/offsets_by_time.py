@@ -16,14 +16,20 @@ LATEST: Final = -1
 
 
 async def list_offsets(
-    io: IoThread, client: Client, wanted: Mapping[Partition, int], *, seconds: float
+    io: IoThread,
+    client: Client,
+    wanted: Mapping[Partition, int],
+    *,
+    seconds: float,
+    isolation_level: int = 0,
 ) -> Mapping[Partition, int]:
     """The offset at EARLIEST, LATEST or a time in ms, of each; -1 where no record is that young.
 
+    What is LATEST, and how young records are, is as those see it who read by `isolation_level`.
     A partition that does not exist is left out. LogUnavailableError after `seconds`.
     """
     deadline = Deadline(io, seconds)
-    search = _Search(io, client, wanted)
+    search = _Search(io, client, wanted, isolation_level=isolation_level)
     while search.left:
         try:
             cause = await search.ask()
@@ -37,9 +43,12 @@ async def list_offsets(
 class _Search:
     """Offsets looked for at the leaders: what is `found`, and what is `left` to ask."""
 
-    def __init__(self, io: IoThread, client: Client, wanted: Mapping[Partition, int]) -> None:
+    def __init__(
+        self, io: IoThread, client: Client, wanted: Mapping[Partition, int], *, isolation_level: int
+    ) -> None:
         self._io = io
         self._client = client
+        self._isolation_level = isolation_level
         self.left = dict(wanted)
         self.found: dict[Partition, int] = {}
 
@@ -51,7 +60,7 @@ class _Search:
         led, homeless = grouped(known, self.left)
         self._client.forget({each.topic for each in homeless})
         requests = {
-            node: _offsets_request({each: self.left[each] for each in parts})
+            node: self._request({each: self.left[each] for each in parts})
             for node, parts in led.items()
         }
         works = [partial(self._client.send, *each) for each in requests.items()]
@@ -59,6 +68,9 @@ class _Search:
         for response in await self._io.gather(works):
             cause = self._take_in(response) or cause
         return cause
+
+    def _request(self, wanted: Mapping[Partition, int]) -> Untyped:
+        return _offsets_request(wanted, self._isolation_level)
 
     def _take_in(self, response: Untyped) -> object:
         cause: object = None
@@ -74,7 +86,7 @@ class _Search:
         return cause
 
 
-def _offsets_request(wanted: Mapping[Partition, int]) -> Untyped:
+def _offsets_request(wanted: Mapping[Partition, int], isolation_level: int) -> Untyped:
     kind = ListOffsetsRequest.ListOffsetsTopic
     topics: dict[str, list[Untyped]] = {}
     for (topic, index), timestamp in wanted.items():
@@ -84,8 +96,8 @@ def _offsets_request(wanted: Mapping[Partition, int]) -> Untyped:
         topics.setdefault(topic, []).append(part)
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=isolation_level,
         topics=[kind(name=topic, partitions=parts) for topic, parts in topics.items()],
-        min_version=1,
+        min_version=2,
         max_version=7,
     )

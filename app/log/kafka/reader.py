@@ -17,7 +17,7 @@ from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.offsets_by_time import EARLIEST, LATEST, list_offsets
 from app.log.kafka.partition_leaders import Places
 from app.log.kafka.protocol.decoder import CorruptBatchError
-from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
+from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest, ReadOptions
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 READ_TIMEOUT_S: Final = 3.0
@@ -41,6 +41,7 @@ class KafkaReader:
         client: Client,
         credentials: KafkaCredentials,
         stats: LogStats,
+        options: ReadOptions,
     ) -> None:
         """`client`, on the thread of `io`, says where partitions begin and end."""
         self._places = places
@@ -48,13 +49,14 @@ class KafkaReader:
         self._client = client
         self._stats = stats
         self._credentials = credentials
+        self._options = options
         self.fetcher = self.another_fetcher()
         # For reads that wait at the end, so that they hold no other up.
         self._waiting = self.another_fetcher()
 
     def another_fetcher(self) -> Fetcher:
         """For who has long polls of his own, and closes it."""
-        return Fetcher(self._places, self._credentials)
+        return Fetcher(self._places, self._credentials, self._options)
 
     def close(self) -> None:
         """Close its connections."""
@@ -98,7 +100,14 @@ class KafkaReader:
     async def _offsets(self, wanted: Mapping[Partition, int]) -> Mapping[Partition, int]:
         if not wanted:
             return {}
-        work = partial(list_offsets, self._io, self._client, wanted, seconds=READ_TIMEOUT_S)
+        work = partial(
+            list_offsets,
+            self._io,
+            self._client,
+            wanted,
+            seconds=READ_TIMEOUT_S,
+            isolation_level=self._options.isolation_level,
+        )
         return await self._io.run(work, seconds=CALL_TIMEOUT_S)
 
     async def _fetch(
@@ -114,7 +123,7 @@ class KafkaReader:
                 if part.error_code == OFFSET_OUT_OF_RANGE:
                     return await self.gap(partition, offset)
                 if part.error_code == 0:
-                    return await chunk_of(partition, offset, part.records)
+                    return await chunk_of(part, offset)
                 cause = reason(part.error_code)
             except (*FAILED_FETCH, CorruptBatchError) as error:
                 cause = error

@@ -134,7 +134,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         partition, offset = followed.partition, followed.offset
         try:
             if part.error_code == 0:
-                chunk = await chunk_of(partition, offset, part.records)
+                chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
             if part.error_code == OFFSET_OUT_OF_RANGE:
                 return await self._reader.gap(partition, offset)

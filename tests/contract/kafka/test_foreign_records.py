@@ -1,54 +1,21 @@
 """Records that other people's producers wrote, read through the tail and by fetches."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
 
 import pytest
-from kafka import KafkaProducer
 
 from app.domain.message import NewRecord, Partition, Record
 from app.log.interface import MessageLog
+from app.log.kafka import kafka_log
 from tests.contract.logs import EVENTUALLY, MEBIBYTE, TOPIC, created, eventually, read_all
+from tests.servers.foreign_producer import ForeignProducer
 from tests.servers.kafka import SharedBroker
 
 
-class Foreign:
-    """A producer of kafka-python's, writing to our topic."""
-
-    def __init__(self, broker: SharedBroker, namespace: str) -> None:
-        self._bootstrap = broker.bootstrap
-        self.topic = namespace + TOPIC
-
-    @contextmanager
-    def producer(self, **settings: object) -> Iterator[KafkaProducer]:
-        producer = KafkaProducer(bootstrap_servers=self._bootstrap, linger_ms=50, **settings)
-        try:
-            yield producer
-        finally:
-            producer.close()
-
-    def send(self, records: Sequence[Mapping[str, object]], **settings: object) -> None:
-        with self.producer(**settings) as producer:
-            for record in records:
-                producer.send(self.topic, partition=0, **record)
-            producer.flush()
-
-    def transact(self, values: list[bytes], *, commit: bool) -> None:
-        with self.producer(transactional_id=f"{self.topic}-tx") as producer:
-            producer.init_transactions()
-            producer.begin_transaction()
-            for value in values:
-                producer.send(self.topic, value=value, partition=0)
-            if commit:
-                producer.commit_transaction()
-            else:
-                producer.abort_transaction()
-
-
 @pytest.fixture
-def foreign(kafka_broker: SharedBroker, kafka_namespace: str) -> Foreign:
-    return Foreign(kafka_broker, kafka_namespace)
+def foreign(kafka_broker: SharedBroker, kafka_namespace: str) -> ForeignProducer:
+    return ForeignProducer(kafka_broker, kafka_namespace + TOPIC)
 
 
 async def tailed(log: MessageLog, partition: Partition, end: int) -> list[Record]:
@@ -66,7 +33,9 @@ async def tailed(log: MessageLog, partition: Partition, end: int) -> list[Record
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-async def test_every_codec_is_read(log: MessageLog, foreign: Foreign, codec: str | None) -> None:
+async def test_every_codec_is_read(
+    log: MessageLog, foreign: ForeignProducer, codec: str | None
+) -> None:
     (partition,) = await created(log)
     sent = [b"%d-" % n + b"x" * 500 for n in range(300)]
     await asyncio.to_thread(foreign.send, [{"value": v} for v in sent], compression_type=codec)
@@ -76,10 +45,10 @@ async def test_every_codec_is_read(log: MessageLog, foreign: Foreign, codec: str
 
 
 async def test_null_keys_null_values_and_null_headers_are_read(
-    log: MessageLog, foreign: Foreign
+    log: MessageLog, foreign: ForeignProducer
 ) -> None:
     (partition,) = await created(log)
-    records: list[Mapping[str, object]] = [
+    records: list[dict[str, object]] = [
         {"key": None, "value": b"v", "headers": [("h", b"1"), ("h", b"2")]},
         {"key": b"k", "value": None, "headers": []},
         {"key": b"", "value": b""},
@@ -94,7 +63,7 @@ async def test_null_keys_null_values_and_null_headers_are_read(
 
 
 async def test_a_transaction_s_end_takes_an_offset_and_is_no_record(
-    log: MessageLog, foreign: Foreign
+    log: MessageLog, foreign: ForeignProducer
 ) -> None:
     (partition,) = await created(log)
     await asyncio.to_thread(foreign.transact, [b"a", b"b"], commit=True)
@@ -116,7 +85,7 @@ async def test_a_transaction_s_end_takes_an_offset_and_is_no_record(
 
 
 async def test_the_tail_passes_the_end_of_a_transaction_and_waits_behind_it(
-    log: MessageLog, foreign: Foreign
+    log: MessageLog, foreign: ForeignProducer
 ) -> None:
     (partition,) = await created(log)
     await asyncio.to_thread(foreign.transact, [b"a"], commit=True)
@@ -130,8 +99,63 @@ async def test_the_tail_passes_the_end_of_a_transaction_and_waits_behind_it(
     assert (chunk.offset, [r.value for r in chunk.records]) == (2, [b"b"])
 
 
+async def test_what_was_aborted_is_never_read_and_its_places_are_passed(
+    log: MessageLog, foreign: ForeignProducer
+) -> None:
+    (partition,) = await created(log)
+    await asyncio.to_thread(foreign.transact, [b"void", b"void"], commit=False)
+    await log.append(TOPIC, [NewRecord(value=b"a")])
+    await asyncio.to_thread(foreign.transact, [b"b"], commit=True)
+    await asyncio.to_thread(foreign.transact, [b"void"], commit=False)
+
+    async def ended() -> bool:
+        return (await log.bounds([partition]))[partition].end == 8
+
+    await eventually(ended)
+    wanted = [(3, b"a"), (4, b"b")]
+    assert [(r.offset, r.value) for r in await tailed(log, partition, 8)] == wanted
+    chunk = await log.fetch(partition, 0, bytes_max=MEBIBYTE)
+    assert [(r.offset, r.value) for r in chunk.records] == wanted
+    assert chunk.next_offset == 8
+
+
+async def test_records_of_an_open_transaction_wait_with_all_behind_them(
+    log: MessageLog, foreign: ForeignProducer
+) -> None:
+    (partition,) = await created(log)
+    now_ms = time.time_ns() // 1_000_000
+    await log.append(TOPIC, [NewRecord(value=b"a", timestamp_ms=now_ms - 60_000)])
+    with foreign.transaction([b"b"]) as producer:
+        await log.append(TOPIC, [NewRecord(value=b"c")])
+        bounds = (await log.bounds([partition]))[partition]
+        assert (bounds.start, bounds.end) == (0, 1)
+        chunk = await log.fetch(partition, 0, bytes_max=MEBIBYTE)
+        assert ([r.value for r in chunk.records], chunk.next_offset) == ([b"a"], 1)
+        waiting = await log.fetch(partition, 1, bytes_max=MEBIBYTE)
+        assert (waiting.records, waiting.next_offset, waiting.gap) == ([], 1, False)
+        assert await log.offsets_at([partition], now_ms - 30_000) == {partition: 1}
+        reading = asyncio.create_task(tailed(log, partition, 4))
+        await asyncio.to_thread(producer.commit_transaction)
+    assert [r.value for r in await reading] == [b"a", b"b", b"c"]
+    assert await log.offsets_at([partition], now_ms - 30_000) == {partition: 1}
+    assert (await log.bounds([partition]))[partition].end == 4
+
+
+async def test_records_that_are_not_committed_are_read_at_once_if_that_is_set(
+    kafka_broker: SharedBroker, kafka_namespace: str, foreign: ForeignProducer
+) -> None:
+    async with kafka_log(
+        kafka_broker.bootstrap, namespace=kafka_namespace, committed_only=False
+    ) as log:
+        (partition,) = await created(log)
+        with foreign.transaction([b"a"]) as producer:
+            assert [r.value for r in await tailed(log, partition, 1)] == [b"a"]
+            assert (await log.bounds([partition]))[partition].end == 1
+            await asyncio.to_thread(producer.abort_transaction)
+
+
 async def test_a_batch_beyond_the_size_of_a_chunk_is_read_whole(
-    log: MessageLog, foreign: Foreign
+    log: MessageLog, foreign: ForeignProducer
 ) -> None:
     (partition,) = await created(log)
     value = b"x" * (MEBIBYTE + 1000)

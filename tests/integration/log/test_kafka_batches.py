@@ -24,7 +24,9 @@ from app.log.kafka.protocol.encoding import (
     partition_of,
     whole_batch,
 )
+from app.log.kafka.protocol.fetches import AbortedTransaction, FetchedPart
 
+PARTITION = Partition("t", 0)
 NOW_MS = 1_700_000_000_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -39,10 +41,17 @@ def foreign_batch(*, codec: int = 0, base: int = 0, count: int = 3, size: int = 
     return base.to_bytes(8, "big") + bytes(builder.buffer())[8:]
 
 
-def control_batch(base: int) -> bytes:
+def control_batch(base: int, *, producer: int = 1) -> bytes:
     """A transaction's end: a batch with the control bit set, its checksum made right again."""
-    batch = bytearray(foreign_batch(base=base, count=1))
-    batch[22] |= 0x20
+    return transactional_batch(base, count=1, producer=producer, attributes=0x30)
+
+
+def transactional_batch(
+    base: int, *, producer: int, count: int = 3, codec: int = 0, attributes: int = 0x10
+) -> bytes:
+    batch = bytearray(foreign_batch(base=base, count=count, codec=codec))
+    batch[22] |= attributes
+    batch[43:51] = producer.to_bytes(8, "big")
     return with_checksum(batch)
 
 
@@ -120,9 +129,9 @@ async def test_what_is_packed_is_taken_apart_on_the_loop_only_if_it_is_little(co
     turns = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.call_soon(turns.set)
-    assert len((await chunk_of(Partition("t", 0), 0, little)).records) == 300
+    assert len((await chunk_of(FetchedPart(PARTITION, 0, little), 0)).records) == 300
     assert not turns.is_set()
-    assert len((await chunk_of(Partition("t", 0), 0, much)).records) == 3_000
+    assert len((await chunk_of(FetchedPart(PARTITION, 0, much), 0)).records) == 3_000
     assert turns.is_set()
 
 
@@ -137,6 +146,30 @@ def test_the_end_of_a_transaction_is_passed_over() -> None:
     assert [r.offset for r in found.records] == [0, 1, 2, 4, 5, 6]
     only_control = decode(control_batch(7), 7)
     assert (only_control.records, only_control.next_offset) == ([], 8)
+
+
+def test_records_of_aborted_transactions_are_passed_over() -> None:
+    log = b"".join(
+        [
+            transactional_batch(0, producer=1),
+            transactional_batch(3, producer=2),
+            transactional_batch(6, producer=1, codec=1),
+            foreign_batch(base=9),
+            control_batch(12, producer=1),
+            transactional_batch(13, producer=1),
+            control_batch(16, producer=2),
+            control_batch(17, producer=1),
+            transactional_batch(18, producer=2),
+            control_batch(21, producer=2),
+        ]
+    )
+    # The first of producer 1 and the second of producer 2.
+    aborted = [AbortedTransaction(2, 18), AbortedTransaction(1, 0)]
+    found = decode(log, 0, aborted)
+    assert [r.offset for r in found.records] == [3, 4, 5, 9, 10, 11, 13, 14, 15]
+    assert found.next_offset == 22
+    assert [r.offset for r in decode(log, 4, aborted).records] == [4, 5, 9, 10, 11, 13, 14, 15]
+    assert len(decode(log, 0).records) == 18
 
 
 def test_a_batch_cut_off_by_the_end_of_the_answer_waits_for_the_next_one() -> None:

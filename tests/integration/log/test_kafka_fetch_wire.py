@@ -7,19 +7,22 @@ from kafka.protocol.consumer import FetchResponse
 from app.domain.message import Partition
 from app.log.kafka.protocol.fetches import (
     FETCH,
+    AbortedTransaction,
     FetchAnswer,
     FetchedPart,
     FetchRequest,
+    ReadOptions,
     fetch_frame,
     read_fetch,
 )
 from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError
 
 KEY, VERSION = FETCH
+ABORTED = [AbortedTransaction(1, 2), AbortedTransaction(1, 9)]
 
 
-def read_by_kafka_python(asked: FetchRequest) -> KafkaRequest:
-    frame = fetch_frame(77, asked, client="us")
+def read_by_kafka_python(asked: FetchRequest, options: ReadOptions | None = None) -> KafkaRequest:
+    frame = fetch_frame(77, asked, options or ReadOptions(), client="us")
     (length,) = FRAME_LENGTH.unpack_from(frame)
     assert length == len(frame) - FRAME_LENGTH.size
     return KafkaRequest.decode(frame[FRAME_LENGTH.size :], version=VERSION, header=True)
@@ -37,7 +40,7 @@ def test_a_request_is_what_kafka_python_reads() -> None:
     header = request.header
     assert (header.correlation_id, header.client_id) == (77, "us")
     assert (header.request_api_key, header.request_api_version) == (KEY, VERSION)
-    assert (request.replica_id, request.isolation_level, request.rack_id) == (-1, 0, "")
+    assert (request.replica_id, request.isolation_level, request.rack_id) == (-1, 1, "")
     assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (250, 1, 16 << 20)
     assert (request.session_id, request.session_epoch) == (9, 4)
     assert [
@@ -60,11 +63,17 @@ def test_a_poll_of_a_session_need_not_name_anything() -> None:
     assert (request.topics, request.forgotten_topics_data) == ([], [])
 
 
+def test_what_is_not_committed_may_be_asked_for() -> None:
+    asked = FetchRequest(positions={}, bytes_max=1, wait_ms=250)
+    request = read_by_kafka_python(asked, ReadOptions(committed_only=False))
+    assert request.isolation_level == 0
+
+
 def an_answer(error_code: int = 0) -> bytes:
     """As a broker writes it."""
     topic = FetchResponse.FetchableTopicResponse
     part = topic.PartitionData
-    aborted = [part.AbortedTransaction(producer_id=1, first_offset=2)] * 2
+    aborted = [part.AbortedTransaction(producer_id=1, first_offset=each) for each in (2, 9)]
     parts = [
         part(
             partition_index=index,
@@ -100,7 +109,7 @@ def test_an_answer_is_read_as_kafka_python_writes_it(error_code: int) -> None:
         [
             FetchedPart(Partition("n.a", 0), 0, b"some"),
             FetchedPart(Partition("n.a", 3), 1, b""),
-            FetchedPart(Partition("n.a", 5), 0, b""),
+            FetchedPart(Partition("n.a", 5), 0, b"", ABORTED),
             FetchedPart(Partition("n.ü", 0), 0, b"some"),
         ],
     )

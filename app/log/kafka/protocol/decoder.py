@@ -5,6 +5,8 @@ record object per message and decodes header names to text; this costs about hal
 """
 
 import struct
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -12,6 +14,7 @@ from kafka import codec
 from kafka.record import MemoryRecords
 
 from app.domain.message import Record
+from app.log.kafka.protocol.fetches import AbortedTransaction
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LENGTH: Final = struct.Struct(">qi")
@@ -23,6 +26,7 @@ _ATTRIBUTES_OFFSET: Final = 22
 _MAGIC: Final = 2
 _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 
 _DECOMPRESS: Final = {
@@ -52,12 +56,13 @@ class _Batch(NamedTuple):
     size: int
 
 
-def decode(raw: bytes, offset: int) -> Decoded:
+def decode(raw: bytes, offset: int, aborted: Iterable[AbortedTransaction] = ()) -> Decoded:
     """The records of `raw` from `offset` on; an incomplete batch at its end is left for later.
 
-    Raises CorruptBatchError.
+    Those of transactions that were `aborted` are left out. Raises CorruptBatchError.
     """
     records: list[Record] = []
+    aborted_batches = _AbortedBatches(aborted) if aborted else None
     position, end, next_offset = 0, len(raw), offset
     while position + _MAGIC_OFFSET < end:
         base, length = _LENGTH.unpack_from(raw, position)
@@ -71,7 +76,7 @@ def decode(raw: bytes, offset: int) -> Decoded:
             last = _decode_legacy(raw[position:batch_end], offset, records)
         else:
             batch = memoryview(raw)[position:batch_end]
-            last = base + _decode_batch(batch, offset, records)
+            last = base + _decode_batch(batch, offset, records, aborted_batches=aborted_batches)
         next_offset = max(next_offset, last + 1)
         position = batch_end
     return Decoded(records, next_offset)
@@ -104,17 +109,40 @@ def begins_plain(raw: bytes) -> bool:
     return raw[_MAGIC_OFFSET] >= _MAGIC and not raw[_ATTRIBUTES_OFFSET] & _CODEC_MASK
 
 
-def _decode_batch(raw: memoryview, offset: int, into: list[Record]) -> int:
+class _AbortedBatches:
+    """Tells the batches of aborted transactions, given all batches of an answer in their order."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._ahead = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
+        self._producers: set[int] = set()
+
+    def include(self, producer_id: int, last_offset: int, attributes: int) -> bool:
+        """Whether this batch is of one that was aborted."""
+        while self._ahead and self._ahead[-1].first_offset <= last_offset:
+            self._producers.add(self._ahead.pop().producer_id)
+        if attributes & _CONTROL:
+            # Where the transaction ends that was open, this one if it was aborted.
+            self._producers.discard(producer_id)
+        return bool(attributes & _TRANSACTIONAL) and producer_id in self._producers
+
+
+def _decode_batch(
+    raw: memoryview, offset: int, into: list[Record], *, aborted_batches: _AbortedBatches | None
+) -> int:
     """Add a batch's records; returns the offset of its last one, from its base offset."""
     if len(raw) < _HEADER.size:
         message = "a batch is shorter than its header"
         raise CorruptBatchError(message)
-    base, _, _, _, crc, attributes, last_delta, first, newest, _, _, _, count = _HEADER.unpack_from(
-        raw
+    base, _, _, _, crc, attributes, last_delta, first, newest, producer, _, _, count = (
+        _HEADER.unpack_from(raw)
     )
     if crc32c(raw[_CRC_FROM:]) != crc:
         message = f"checksum of the batch at {base} is wrong"
         raise CorruptBatchError(message)
+    if aborted_batches is not None and aborted_batches.include(
+        producer, base + last_delta, attributes
+    ):
+        return int(last_delta)
     # A control batch holds a transaction's end, nothing for a reader.
     if not attributes & _CONTROL and base + last_delta >= offset:
         body = bytes(raw[_HEADER.size :])

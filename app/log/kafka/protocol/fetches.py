@@ -5,7 +5,7 @@ too. Sessions are those of KIP-227.
 """
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -32,13 +32,16 @@ _PART: Final = struct.Struct(">iiqqi")
 _ANSWER: Final = struct.Struct(">iihii")
 # Partition, error, high watermark, last stable offset, the log's start, number of transactions.
 _PART_ANSWER: Final = struct.Struct(">ihqqqi")
-_ABORTED_BYTES: Final = 16
+# Producer, first offset.
+_ABORTED: Final = struct.Struct(">qq")
 # Preferred replica, length of the records.
 _RECORDS: Final = struct.Struct(">ii")
 _NOBODY: Final = -1
 _UNKNOWN: Final = -1
-_READ_UNCOMMITTED: Final = 0
 _ANYTHING: Final = 1
+# Isolation levels.
+_READ_UNCOMMITTED: Final = 0
+_READ_COMMITTED: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +55,35 @@ class FetchRequest:
     forgotten: Collection[Partition] = ()
 
 
+class ReadOptions(NamedTuple):
+    """What is the same in all fetches. `committed_only`: nothing of open transactions."""
+
+    committed_only: bool = True
+
+    @property
+    def isolation_level(self) -> int:
+        """As requests have it."""
+        return _READ_COMMITTED if self.committed_only else _READ_UNCOMMITTED
+
+
+class AbortedTransaction(NamedTuple):
+    """No records of the producer from `first_offset` to its next control record are committed."""
+
+    producer_id: int
+    first_offset: int
+
+
 class FetchedPart(NamedTuple):
-    """What is answered of a partition; `error_code` 0: whole record batches, perhaps none."""
+    """What is answered of a partition; `error_code` 0: whole record batches, perhaps none.
+
+    `aborted` are the transactions of which they may have records, if only what is committed was
+    asked for.
+    """
 
     partition: Partition
     error_code: int
     records: bytes
+    aborted: Sequence[AbortedTransaction] = ()
 
 
 class FetchAnswer(NamedTuple):
@@ -68,10 +94,12 @@ class FetchAnswer(NamedTuple):
     parts: list[FetchedPart]
 
 
-def fetch_frame(correlation: int, asked: FetchRequest, *, client: str) -> bytes:
+def fetch_frame(
+    correlation: int, asked: FetchRequest, options: ReadOptions, *, client: str
+) -> bytes:
     """The request, with its length in front."""
     topics = by_topic(asked.positions)
-    limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, _READ_UNCOMMITTED)
+    limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, options.isolation_level)
     body = [_HEAD.pack(_NOBODY, *limits, *asked.session, len(topics))]
     for topic, indexes in topics.items():
         body += (string(topic), COUNT.pack(len(indexes)))
@@ -115,11 +143,15 @@ def _answer(frame: bytes) -> FetchAnswer:
 
 
 def _part(frame: bytes, at: int, topic: str) -> tuple[FetchedPart, int]:
-    index, error_code, _, _, _, aborted = _PART_ANSWER.unpack_from(frame, at)
-    at += _PART_ANSWER.size + max(aborted, 0) * _ABORTED_BYTES
+    index, error_code, _, _, _, count = _PART_ANSWER.unpack_from(frame, at)
+    at += _PART_ANSWER.size
+    aborted: Sequence[AbortedTransaction] = ()
+    if count > 0:
+        begin, at = at, at + count * _ABORTED.size
+        aborted = [AbortedTransaction(*each) for each in _ABORTED.iter_unpack(frame[begin:at])]
     _, length = _RECORDS.unpack_from(frame, at)
     at += _RECORDS.size
     end = at + max(length, 0)
     if end > len(frame):
         raise IndexError("records run over the end of the answer")
-    return FetchedPart(Partition(topic, index), error_code, frame[at:end]), end
+    return FetchedPart(Partition(topic, index), error_code, frame[at:end], aborted), end
