@@ -9,13 +9,14 @@ from app.domain.errors import MessageTooLargeError, ThroughputQuotaError
 from app.schemas.avro_encoding import AvroWriter
 from app.schemas.avro_reading import AvroReader
 from app.schemas.avro_types import AvroSchema
-from app.schemas.avro_work import AvroExhaustedError
+from app.schemas.avro_work import AvroExhaustedError, AvroTooLargeError, json_allowed
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # Hermes keeps a map of this name in its messages; JSON never shows it.
 METADATA: Final = "__metadata"
 _EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
+_TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size may"
 
 
 class AvroError(ValueError):
@@ -46,6 +47,8 @@ class AvroCodec:
             if work is not None and work.is_spent:
                 raise ThroughputQuotaError(TOO_MUCH) from exc
             raise AvroError(_EXHAUSTED) from exc
+        except AvroTooLargeError as exc:
+            raise AvroError(_TOO_LARGE) from exc
 
     def json(self, body: bytes, work: RequestWork | None = None) -> bytes:
         """The message in `body` as JSON; AvroError.
@@ -56,9 +59,12 @@ class AvroCodec:
         if self._metadata and isinstance(value, dict):
             value.pop(METADATA, None)
         try:
-            return orjson.dumps(value)
+            found = orjson.dumps(value)
         except (orjson.JSONEncodeError, RecursionError) as exc:
             raise AvroError(f"cannot be JSON: {exc}") from exc
+        if len(found) > json_allowed(len(body)):
+            raise AvroError(_TOO_LARGE)
+        return found
 
     def binary(
         self,

@@ -1,15 +1,27 @@
 """What reading a value of Avro costs, known from its type before a byte of it is read.
 
+It costs work, and room: memory for the values that are made, and bytes of JSON.
+
 A value has a fixed part: a record with its fields, and of a union, an array or a map only that it
 is there. Which type of a union, and how many items, the message says; each of those is a fixed part
 of its own.
 """
 
+import math
+import sys
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
-from app.schemas.avro_work import STEPS_MAX, STEPS_PER_BYTE
+from app.schemas.avro_work import (
+    JSON_MAX,
+    JSON_PER_BYTE,
+    ROOM_MAX,
+    ROOM_PER_BYTE,
+    STEPS_MAX,
+    STEPS_PER_BYTE,
+)
 
 # Steps of work (avro_work.py).
 _STEPS: Final = {
@@ -42,18 +54,48 @@ _BYTES_PER_STEP: Final = 100
 # Around a name in JSON.
 _QUOTES: Final = 4
 _FEWEST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
+# Bytes of memory, of values beside their places in lists and maps, and of these places. Texts and
+# large numbers take no more than their bytes in the message allow.
+_MEMORY: Final = {
+    "float": sys.getsizeof(0.0),
+    "double": sys.getsizeof(0.0),
+    "array": sys.getsizeof([]),
+    "map": sys.getsizeof({}),
+}
+_ITEM_MEMORY: Final = 9
+_ENTRY_MEMORY: Final = 100
+# What a list or a map takes more when it has the first of them.
+BLOCK_ROOM: Final = 128
+# Bytes of JSON that may be made of one of the message: a control character, false. More are priced.
+_JSON_OF_BYTE: Final = 6
+_NULL_JSON: Final = 5
 
 
 class AvroPrice(NamedTuple):
-    """The steps that a fixed part takes, and the fewest bytes that it has in a message."""
+    """What a fixed part takes, and the fewest bytes that it has in a message.
+
+    `memory` are the bytes that its values take, `json` those of JSON that only the schema has.
+    """
 
     steps: float
     bytes: int
+    memory: int = 0
+    json: int = 0
 
     @property
-    def excess(self) -> float:
-        """The steps that are not allowed for by its own bytes."""
-        return self.steps - STEPS_PER_BYTE * self.bytes
+    def room(self) -> int:
+        """All that is made of it."""
+        return self.memory + self.json
+
+    @property
+    def excess(self) -> tuple[float, float, float]:
+        """What its own bytes do not allow for, as shares of what each message has."""
+        json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
+        return (
+            (self.steps - STEPS_PER_BYTE * self.bytes) / STEPS_MAX,
+            (self.room - ROOM_PER_BYTE * self.bytes) / ROOM_MAX,
+            (self.json - json_per_byte * self.bytes) / JSON_MAX,
+        )
 
 
 class AvroPrices:
@@ -66,54 +108,68 @@ class AvroPrices:
     def of(self, kind: AvroType) -> AvroPrice:
         """The price of the fixed part of a value of the type."""
         kind = self._schema.resolved(kind)
-        if not isinstance(kind, dict) or kind["type"] not in RECORDS:
+        if not self._schema.is_named(kind):
             return self._plain(kind)
         name = kind["name"]
         if name not in self._known:
-            self._known[name] = self._record(kind)
+            is_record = kind["type"] in RECORDS
+            self._known[name] = self._record(kind) if is_record else self._plain(kind)
         return self._known[name]
+
+    def of_item(self, kind: AvroType) -> AvroPrice:
+        """The price of the fixed part of an item of an array."""
+        price = self.of(kind)
+        return price._replace(memory=price.memory + _ITEM_MEMORY)
 
     def of_entry(self, kind: AvroType) -> AvroPrice:
         """The price of a key of a map, and of the fixed part of its value."""
-        steps, length = self.of(kind)
-        return AvroPrice(steps + _KEY_STEPS, length + 1)
+        steps, length, memory, json = self.of(kind)
+        return AvroPrice(steps + _KEY_STEPS, length + 1, memory + _ENTRY_MEMORY, json)
 
     def of_branch(self, kind: AvroType) -> AvroPrice:
         """The price of the fixed part of a value of a type of a union, once that is chosen."""
         # Null is in the price of the union.
         if self._schema.kind_of(kind) == "null":
             return AvroPrice(0, 0)
-        steps, length = self.of(kind)
-        return AvroPrice(steps + _BRANCH_STEPS, length)
+        price = self.of(kind)
+        return price._replace(steps=price.steps + _BRANCH_STEPS)
 
     def certain_size(self) -> float:
         """All messages of so many bytes may be read, whatever is in them."""
         # Each part has a byte of its own, or follows one that says that it is there.
-        parts = list(self._parts())
-        rate = max((part.excess / max(part.bytes, 0.5) for part in parts), default=0)
-        left = STEPS_MAX - self.of(self._schema.root).excess
-        if left <= 0:
-            return 0
-        return left / rate if rate > 0 else float("inf")
+        rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
+        steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
+        root = self.of(self._schema.root).excess
+        return min(map(_certain, root, steepest))
 
     def _plain(self, kind: AvroType) -> AvroPrice:
         name = self._schema.kind_of(kind)
         steps, length = _STEPS[name], _FEWEST_BYTES.get(name, 1)
+        memory, json = _MEMORY.get(name, 0), _NULL_JSON if name == "null" else 0
         if not isinstance(kind, dict):
-            return AvroPrice(steps, length)
+            return AvroPrice(steps, length, memory, json)
         if name == "enum":
-            steps += _produced(max(map(len, kind["symbols"])))
+            json = max(map(_json_length, kind["symbols"]))
+            steps += json / _BYTES_PER_STEP
         if decimal := decimal_of(kind):
-            steps = _DECIMAL_STEPS + _produced(decimal[1])
-        return AvroPrice(steps, kind.get("size", length))
+            json = decimal[1] + _QUOTES
+            memory = sys.getsizeof("") + json
+            steps = _DECIMAL_STEPS + json / _BYTES_PER_STEP
+        return AvroPrice(steps, kind.get("size", length), memory, json)
 
     def _record(self, kind: dict[str, Any]) -> AvroPrice:
-        steps, length = _STEPS["record"], 0
+        names = [field["name"] for field in kind["fields"]]
+        steps, length, json = _STEPS["record"], 0, _QUOTES
+        memory = sys.getsizeof(dict.fromkeys(names))
         for field in kind["fields"]:
-            price = self.of(field["type"])
-            steps += _FIELD_STEPS + _produced(len(field["name"])) + price.steps
-            length += price.bytes
-        return AvroPrice(steps, length)
+            price, named = self.of(field["type"]), _json_length(field["name"])
+            steps += _FIELD_STEPS + named / _BYTES_PER_STEP + price.steps
+            length, memory, json = (
+                length + price.bytes,
+                memory + price.memory,
+                json + named + price.json,
+            )
+        return AvroPrice(steps, length, memory, json)
 
     def _parts(self) -> Iterator[AvroPrice]:
         for kind in self._schema.types():
@@ -121,11 +177,22 @@ class AvroPrices:
                 yield from map(self.of_branch, kind)
             elif isinstance(kind, dict) and kind["type"] in {"array", "map"}:
                 is_map = kind["type"] == "map"
-                item = self.of_entry(kind["values"]) if is_map else self.of(kind["items"])
+                item = self.of_entry(kind["values"]) if is_map else self.of_item(kind["items"])
                 # All in one block, or each in a block of its own.
                 yield item
-                yield AvroPrice(item.steps + BLOCK_STEPS, item.bytes + 1)
+                yield item._replace(
+                    steps=item.steps + BLOCK_STEPS,
+                    bytes=item.bytes + 1,
+                    memory=item.memory + BLOCK_ROOM,
+                )
 
 
-def _produced(length: int) -> float:
-    return (length + _QUOTES) / _BYTES_PER_STEP
+def _json_length(name: str) -> int:
+    return len(name.encode()) + _QUOTES
+
+
+def _certain(root: float, rate: float) -> float:
+    """The bytes that a message may have at a rate of so much for each of them."""
+    if root >= 1:
+        return 0
+    return (1 - root) / rate if rate > 0 else math.inf

@@ -1,7 +1,7 @@
 """The binary form of Avro into values of JSON, by a schema (Avro 1.12, binary encoding).
 
 Bytes are texts of the characters 0 to 255, and decimals texts with all their digits. What a part of
-a message takes is taken off its work before that part is read.
+a message takes is taken off its work, and off its room, before that part is read.
 """
 
 import io
@@ -11,9 +11,15 @@ from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from app.schemas.avro_decimals import decimal_text
-from app.schemas.avro_prices import BLOCK_STEPS, AvroPrices
+from app.schemas.avro_prices import BLOCK_ROOM, BLOCK_STEPS, AvroPrice, AvroPrices
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
-from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
+from app.schemas.avro_work import (
+    STEP_NS,
+    AvroExhaustedError,
+    AvroTooLargeError,
+    room_allowed,
+    steps_allowed,
+)
 from app.schemas.request_work import RequestWork
 
 _MORE: Final = b"\x80"
@@ -29,21 +35,25 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 
 
 class _Source(io.BytesIO):
-    """One message on its way: its bytes, and the work left."""
+    """One message on its way: its bytes, and the work and the room left."""
 
     # A reader takes several of these for each value, and nothing reads bytes faster.
-    __slots__ = ("left", "size")
+    __slots__ = ("left", "room", "size")
 
     def __init__(self, body: bytes) -> None:
         super().__init__(body)
         self.size = len(body)
         self.left = steps_allowed(self.size)
+        self.room = room_allowed(self.size)
 
-    def spend(self, steps: float) -> None:
-        """Take work off what is left; AvroExhaustedError."""
+    def spend(self, steps: float, room: int) -> None:
+        """Take work and room off what is left; AvroExhaustedError, AvroTooLargeError."""
         self.left -= steps
+        self.room -= room
         if self.left < 0:
             raise AvroExhaustedError
+        if self.room < 0:
+            raise AvroTooLargeError
 
 
 _Any = TypeVar("_Any")
@@ -57,7 +67,7 @@ class AvroReader:
         self._schema = schema
         self._prices = AvroPrices(schema)
         self._named: dict[str, _Read] = {}
-        self._steps = self._prices.of(schema.root).steps
+        self._price = self._prices.of(schema.root)
         self._read = self._reader(schema.root)
         self.certain_size = self._prices.certain_size()
 
@@ -67,6 +77,7 @@ class AvroReader:
         Raises:
             EOFError, ValueError: It is not of the schema.
             AvroExhaustedError: It takes more work than it may, or than is left.
+            AvroTooLargeError: What would be made of it is too large.
             RecursionError: It is nested too deep.
         """
         source = _Source(body)
@@ -74,7 +85,7 @@ class AvroReader:
             source.left = min(source.left, work.left_ns / STEP_NS)
         steps = source.left
         try:
-            source.spend(self._steps)
+            source.spend(self._price.steps, self._price.room)
             value = self._read(source)
         except (KeyError, struct.error) as exc:
             raise EOFError from exc
@@ -132,24 +143,24 @@ class AvroReader:
 
     def _array(self, kind: Mapping[str, Any]) -> _Read:
         read_item = self._reader(kind["items"])
-        steps = self._prices.of(kind["items"]).steps
+        price = self._prices.of_item(kind["items"])
 
         def read(source: _Source) -> list[Any]:
             items: list[Any] = []
             while count := _number(source):
-                items += map(read_item, repeat(source, _block(source, count, steps)))
+                items += map(read_item, repeat(source, _block(source, count, price)))
             return items
 
         return read
 
     def _map(self, kind: Mapping[str, Any]) -> _Read:
         read_value = self._reader(kind["values"])
-        steps = self._prices.of_entry(kind["values"]).steps
+        price = self._prices.of_entry(kind["values"])
 
         def read(source: _Source) -> dict[str, Any]:
             found = {}
             while count := _number(source):
-                for _ in range(_block(source, count, steps)):
+                for _ in range(_block(source, count, price)):
                     key = _string(source)
                     found[key] = read_value(source)
             return found
@@ -157,23 +168,27 @@ class AvroReader:
         return read
 
     def _union(self, kind: list[AvroType]) -> _Read:
-        steps = [self._prices.of_branch(each).steps for each in kind]
-        branches = list(zip(map(self._reader, kind), steps, strict=True))
+        prices = [self._prices.of_branch(each) for each in kind]
+        branches = [
+            (read_branch, price.steps, price.room)
+            for read_branch, price in zip(map(self._reader, kind), prices, strict=True)
+        ]
         known = dict(zip(_INDEXES, branches, strict=False)).get
         is_optional = [self._schema.kind_of(each) == "null" for each in kind] == [True, False]
 
         def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
             first = source.read(1)
-            read_branch, steps = known(first) or _nth(source, first, branches)
+            read_branch, steps, room = known(first) or _nth(source, first, branches)
             source.left -= steps
-            if source.left < 0:
-                raise AvroExhaustedError
+            source.room -= room
+            if source.left < 0 or source.room < 0:
+                source.spend(0, 0)
             return read_branch(source)
 
         return _optional(*branches[1]) if is_optional else read
 
 
-def _optional(read_value: _Read, steps: float) -> _Read:
+def _optional(read_value: _Read, steps: float, room: int) -> _Read:
     """A value or null: as any union, and most are such."""
 
     def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
@@ -183,8 +198,9 @@ def _optional(read_value: _Read, steps: float) -> _Read:
         if first != b"\2" and _nth(source, first, (None, read_value)) is None:
             return None
         source.left -= steps
-        if source.left < 0:
-            raise AvroExhaustedError
+        source.room -= room
+        if source.left < 0 or source.room < 0:
+            source.spend(0, 0)
         return read_value(source)
 
     return read
@@ -200,15 +216,15 @@ def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
     return among[index]
 
 
-def _block(source: _Source, count: int, steps: float) -> int:
-    """How many items a block has, whose work is taken off."""
+def _block(source: _Source, count: int, price: AvroPrice) -> int:
+    """How many items a block has, whose work and room are taken off."""
     if count < 0:
         count = -count
         _number(source)
     # Each has a byte at least.
     if count > source.size:
         raise EOFError
-    source.spend(BLOCK_STEPS + count * steps)
+    source.spend(BLOCK_STEPS + count * price.steps, BLOCK_ROOM + count * price.room)
     return count
 
 

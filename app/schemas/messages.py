@@ -31,6 +31,7 @@ from app.domain.replay.retransmission import HEADER_SOURCE
 from app.schemas.avro import AvroCodec, AvroError
 from app.schemas.compiled import avro_codec
 from app.schemas.json_bodies import is_json
+from app.schemas.kept_json import kept_json
 from app.schemas.problems import MismatchError
 from app.schemas.versions import is_registered
 
@@ -206,9 +207,15 @@ class AvroMessage(Message):
         if schema is None:
             return self._unreadable(_UNKNOWN)
         try:
-            return avro_codec(schema.text).json(body)
+            found = avro_codec(schema.text).json(body)
         except (AvroError, ValidationFailedError) as exc:
             return self._unreadable(f"malformed: {exc}")
+        kept_json.keep(self, len(found), stored=len(body))
+        return found
+
+    def forget(self) -> None:
+        """Drop its JSON, which is read again when somebody asks for it."""
+        self._json = _UNREAD
 
     def _unreadable(self, problem: str) -> bytes | None:
         self._problem = problem

@@ -14,6 +14,7 @@ from app.domain.message import Message, Partition, Record
 from app.filtering.bodies import ParsedBodies
 from app.filtering.matching import FilterChain
 from app.schemas.avro import AvroCodec
+from app.schemas.kept_json import KeptJson
 from app.schemas.messages import AvroMessage, AvroTopic, UnreadableError, reading
 from app.schemas.versions import first_schema
 
@@ -204,3 +205,32 @@ NULLS: Final = json.dumps(
         "fields": [{"name": name, "type": ["null", "int"]} for name in "abcdef"],
     }
 )
+
+
+class Remembered:
+    """Stands for a message that has its JSON until it forgets it."""
+
+    has_json = True
+
+    def forget(self) -> None:
+        self.has_json = False
+
+
+def test_large_json_of_few_bytes_is_kept_with_the_messages_that_were_read_last() -> None:
+    kept = KeptJson(bytes_max=10_000)
+    usual, *large = (Remembered() for _ in range(4))
+    kept.keep(usual, 9_000, stored=8_000)
+    for each in large:
+        kept.keep(each, 4_000, stored=1)
+    huge = Remembered()
+    assert [each.has_json for each in (usual, *large)] == [True, False, True, True]
+    kept.keep(huge, 20_000, stored=1)
+    assert [each.has_json for each in (usual, *large, huge)] == [True, False, False, False, True]
+
+
+def test_json_that_a_message_forgot_is_read_again() -> None:
+    found = message(avro(FIRST, {"a": 1}), sv=b"1", sid=b"70", ct=b"avro/binary")
+    before = found.body
+    found.forget()
+    assert found.body is not before
+    assert found.body == before
