@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from app.domain.errors import ThroughputQuotaError
 from app.schemas.avro_decimals import limit_of, unscaled
-from app.schemas.avro_shapes import kinds_of, looks_at
+from app.schemas.avro_shapes import Shapes
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
 from app.schemas.problems import MismatchError
@@ -104,6 +104,7 @@ class AvroWriter:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
+        self._shapes = Shapes(schema)
         self._named: dict[str, _Write] = {}
         self._write = self._writer(schema.root)
 
@@ -234,8 +235,8 @@ class AvroWriter:
     def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
         """The types of a union that a value of JSON may be of, by its kind."""
         choices: dict[type, list[_Choice]] = {}
-        for index, (may_be, steps) in enumerate(looks_at(self._schema, kind)):
-            for known in kinds_of(self._schema, kind[index]):
+        for index, (may_be, steps) in enumerate(self._shapes.looks(kind)):
+            for known in self._shapes.kinds(kind[index]):
                 choices.setdefault(known, []).append((index, may_be, steps))
         return choices
 

@@ -5,8 +5,9 @@ the members that it must have, and by the symbols that stand in them; only the o
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
@@ -44,53 +45,76 @@ class FirstSight(NamedTuple):
     steps: float
 
 
-def kinds_of(schema: AvroSchema, kind: AvroType) -> frozenset[type]:
-    """The kinds of JSON values that may be of the type."""
-    found = schema.resolved(kind)
-    if isinstance(found, list):
-        return frozenset().union(*(kinds_of(schema, each) for each in found))
-    if isinstance(found, dict) and decimal_of(found):
-        return _DECIMALS
-    return _KINDS[schema.kind_of(kind)]
+class Shapes:
+    """The looks at the types of one schema; what is known of a named type is found out once."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        # By the names of enums, of records, and of the records of a union.
+        self._symbols: dict[str, frozenset[str]] = {}
+        self._needed: dict[str, Mapping[str, AvroType]] = {}
+        self._shared: dict[tuple[str, ...], AbstractSet[str]] = {}
+
+    def kinds(self, kind: AvroType) -> frozenset[type]:
+        """The kinds of JSON values that may be of the type."""
+        found = self._schema.resolved(kind)
+        if isinstance(found, list):
+            return frozenset().union(*map(self.kinds, found))
+        if isinstance(found, dict) and decimal_of(found):
+            return _DECIMALS
+        return _KINDS[self._schema.kind_of(kind)]
+
+    def looks(self, union: list[AvroType]) -> list[FirstSight]:
+        """How values of one of the kinds of each type of a union are told apart further."""
+        if sum(self._schema.kind_of(kind) != "null" for kind in union) <= 1:
+            # What is not null is of the other type: large schemas are full of these.
+            return [FirstSight(None, 0) for _ in union]
+        records = tuple(self._schema.name_of(each) for each in union if self._is_record(each))
+        if records not in self._shared:
+            self._shared[records] = self._shared_by(records)
+        return [self._look(kind, self._shared[records]) for kind in union]
+
+    def _look(self, kind: AvroType, shared: AbstractSet[str]) -> FirstSight:
+        if self._schema.kind_of(kind) == "enum":
+            return FirstSight(self._symbols_of(kind).__contains__, _LOOK_STEPS)
+        if not self._is_record(kind):
+            return FirstSight(None, 0)
+        needed = self._needed_of(self._schema.name_of(kind))
+        # A member that no other type has tells enough by being there.
+        within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
+        members = [self._member(name, needed[name]) for name in within]
+        steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS
+        return FirstSight(_record_look(needed.keys(), members), steps)
+
+    def _shared_by(self, records: Sequence[str]) -> AbstractSet[str]:
+        """The members that more than one of them must have."""
+        times = Counter(chain.from_iterable(map(self._needed_of, records)))
+        return {name for name, count in times.items() if count > 1}
+
+    def _needed_of(self, record: str) -> Mapping[str, AvroType]:
+        """The members that a record must have, and their types: enums first, which tell most."""
+        if record not in self._needed:
+            fields = self._schema.named[record]["fields"]
+            needed = [(each["name"], each["type"]) for each in fields if "default" not in each]
+            needed.sort(key=lambda field: self._schema.kind_of(field[1]) != "enum")
+            self._needed[record] = dict(needed)
+        return self._needed[record]
+
+    def _member(self, name: str, kind: AvroType) -> _Member:
+        is_enum = self._schema.kind_of(kind) == "enum"
+        return name, self.kinds(kind), self._symbols_of(kind) if is_enum else None
+
+    def _symbols_of(self, enum: AvroType) -> frozenset[str]:
+        name = self._schema.name_of(enum)
+        if name not in self._symbols:
+            self._symbols[name] = frozenset(self._schema.resolved(enum)["symbols"])
+        return self._symbols[name]
+
+    def _is_record(self, kind: AvroType) -> bool:
+        return self._schema.kind_of(kind) in RECORDS
 
 
-def looks_at(schema: AvroSchema, union: list[AvroType]) -> list[FirstSight]:
-    """How values of one of the kinds of each type of a union are told apart further."""
-    if sum(schema.kind_of(kind) != "null" for kind in union) <= 1:
-        # What is not null is of the other type: large schemas are full of these.
-        return [FirstSight(None, 0) for _ in union]
-    times = Counter(each["name"] for kind in union for each in _needed(schema, kind))
-    shared = {name for name, count in times.items() if count > 1}
-    return [_look(schema, kind, shared) for kind in union]
-
-
-def _look(schema: AvroSchema, kind: AvroType, shared: AbstractSet[str]) -> FirstSight:
-    if schema.kind_of(kind) == "enum":
-        return FirstSight(frozenset(schema.resolved(kind)["symbols"]).__contains__, _LOOK_STEPS)
-    if schema.kind_of(kind) not in RECORDS:
-        return FirstSight(None, 0)
-    fields = _needed(schema, kind)
-    # A member that no other type has tells enough by being there. Symbols tell most.
-    within = [_member(schema, each) for each in fields if each["name"] in shared]
-    members = sorted(within, key=lambda member: member[2] is None)[:_MEMBERS_MAX]
-    needed = frozenset(each["name"] for each in fields)
-    steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS
-    return FirstSight(_record_look(needed, members), steps)
-
-
-def _needed(schema: AvroSchema, kind: AvroType) -> list[Mapping[str, Any]]:
-    if schema.kind_of(kind) not in RECORDS:
-        return []
-    return [each for each in schema.resolved(kind)["fields"] if "default" not in each]
-
-
-def _member(schema: AvroSchema, field: Mapping[str, Any]) -> _Member:
-    kind = field["type"]
-    symbols = schema.resolved(kind)["symbols"] if schema.kind_of(kind) == "enum" else None
-    return field["name"], kinds_of(schema, kind), None if symbols is None else frozenset(symbols)
-
-
-def _record_look(needed: frozenset[str], members: list[_Member]) -> Callable[[Any], bool]:
+def _record_look(needed: AbstractSet[str], members: list[_Member]) -> Callable[[Any], bool]:
     def may_be(value: dict[str, Any]) -> bool:
         if not value.keys() >= needed:
             return False

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec, AvroError
-from app.schemas.avro_shapes import looks_at
+from app.schemas.avro_prices import AvroPrices
+from app.schemas.avro_shapes import Shapes
 from app.schemas.avro_types import RECORDS_MAX, AvroSchema
 from app.schemas.problems import MismatchError
 
@@ -234,13 +236,50 @@ def test_too_many_records_that_are_in_each_other_by_name_are_refused(
 
 
 def test_a_field_that_may_be_null_is_not_looked_at_before_it_is_written() -> None:
-    schema = AvroSchema(json.dumps(field(chained(2))))
-    looks = [looks_at(schema, kinds) for kinds in (["null", "R1"], ["R0"], ["null", "R0", "R1"])]
+    shapes = Shapes(AvroSchema(json.dumps(field(chained(2)))))
+    looks = [shapes.looks(kinds) for kinds in (["null", "R1"], ["R0"], ["null", "R0", "R1"])]
     assert [[each.may_be is None for each in union] for union in looks] == [
         [True, True],
         [True],
         [True, False, False],
     ]
+
+
+def used(kind: object, union: list[str], times: int) -> dict[str, Any]:
+    fields = [{"name": "first", "type": kind}]
+    fields += [{"name": f"f{n}", "type": union} for n in range(times)]
+    return {"type": "record", "name": "Root", "fields": fields}
+
+
+def peak_bytes(schema: object) -> int:
+    text = json.dumps(schema)
+    tracemalloc.start()
+    try:
+        AvroCodec(text)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+LARGE_ENUM: Any = {"type": "enum", "name": "E", "symbols": [f"S{n}" for n in range(5_000)]}
+LARGE_RECORD: Any = {
+    "type": "record",
+    "name": "E",
+    "fields": [{"name": f"a{n}", "type": "int"} for n in range(1_000)],
+}
+
+
+@pytest.mark.parametrize("kind", [LARGE_ENUM, LARGE_RECORD])
+def test_a_large_type_is_looked_through_once_however_often_it_is_used(kind: object) -> None:
+    once, often = (peak_bytes(used(kind, ["int", "E"], times)) for times in (1, 400))
+    few = peak_bytes(used(kind, ["int", "string"], 400))
+    assert often < 2 * (once + few)
+
+
+@pytest.mark.parametrize("kind", [LARGE_ENUM, LARGE_RECORD])
+def test_a_large_type_is_priced_once(kind: object) -> None:
+    prices = AvroPrices(AvroSchema(json.dumps(kind)))
+    assert prices.of("E") is prices.of("E")
 
 
 def test_the_name_of_a_union_does_not_write_all_of_it_out() -> None:
