@@ -1,1 +1,1 @@
-"""The message log: the seam (`interface`) and its adapters for Kafka and PostgreSQL."""
+"""The message log: its interface, and its adapters for Kafka and PostgreSQL."""

@@ -1,6 +1,6 @@
-"""Records in bulk, for Spark's tasks: by calls that block, where Spark has no reader of its own.
+"""Blocking reads of many records, for Spark tasks, where Spark has no reader.
 
-Kafka is read by Spark's connector.
+Spark's own connector reads Kafka.
 """
 
 from app.log.postgres.bulk import BulkRow, topic_rows

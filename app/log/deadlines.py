@@ -1,9 +1,9 @@
-"""Time limits that count only the time in which an answer could have been heard.
+"""Time limits that count only the time in which a response could have been received.
 
-A process that the machine did not let run for a second hears late, too: what came meanwhile lies
-unread when its timers fire. So time is counted in ticks of the event loop: however late a tick
-comes it is one, and one that is late after one that was not is none. It is cheap as well: one timer
-for all that wait.
+If the machine does not run a process for a second, the process reads late: when its timers fire,
+responses that arrived meanwhile are still unread. So time is counted in ticks of the event loop.
+However late a tick comes, it counts as one tick, and a late tick after one that was on time counts
+as none. This is also cheap: one timer for everything that waits.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Over = Callable[[], object]
 
 
 class CallDeadline:
-    """Calls what was begun and has not ended within `limit`, a tick late at most."""
+    """Calls back for everything that has not ended within `limit`, at most one tick late."""
 
     def __init__(self, limit: timedelta, *, tick_s: float = TICK_S) -> None:
         self._ticks = max(1, math.ceil(limit.total_seconds() / tick_s))
@@ -27,26 +27,26 @@ class CallDeadline:
         self._now = 0
         self._expected_at = 0.0
         self._was_late = False
-        # By what was begun: in the order in which it is due, as all have the same limit.
+        # In the order of the deadlines, because all have the same limit.
         self._due: dict[object, tuple[int, Over]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, what: object, over: Over) -> None:
-        """Call `over` unless `what`, which is known by its identity, ends in time."""
+        """Call `over` unless `what`, compared by identity, ends in time."""
         self._due[what] = (self._now + self._ticks, over)
         if self._timer is None:
             self._wait()
 
     def end(self, what: object) -> None:
-        """It has ended; nothing happens if it was over before."""
+        """Note that `what` has ended. Nothing happens if its time was over."""
         self._due.pop(what, None)
 
     def limit(self) -> "Limit":
-        """A block that raises TimeoutError once the limit is over, as `asyncio.timeout`."""
+        """Return a block that raises TimeoutError after the limit, like `asyncio.timeout`."""
         return Limit(self)
 
     def _wait(self) -> None:
-        # Nothing waits for a timer that has nothing to look after: it is not set again.
+        # The timer is not set while nothing waits.
         loop = asyncio.get_running_loop()
         self._expected_at = loop.time() + self._tick_s
         self._timer = loop.call_at(self._expected_at, self._tick)
@@ -68,7 +68,7 @@ class CallDeadline:
                 break
             overdue.append((what, begun))
         for what, begun in overdue:
-            # It may have ended by what was called before, or have begun again.
+            # A callback before this one may have ended it or started it again.
             if self._due.get(what) is begun:
                 del self._due[what]
                 begun[1]()
@@ -99,7 +99,7 @@ class Limit:
     ) -> None:
         if not self._over:
             self._patience.end(self)
-        # Others may have cancelled the task too: then that goes on.
+        # Another caller may have cancelled the task too: then the cancellation continues.
         elif self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

@@ -1,4 +1,4 @@
-"""Where topics begin and end, for whom blocks and has no log open: Spark's jobs."""
+"""Where topics begin and end, for blocking callers without an open log: Spark jobs."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -12,9 +12,12 @@ from app.log.interface import Bounds, MessageLog
 def topic_bounds(
     url: str, topics: Collection[str], place: LogPlace
 ) -> Mapping[str, Mapping[int, Bounds]]:
-    """The bounds of each topic by partition; one that the log does not have is left out.
+    """Return the bounds of each topic by partition, without topics that the log does not have.
 
-    If the log is in the database, that is at `url`. LogUnavailableError.
+    A log in the database is read at `url`.
+
+    Raises:
+        LogUnavailableError: The log cannot be read.
     """
     return asyncio.run(_bounds(log_at(url, place), topics))
 

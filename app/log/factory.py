@@ -1,6 +1,6 @@
-"""Which log runs.
+"""Opens the configured log.
 
-The client of Kafka takes 0.2 s of CPU and 10 MB to import: only where there is a Kafka.
+Kafka's client takes 0.2 s of CPU and 10 MB to import, so it is imported only if it is used.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from app.log.postgres import postgres_log
 
 
 def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextManager[MessageLog]:
-    """Kafka where it is configured, else the log in the database of `database_url`."""
+    """Open Kafka if it is configured, else the log in the database at `database_url`."""
     if settings.kafka_bootstrap:
         from app.log.kafka import Compression, kafka_log  # noqa: PLC0415 - see above
 
@@ -40,7 +40,7 @@ class LogPlace:
 
 
 def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]:
-    """The log for jobs of Spark; if it is in the database, that is at `url`."""
+    """Open the log for Spark jobs; a log in the database is read at `url`."""
     if place.kafka_bootstrap is None:
         return postgres_log(url, namespace=place.namespace)
     from app.log.kafka import kafka_log  # noqa: PLC0415 - see above

@@ -1,11 +1,11 @@
-"""The message-log seam: what Angelia asks of a log, whichever log it is.
+"""The interface of the message log, which is the same for every log.
 
-Two adapters (Kafka, PostgreSQL) and the tests' in-memory fake are held to one contract suite
-(`tests/contract/test_log.py`). Nothing outside `app/log` knows which one runs.
+Two adapters (Kafka, PostgreSQL) and the in-memory fake of the tests pass one contract suite
+(`tests/contract/test_log.py`). Nothing outside of `app/log` knows which adapter runs.
 
-Names here are without the namespace; an adapter adds it. All calls come from one event loop; an
-adapter's own threads hand over to it. Every call that waits is bounded: it raises
-`LogUnavailableError` within the adapter's timeouts, except where its docstring says that it waits.
+Names here have no namespace; an adapter adds it. All calls come from one event loop; an adapter's
+own threads pass results to it. Every waiting call is bounded: it raises `LogUnavailableError`
+within the adapter's timeouts, unless its docstring says that it waits.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -24,8 +24,8 @@ class Chunk:
     """Records of one partition in offset order, covering every offset of [offset, next_offset).
 
     `next_offset` may lie beyond the last record (control records, compaction). `gap`: the log no
-    longer has `offset` (retention, a recreated topic); there are no records and reading goes on at
-    `next_offset`, which is then the log's start. `size` counts the bytes that were fetched for it.
+    longer has `offset` (retention, a recreated topic); there are no records, and reading continues
+    at `next_offset`, which is then the start of the log. `size` is the number of fetched bytes.
     """
 
     partition: Partition
@@ -38,7 +38,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where an appended record went."""
+    """The position of an appended record."""
 
     partition: Partition
     offset: int
@@ -48,7 +48,7 @@ class Position:
 class Committed:
     """A committed position: the next offset to deliver.
 
-    `metadata` is at most 4,000 bytes of ASCII about it.
+    `metadata` describes it in at most 4,000 bytes of ASCII.
     """
 
     offset: int
@@ -57,7 +57,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The offsets a partition has: `start` is the first, `end` the next to be written."""
+    """The offsets of a partition: `start` is the first, `end` is the next to be written."""
 
     start: int
     end: int
@@ -65,7 +65,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTopic:
-    """What a log topic is to be."""
+    """The wanted settings of a log topic."""
 
     name: str
     partitions: int
@@ -86,17 +86,17 @@ class LogStats:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """These partitions are ours from now on."""
+    """This process owns these partitions from now on."""
 
     partitions: frozenset[Partition]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """These partitions shall go to another member: finish, commit, then call `release`.
+    """These partitions move to another member: finish, commit, then call `release`.
 
-    The adapter waits for `release` at most `revoke_timeout`, without stopping its heartbeats;
-    then they are gone anyway.
+    The adapter waits for `release` at most `revoke_timeout`, and continues its heartbeats. After
+    that the partitions are gone anyway.
     """
 
     partitions: frozenset[Partition]
@@ -105,7 +105,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """These partitions are not ours any more and may be another's already.
+    """This process no longer owns these partitions; another process may own them already.
 
     Stop, and commit nothing for them.
     """
@@ -117,7 +117,7 @@ OwnershipEvent = Assigned | Revoked | Lost
 
 
 class Release(Protocol):
-    """Says that revoked partitions may be handed over; calls after the first do nothing."""
+    """Allows revoked partitions to be handed over. Later calls do nothing."""
 
     def __call__(self) -> None:
         """Hand them over."""
@@ -127,36 +127,36 @@ class Ownership(Protocol):
     """This process as a member of the ownership group (`angelia.workers`)."""
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Take part in sharing out these topics, and no others.
+        """Join the distribution of these topics, and no others.
 
-        A topic that does not exist yet is taken up when it does.
+        A topic that does not exist yet is included when it is created.
         """
 
     def events(self) -> AsyncIterator[OwnershipEvent]:
-        """What is assigned and taken away, in order.
+        """Yield assignments and revocations in order.
 
-        Waits; survives a log that is down (then: nothing, or Lost).
+        This waits. It survives a log that is down, with no events or with Lost.
         """
 
 
 class Tail(Protocol):
-    """A long poll over any number of partitions, each read once from where it is followed."""
+    """A long poll over any number of partitions. Each is read once, from where it is followed."""
 
     def follow(self, partition: Partition, offset: int) -> None:
         """Read `partition` from `offset` on. Following again moves it."""
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop reading it. A chunk that was under way may still come."""
+        """Stop reading it. A chunk that was already requested may still come."""
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Wait for something to arrive and return it: at least one chunk.
+        """Wait for records, and return at least one chunk.
 
-        Waits as long as the log is down.
+        This waits as long as the log is down.
         """
 
 
 class MessageLog(Protocol):
-    """The log: append, read, own, commit, look, administer."""
+    """The log: append, read, own, commit, query, administer."""
 
     @property
     def stats(self) -> LogStats:
@@ -165,26 +165,29 @@ class MessageLog(Protocol):
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """Store `records` and return their positions, in their order, once they are acknowledged.
+        """Store `records`; return their positions in the same order when they are acknowledged.
 
-        Records with one key keep their order. Concurrent calls are grouped.
+        Records with the same key keep their order. Concurrent calls are grouped.
 
         Raises:
-            LogUnavailableError: each record may or may not be stored.
-            TopicNotFoundError: the log has no such topic.
+            LogUnavailableError: Each record may or may not be stored.
+            TopicNotFoundError: The log has no such topic.
         """
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """The records from `offset` on: about `bytes_max` bytes, at least one if there is one.
+        """Return the records from `offset` on: about `bytes_max` bytes, at least one record if any.
 
-        At the end of the partition waits up to `wait` for the first new record, then returns an
-        empty chunk. TopicNotFoundError: there is no such partition.
+        At the end of the partition this waits up to `wait` for a new record, then returns an empty
+        chunk.
+
+        Raises:
+            TopicNotFoundError: The partition does not exist.
         """
 
     def tail(self) -> AbstractAsyncContextManager[Tail]:
-        """A tail reader of its own."""
+        """Open a separate tail reader."""
 
     def ownership(
         self,
@@ -193,68 +196,73 @@ class MessageLog(Protocol):
         capacity: float = 1.0,
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AbstractAsyncContextManager[Ownership]:
-        """Join the group as `member`, a name for people.
+        """Join the group as `member`, a name for users to read.
 
-        The share of the partitions that it takes is in proportion to `capacity`.
-        Leaving the block gives everything back at once; nothing more is asked of us then.
+        Its share of the partitions is proportional to `capacity`. Leaving the block gives all of
+        them back immediately, without further events.
         """
 
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit per group and partition.
+        """Commit positions by group and partition.
 
-        Returns those that failed, with the reason; the rest is durable.
+        Returns:
+            The positions that failed, with the reason. All others are durable.
         """
 
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """What is committed; a partition without a commit is left out."""
+        """Return the commits; partitions without a commit are left out."""
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """Drop the group's commits of these partitions; none there is fine."""
+        """Delete the group's commits of these partitions, if there are any."""
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """First and next offset of each; a partition that does not exist is left out."""
+        """Return the first and the next offset of each partition that exists."""
 
     async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """How many records were ever appended to each topic: thousands of them, at once.
+        """Return how many records were ever appended to each topic; made for thousands of topics.
 
-        They are given with their numbers of partitions; one that does not exist is left out.
+        `topics` has their numbers of partitions. Topics that do not exist are left out.
         """
 
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """First offset at or after that time, per partition; the end where there is none."""
+        """Return the first offset at or after that time by partition; the end if there is none."""
 
     async def topic_names(self) -> Collection[str]:
-        """Of all topics in the namespace, whoever made them; in no order."""
+        """Return the names of all topics in the namespace, in no order."""
 
     async def copies(self) -> Mapping[str, Copies]:
-        """How often the log has each topic of `topic_names`; none where it has no brokers."""
+        """Return the number of copies of each topic; empty if the log has no brokers."""
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
-        """The topic's partitions in order; TopicNotFoundError."""
+        """Return the topic's partitions in order.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """Create it and return when it can be appended to.
+        """Create the topic, and return when records can be appended to it.
 
-        One that exists is brought to `topic` as by `alter_topic`.
+        An existing topic is changed to `topic`, as by `alter_topic`.
         """
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and size; add partitions up to the number asked for.
+        """Set retention and size, and add partitions up to the requested number.
 
-        They never become fewer.
+        Partitions are never removed.
         """
 
     async def delete_topic(self, name: str) -> None:
-        """Delete it with its records; none there is fine."""
+        """Delete the topic with its records, if it exists."""
 
     async def ping(self) -> None:
-        """Return if the log answers."""
+        """Return if the log responds."""
 
 
 @dataclass(slots=True)

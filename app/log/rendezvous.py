@@ -1,6 +1,6 @@
-"""Weighted rendezvous hashing: who owns a key, decided alike by all who know the same members.
+"""Weighted rendezvous hashing: all that know the same members find the same owner of a key.
 
-A member that comes takes only what it wins, and one that goes gives up only what it had: nothing
+A new member takes only what it wins, and a member that leaves gives up only what it had: no key
 moves between the others.
 """
 
@@ -14,9 +14,12 @@ _HASHES: Final = 1 << 8 * _DIGEST_BYTES
 
 
 def rendezvous(members: Mapping[str, float], key: str) -> str:
-    """The member that owns `key`, each winning in proportion to its weight (≥ 0).
+    """Return the member that owns `key`; each wins in proportion to its weight (≥ 0).
 
-    Members without weight win only when no other has any. ValueError: there are no members.
+    Members without weight win only if no other member has any.
+
+    Raises:
+        ValueError: There are no members.
     """
     return max(members, key=lambda member: (_score(member, members[member], key), member))
 

@@ -1,4 +1,4 @@
-"""The Kafka adapter of the message log: names, threads and connections put together."""
+"""The Kafka adapter of the message log: combines names, threads and connections."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
@@ -51,7 +51,7 @@ _log = structlog.get_logger(__name__)
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
 _REQUEST_TIMEOUT_S: Final = 3.0
-# Where an append has to go is soon known, or asked again.
+# The leaders of a topic are found within this time, or looked up again.
 _LOCATE_TIMEOUT_S: Final = 1.4
 
 
@@ -92,7 +92,8 @@ async def kafka_log(
 class KafkaLog:
     """`MessageLog` on Kafka; made by `kafka_log`.
 
-    Messages go in and out on the event loop; all else is kafka-python's, on a thread of its own.
+    Messages are sent and received on the event loop; everything else uses kafka-python on a
+    separate thread.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class KafkaLog:
     async def open(
         self, replication: Replication, compression: Compression, options: ReadOptions
     ) -> None:
-        """Make the parts; each has connections of its own, opened when they are needed."""
+        """Create the parts. Each has its own connections, opened when they are needed."""
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
         self._places = Places(self._look)
@@ -149,7 +150,7 @@ class KafkaLog:
         self._parts.callback(self._published.close)
 
     async def close(self) -> None:
-        """Close all connections; what still waits fails with LogUnavailableError."""
+        """Close all connections; waiting calls fail with LogUnavailableError."""
         for client in self._clients:
             await self._control.run(_closing(client.close))
         await self._parts.aclose()
@@ -213,7 +214,7 @@ class KafkaLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """As `MessageLog.commit`; a Kafka that does not answer is a failure of each partition."""
+        """As `MessageLog.commit`. If Kafka does not respond, each partition fails."""
         prefix = self._names.prefix
         failures = await self._committing.commit(
             {
@@ -266,7 +267,7 @@ class KafkaLog:
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
     async def copies(self) -> Mapping[str, Copies]:
-        """As `MessageLog.copies`. Of more than SETTINGS_MAX it is not known what is in sync."""
+        """As `MessageLog.copies`. Beyond SETTINGS_MAX topics it is unknown how many are in sync."""
         prefix = self._names.prefix
         found = await self._requested(partial(self._admin.copies, prefix))
         return {name[len(prefix) :]: copies for name, copies in found.items()}
@@ -283,7 +284,11 @@ class KafkaLog:
         return [Partition(topic, index) for index in sorted(leaders)]
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """As `MessageLog.create_topic`. Kafka's rules for names: ValidationFailedError, `name`."""
+        """As `MessageLog.create_topic`.
+
+        Raises:
+            ValidationFailedError: The name breaks Kafka's rules (field `name`).
+        """
         self._producer.learn(topic.name, await self._control.run(lambda: self._created(topic)))
 
     async def alter_topic(self, topic: LogTopic) -> None:
@@ -300,9 +305,11 @@ class KafkaLog:
         await self._requested(self._admin.ping)
 
     async def _requested(self, look: Work[T]) -> T:
-        """The result of `look` on the I/O thread.
+        """Return the result of `look` on the I/O thread.
 
-        LogUnavailableError, while no broker has ever answered: as soon as it is known why.
+        Raises:
+            LogUnavailableError: No broker has ever responded; raised as soon as the reason is
+                known.
         """
         if self._control_client.has_begun:
             return await self._control.run(look, seconds=CALL_TIMEOUT_S)
@@ -316,7 +323,7 @@ class KafkaLog:
         try:
             result = await self._control.run(look, seconds=CALL_TIMEOUT_S)
         except LogUnavailableError as error:
-            # It may know better why.
+            # The probe may know a better reason.
             if problem := await guarding:
                 raise LogUnavailableError(problem) from error
             raise
@@ -324,7 +331,11 @@ class KafkaLog:
         return result
 
     async def _guard(self) -> str:
-        """What is wrong where brokers are silent; LogUnavailableError where they refuse us."""
+        """Return why brokers do not respond.
+
+        Raises:
+            LogUnavailableError: The brokers refuse this client.
+        """
         problem, is_silent = await what_refuses(self._bootstrap, self._credentials)
         if problem and not is_silent:
             if problem != self._refused:
@@ -340,7 +351,7 @@ class KafkaLog:
         return self._located(await self._admin.alter(self._names.topic(topic)))
 
     async def _locate(self, name: str) -> Located | None:
-        """Where the topic of that full name is, asked anew."""
+        """Look up again where the topic with that full name is."""
         leaders, addresses = await self._look([name])
         return Located(leaders[name], addresses) if name in leaders else None
 
@@ -348,7 +359,7 @@ class KafkaLog:
         return Located(leaders, self._control_client.addresses())
 
     async def _look(self, names: Collection[str]) -> PartitionLeaders:
-        """Where the topics of these full names are, asked anew."""
+        """Look up again where the topics with these full names are."""
 
         async def look() -> PartitionLeaders:
             return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())
@@ -359,7 +370,7 @@ class KafkaLog:
         return all(each.is_sure for each in self._memberships)
 
     async def _look_for_groups(self, names: Collection[str]) -> FoundGroups:
-        """The coordinators of the groups of these full names, asked anew."""
+        """Look up again the coordinators of the groups with these full names."""
         client = self._control_client
 
         async def look() -> FoundGroups:

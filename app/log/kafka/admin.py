@@ -1,4 +1,4 @@
-"""Topics: created, altered and deleted, each until it is so at the brokers that serve it."""
+"""Creates, alters and deletes topics; each call waits until the brokers in charge have done it."""
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
@@ -37,11 +37,12 @@ T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
-# Kafka's limit counts a whole batch with keys and headers, the topic's only a message's body.
+# Kafka's limit counts a whole batch with keys and headers; the topic's limit counts only the body
+# of a message.
 HEADER_ROOM: Final = 128 * 1024
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
 
-# Of so many topics a broker is asked for settings at once: about 100 KB.
+# A broker is asked for the settings of at most this many topics at once: about 100 KB.
 SETTINGS_MAX: Final = 2_000
 
 _IN_SYNC: Final = "min.insync.replicas"
@@ -55,12 +56,12 @@ _SEGMENT_MAX: Final = timedelta(days=7)
 _SEGMENTS_PER_RETENTION: Final = 4
 _REQUEST_TIMEOUT_MS: Final = 3000
 
-# Something about the cluster that passes: no controller yet, too few brokers up, too slow.
+# Temporary states of the cluster: no controller yet, too few brokers running, too slow.
 _TRANSIENT_CODES: Final = frozenset({5, 7, 14, 15, 38, 41, 60, 89})
 
 
 class _TransientError(Exception):
-    """The cluster could not do it now; the same may work in a moment."""
+    """The cluster cannot do it now; a retry may succeed soon."""
 
 
 class Admin:
@@ -72,12 +73,12 @@ class Admin:
         self._replication = replication
 
     async def create(self, topic: LogTopic) -> Leaders:
-        """As `MessageLog.create_topic`; returns the partitions' leaders."""
+        """Do as `MessageLog.create_topic`; return the partitions' leaders."""
         await self._until_done(lambda: self._create(topic))
         return await self._until_ready(topic)
 
     async def alter(self, topic: LogTopic) -> Leaders:
-        """As `MessageLog.alter_topic`; returns the partitions' leaders."""
+        """Do as `MessageLog.alter_topic`; return the partitions' leaders."""
         await self._until_done(lambda: self._configure(topic))
         found = await self._until_known(topic.name)
         if len(found) < topic.partitions:
@@ -92,22 +93,38 @@ class Admin:
             await deadline.pause(f"{name} is still there")
 
     async def leaders(self, name: str) -> Leaders:
-        """Partition → leader, asked anew; TopicNotFoundError."""
+        """Look up the leader of each partition again.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         found = (await self._refreshed(name)).get(name)
         if found is None:
             raise _not_found(name)
         return found
 
     async def names(self) -> Collection[str]:
-        """Those of all topics of the cluster but the brokers' own; LogUnavailableError."""
+        """Return the names of all topics of the cluster except Kafka's internal ones.
+
+        Raises:
+            LogUnavailableError: No broker responds.
+        """
         return list(await self._looked(self._client.topics))
 
     async def copies(self, prefix: str) -> Mapping[str, Copies]:
-        """How often each topic with that prefix is there; LogUnavailableError."""
+        """Return the number of copies of each topic with that prefix.
+
+        Raises:
+            LogUnavailableError: No broker responds.
+        """
         return await self._looked(lambda: self._copies(prefix))
 
     async def ping(self) -> None:
-        """Return if a broker answers; LogUnavailableError."""
+        """Return if a broker responds.
+
+        Raises:
+            LogUnavailableError: No broker responds.
+        """
         try:
             await self._client.refresh([])
         except FAILED_TRY as error:
@@ -118,7 +135,7 @@ class Admin:
         found = await self._client.topics()
         ours = {name: replicas for name, replicas in found.items() if name.startswith(prefix)}
         several = sorted(name for name, replicas in ours.items() if replicas > 1)
-        # One replica is in sync, whatever is asked for.
+        # A single replica is always in sync, whatever the setting is.
         asked = several[:SETTINGS_MAX]
         told = await self._client.settings(asked, _IN_SYNC) if asked else {}
         in_sync = {name: int(value) for name, value in told.items()}
@@ -152,12 +169,13 @@ class Admin:
         try:
             await self.alter(topic)
         except TopicNotFoundError as error:
-            # Who has it says so, or it was deleted meanwhile: creating it again finds out which.
+            # Either a broker has it and reports it, or it was deleted meanwhile: creating it again
+            # shows which.
             message = f"{topic.name} exists, and not all brokers know it"
             raise _TransientError(message) from error
 
     async def _configure(self, topic: LogTopic) -> None:
-        # Of those that it has, whatever new topics get: more could never be in sync.
+        # Counted by its own replicas, whatever new topics get: more could never be in sync.
         replicas = await self._client.replicas(topic.name)
         in_sync = self._replication.in_sync(replicas) if replicas else None
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -183,7 +201,7 @@ class Admin:
             )
         )
         answer = response.results[0]
-        # Another process that added them first has done what we want.
+        # Another process added the partitions first, which is as good.
         if answer.error_code and answer.error_code != _INVALID_PARTITIONS:
             raise _error(answer, topic.name)
 
@@ -196,7 +214,11 @@ class Admin:
             raise _error(answer, name)
 
     async def _until_done(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Try until the cluster has done it or refuses it; LogUnavailableError when it cannot."""
+        """Retry until the cluster has done it or refuses it.
+
+        Raises:
+            LogUnavailableError: The cluster cannot do it in time.
+        """
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while True:
             try:
@@ -205,14 +227,14 @@ class Admin:
                 await deadline.pause(error)
 
     async def _until_known(self, name: str) -> Leaders:
-        """Wait until brokers know a topic that exists: they hear of it one by one."""
+        """Wait until the brokers know an existing topic: they learn of it one by one."""
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while (found := (await self._refreshed(name)).get(name)) is None:
             await deadline.pause(f"{name} exists, and not all brokers know it")
         return found
 
     async def _until_ready(self, topic: LogTopic) -> Leaders:
-        """Wait until each partition has a leader that serves it, so that an append works."""
+        """Wait until each partition has an active leader, so that an append works."""
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while True:
             found = (await self._refreshed(topic.name)).get(topic.name, {})
@@ -227,7 +249,11 @@ class Admin:
         return await self._looked(lambda: self._client.refresh([name]))
 
     async def _looked(self, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `look` finds once it gets an answer; LogUnavailableError."""
+        """Return the result of `look` when a broker responds.
+
+        Raises:
+            LogUnavailableError: No broker responds in time.
+        """
         deadline = Deadline(self._io, LOOK_TIMEOUT_S)
         while True:
             try:
@@ -237,9 +263,9 @@ class Admin:
 
 
 def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
-    """The topic's settings in Kafka's words; without the replicas `in_sync` where these are None.
+    """Return the topic's settings as Kafka names them; `in_sync` None sets no minimum of replicas.
 
-    Kafka drops whole segments, so a segment lasts a fraction of the retention.
+    Kafka drops whole segments, so a segment covers a fraction of the retention.
     """
     segment = min(_SEGMENT_MAX, max(_SEGMENT_MIN, topic.retention / _SEGMENTS_PER_RETENTION))
     insync = {} if in_sync is None else {_IN_SYNC: str(in_sync)}
@@ -261,7 +287,7 @@ def _not_found(name: str) -> TopicNotFoundError:
 
 
 def _error(answer: Untyped, name: str) -> AngeliaError | _TransientError:
-    """The error in a topic's answer, in our words."""
+    """Return the error in a topic's response as one of Angelia's errors."""
     code = answer.error_code
     message = getattr(answer, "error_message", None) or reason(code)
     if code in _TRANSIENT_CODES:

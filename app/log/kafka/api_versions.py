@@ -1,4 +1,4 @@
-"""What brokers must speak: what is asked in bytes of our own, and what kafka-python asks for us."""
+"""The Kafka API versions that are required, by Angelia's own requests and by kafka-python."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,8 +8,8 @@ from app.log.kafka.protocol.commits import COMMIT
 from app.log.kafka.protocol.ends import LIST_OFFSETS
 from app.log.kafka.protocol.fetches import FETCH
 
-# To tell offsets and coordinators of many groups at once (KIP-709, KIP-699); Kafka has both from
-# 3.0 on, and all else from 2.4 on.
+# For the offsets and coordinators of many groups at once (KIP-709, KIP-699). Kafka has both since
+# 3.0, and everything else since 2.4.
 OFFSETS_OF_GROUPS: Final = (9, 8)
 COORDINATORS_OF_GROUPS: Final = (10, 4)
 
@@ -24,7 +24,7 @@ _NAMES: Final = {
 
 
 def unspoken(versions: Mapping[int, tuple[int, int]]) -> str | None:
-    """What is missing from the lowest and highest versions that brokers speak of each API."""
+    """Return what is missing from the lowest and highest versions that brokers support."""
     missing = [
         f"{name} {version}"
         for (key, version), name in _NAMES.items()

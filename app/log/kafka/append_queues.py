@@ -1,8 +1,8 @@
-"""What waits to be appended: by topic and partition, and the batches it goes in (no I/O).
+"""The records that wait to be appended, by topic and partition, and their batches (no I/O).
 
-One batch of a partition is under way at a time: that keeps the order of a key without sequence
-numbers. Records without a key get their partition when a batch is made, so that what came together
-is stored together, in few batches.
+Each partition has at most one batch in flight: this keeps the order of a key without sequence
+numbers. Records without a key get their partition when a batch is made. So records that arrive
+together are stored together, in few batches.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ BATCH_BYTES_MAX: Final = 1_000_000
 
 @dataclass(slots=True, eq=False)
 class KafkaAppend:
-    """One call of `append`: `done` is set once none of its `positions` is missing.
+    """One call of `append`. `done` is set when all `positions` are known.
 
-    What is not under way when it is `over` never will be.
+    Records that are not sent when the call is `over` are never sent.
     """
 
     topic: str
@@ -42,12 +42,12 @@ class KafkaAppend:
 
     @property
     def over(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether no caller waits for it any more."""
         return self.done.done()
 
 
 class AppendItem(NamedTuple):
-    """One record of a call, on its way."""
+    """One record of a call, waiting or in flight."""
 
     call: KafkaAppend
     place: int
@@ -56,19 +56,19 @@ class AppendItem(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """The records waiting for one partition, and whether a batch of it is under way."""
+    """The records that wait for one partition, and whether it has a batch in flight."""
 
     waiting: deque[AppendItem] = field(default_factory=deque)
     under_way: bool = False
     batch_bytes: int = BATCH_BYTES_MAX
 
     def put_back(self, items: Sequence[AppendItem]) -> None:
-        """They go first, in their order."""
+        """Put the records back in front, in their order."""
         self.waiting.extendleft(reversed(items))
 
 
 def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
-    """What fits one batch, at least one if there is one; nothing that is over."""
+    """Take the records for one batch, at least one if there is one, without those that are over."""
     items: list[AppendItem] = []
     room = bytes_max - BATCH_OVERHEAD
     while waiting:
@@ -84,9 +84,9 @@ def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
 
 @dataclass(slots=True)
 class AppendTopic:
-    """One topic: where its partitions are, and what waits for them.
+    """One topic: its partitions, and the records that wait for them.
 
-    `unplaced` waits until that is known; `spare` goes to any partition.
+    `unplaced` records wait until the partitions are known; `spare` ones can go to any partition.
     """
 
     name: str
@@ -100,18 +100,18 @@ class AppendTopic:
     turn: int = 0
 
     def located(self, leaders: Leaders, now: float) -> None:
-        """Take over where its partitions are."""
+        """Set the leaders of the partitions."""
         self.leaders = leaders
         self.order = sorted(leaders)
         self.turn %= max(1, len(leaders))
         self.known_at = now
 
     def unknown(self) -> None:
-        """Nothing is sent until a leader is found."""
+        """Forget the leaders. Nothing is sent until they are found."""
         self.leaders = dict.fromkeys(self.leaders, NO_LEADER)
 
     def place(self, now_ms: int) -> None:
-        """Put the records of new calls where they go, if the partitions are known."""
+        """Assign the records of new calls to partitions, if these are known."""
         count = len(self.leaders)
         while count and self.unplaced:
             call = self.unplaced.popleft()
@@ -120,7 +120,7 @@ class AppendTopic:
                 self._queue(record.key, count).append(item)
 
     def _queue(self, key: bytes | None, count: int) -> deque[AppendItem]:
-        # All that goes to one partition keeps its order there.
+        # All records go to one partition and keep their order.
         if count == 1:
             return self._line(self.order[0]).waiting
         if key is None:
@@ -128,9 +128,9 @@ class AppendTopic:
         return self._line(partition_of(key, count)).waiting
 
     def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
-        """A batch of each partition that has something to send, if its leader is `ready` for it.
+        """Yield a batch for each partition with records, if its leader is `ready` for it.
 
-        Each is under way from here on.
+        From here on each counts as in flight.
         """
         for partition, line in self.lines.items():
             if line.waiting and self._can_send(partition, ready):
@@ -144,7 +144,7 @@ class AppendTopic:
                 return
             partition = self.order[place % count]
             if self._can_send(partition, ready):
-                # The next ones go elsewhere.
+                # The next ones go to another partition.
                 self.turn = (place + 1) % count
                 yield from self._batch(partition, self.spare)
 
@@ -159,7 +159,7 @@ class AppendTopic:
             yield AppendBatch(self, partition, self.leaders[partition], items)
 
     def wanted(self) -> set[int]:
-        """The brokers that what waits needs, NO_LEADER among them when one is not known."""
+        """Return the brokers that waiting records need, with NO_LEADER if one is unknown."""
         found = {
             self.leaders.get(partition, NO_LEADER)
             for partition, line in self.lines.items()
@@ -173,20 +173,20 @@ class AppendTopic:
 
     @property
     def waits(self) -> bool:
-        """Whether anything waits."""
+        """Whether any record waits."""
         return bool(
             self.unplaced or self.spare or any(line.waiting for line in self.lines.values())
         )
 
     def drop_over(self) -> None:
-        """Forget what nobody waits for any more."""
+        """Drop records for which no caller waits any more."""
         self.unplaced = deque(call for call in self.unplaced if not call.over)
         self.spare = _still_wanted(self.spare)
         for line in self.lines.values():
             line.waiting = _still_wanted(line.waiting)
 
     def clear(self) -> list[KafkaAppend]:
-        """Give up all that waits; the calls that it is of."""
+        """Drop all waiting records; return their calls."""
         items = [*self.spare, *(item for line in self.lines.values() for item in line.waiting)]
         calls = {id(call): call for call in (*self.unplaced, *(item.call for item in items))}
         self.unplaced.clear()
@@ -201,7 +201,7 @@ class AppendTopic:
 
 @dataclass(slots=True, eq=False)
 class AppendBatch:
-    """Records of one partition, on their way to its leader."""
+    """Records of one partition, in flight to its leader."""
 
     topic: AppendTopic
     partition: int
@@ -210,22 +210,22 @@ class AppendBatch:
 
     @property
     def line(self) -> Line:
-        """Where it was taken from."""
+        """The queue from which it was taken."""
         return self.topic.lines[self.partition]
 
     @property
     def acks(self) -> int:
-        """The strictest that any of its calls asked for."""
+        """The strictest acknowledgement that any of its calls requested."""
         return min(item.call.acks for item in self.items)
 
     @property
     def size(self) -> int:
-        """Its bytes, at most, before they are compressed."""
+        """Its size in bytes before compression, at most."""
         return BATCH_OVERHEAD + sum(item.record.size for item in self.items)
 
     @property
     def calls(self) -> Iterable[KafkaAppend]:
-        """Of which its records are."""
+        """The calls of its records."""
         return {id(item.call): item.call for item in self.items}.values()
 
 
@@ -233,7 +233,7 @@ Addresses = Mapping[int, tuple[str, int]]
 
 
 class Located(NamedTuple):
-    """The leader of each partition of a topic, and the brokers' addresses."""
+    """The leader of each partition of a topic, and the addresses of the brokers."""
 
     leaders: Leaders
     addresses: Addresses

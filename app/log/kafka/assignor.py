@@ -1,7 +1,7 @@
-"""Which member owns which partition: rendezvous hashing by capacity, handed over in two rounds.
+"""Assigns partitions to members: rendezvous hashing by capacity, handed over in two rounds.
 
-The group's leader decides for all. What is to move is first taken away where it is, and given to
-its new owner in the next round (KIP-429), so that two members never hold one partition.
+The group's leader decides for all. A partition that moves is first revoked from its owner, and
+given to the new owner in the next round (KIP-429), so that two members never hold it at once.
 """
 
 import json
@@ -26,7 +26,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A member of the group: `name` is what it is hashed by, `id` what Kafka calls it."""
+    """A member of the group. `name` is the input of the hash, `id` is Kafka's id."""
 
     id: str
     name: str
@@ -36,7 +36,7 @@ class Candidate:
 
 
 def winner(candidates: Collection[Candidate], partition: Partition) -> Candidate:
-    """Who is to own `partition`, of those that want its topic."""
+    """Return the future owner of `partition`, out of those that subscribe to its topic."""
     if len(candidates) == 1:
         return next(iter(candidates))
     named = {each.name: each for each in candidates}
@@ -47,10 +47,10 @@ def winner(candidates: Collection[Candidate], partition: Partition) -> Candidate
 def share_out(
     candidates: Collection[Candidate], partitions: Mapping[str, Iterable[int]]
 ) -> Mapping[str, frozenset[Partition]]:
-    """What each member (by id) has after this round.
+    """Return the partitions of each member (by id) after this round.
 
-    A partition that another live member holds stays nobody's until it was given up there: the
-    next round, which its giving up starts, hands it over.
+    A partition that another live member holds has no owner until that member has released it. The
+    release starts the next round, which hands it over.
     """
     holders: dict[Partition, set[str]] = {}
     for candidate in candidates:
@@ -74,16 +74,16 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
     def __init__(
         self, member: str, capacity: float, owned: Callable[[], Collection[Partition]]
     ) -> None:
-        """`owned` says what this member holds at the moment, whatever was assigned last."""
+        """Create it; `owned` returns what this member holds now, whatever was assigned last."""
         self._user_data = json.dumps({"member": member, "capacity": capacity}).encode()
         self._owned = owned
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
-        """Cooperative only: a rebalance takes away nothing but what moves."""
+        """Return only the cooperative protocol: a rebalance revokes only what moves."""
         return [RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Collection[str]) -> Untyped:
-        """What this member tells the group's leader as it joins."""
+        """Return what this member sends to the group's leader when it joins."""
         kind = ConsumerProtocolSubscription.TopicPartition
         return ConsumerProtocolSubscription(
             version=_VERSION,
@@ -96,7 +96,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         )
 
     def assign(self, cluster: Untyped, members: Collection[Untyped]) -> Mapping[str, Untyped]:
-        """The leader's part: share out all partitions of all topics that anybody wants."""
+        """Divide all partitions of all subscribed topics; runs on the group's leader."""
         candidates = candidates_of(members)
         topics = {topic for each in candidates for topic in each.topics}
         partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}
@@ -106,11 +106,11 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         }
 
     def on_assignment(self, assignment: Untyped, generation: Untyped) -> None:
-        """Nothing to remember: `owned` knows."""
+        """Do nothing: `owned` knows the assignment."""
 
 
 def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
-    """The members as Kafka lists them; two of one name are told apart by their ids."""
+    """Return the members from Kafka's list; ids distinguish members with the same name."""
     told = [(member, json.loads(member.metadata.user_data)) for member in members]
     names = Counter(each["member"] for _, each in told)
     return [

@@ -1,8 +1,8 @@
-"""From the asyncio loop to kafka-python's own I/O thread and back.
+"""Connects the asyncio loop with kafka-python's own I/O thread.
 
-kafka-python schedules its coroutines itself, on a thread of its own; its futures mean nothing to
-asyncio. Work for Kafka is a coroutine function that runs there from beginning to end; only its
-result crosses over. Nothing in it may block: heartbeats and every other request share the thread.
+kafka-python schedules its coroutines itself, on a separate thread; asyncio cannot await its
+futures. Work for Kafka is a coroutine function that runs completely on that thread; only its result
+is passed back. It must not block: heartbeats and all other requests share the thread.
 """
 
 import asyncio
@@ -16,26 +16,28 @@ from app.domain.errors import LogUnavailableError
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
-# What kafka-python takes and gives has no types.
+# The arguments and results of kafka-python have no types.
 Untyped: TypeAlias = Any
 
 _STOP_TIMEOUT_MS: Final = 5000
 
 
 class IoThread:
-    """One kafka-python event loop on a thread of its own. Made and closed on the asyncio loop."""
+    """One kafka-python event loop on a separate thread. Create and close it on the asyncio loop."""
 
     def __init__(self, name: str) -> None:
-        # Threshold 0: to wait for the interpreter's lock is no livelock worth a warning.
+        # Threshold 0: waiting for the interpreter's lock is no livelock, and needs no warning.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._loop = asyncio.get_running_loop()
         self.net.start()
 
     async def run(self, work: Work[T], *, seconds: float | None = None) -> T:
-        """The result of `work()` there. It must bound its own waits: it is not cancelled with us.
+        """Return the result of `work()`, which runs on the thread.
 
-        Raises what it raises; LogUnavailableError if it takes longer than `seconds`, or the thread
-        ends first.
+        It must limit its own waits: it is not cancelled with the caller.
+
+        Raises:
+            LogUnavailableError: It took longer than `seconds`, or the thread ended first.
         """
         result: asyncio.Future[T] = self._loop.create_future()
         self.post(lambda: _settle(self, work, result))
@@ -47,7 +49,10 @@ class IoThread:
             raise LogUnavailableError(message) from error
 
     def post(self, work: Callable[[], object]) -> None:
-        """Start a function or coroutine function there and do not wait for it. From any thread."""
+        """Start a function or coroutine function on the thread without waiting.
+
+        Callable anywhere.
+        """
         try:
             self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - it takes no partial
         except RuntimeError as error:
@@ -55,29 +60,32 @@ class IoThread:
             raise LogUnavailableError(message) from error
 
     def hand_over(self, action: Callable[..., object], *arguments: object) -> None:
-        """From the I/O thread: call `action` on the asyncio loop."""
+        """Call `action` on the asyncio loop; called on the I/O thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action, *arguments)
 
     async def sleep(self, seconds: float) -> None:
-        """On the I/O thread: let others run for so long."""
+        """Let other work run for `seconds`; called on the I/O thread."""
         await self.net.sleep(seconds)
 
     async def gather(self, works: Sequence[Work[T]]) -> list[T]:
-        """On the I/O thread: run all at once; raises the first failure after all have ended."""
+        """Run all at once, and raise the first failure after all ended.
+
+        Called on the I/O thread.
+        """
         futures = [self.net.call_soon_with_future(work) for work in works]
         for future in futures:
             await _ended(future)
         return [await future for future in futures]
 
     async def close(self) -> None:
-        """Stop the thread and close its sockets; what still runs there fails."""
+        """Stop the thread and close its sockets; running work fails."""
         await asyncio.to_thread(self.net.stop, _STOP_TIMEOUT_MS)
         await asyncio.to_thread(self.net.close)
 
 
 async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> None:
-    """Run `work` and carry its outcome over to `result`."""
+    """Run `work` and pass its outcome to `result`."""
     try:
         value = await work()
     except GeneratorExit:
@@ -91,8 +99,8 @@ async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> Non
 
 
 async def _ended(future: Untyped) -> None:
-    """Wait for a kafka future without raising what it failed with."""
-    # It is raised again when its result is asked for.
+    """Wait for a Kafka future without raising its error."""
+    # The error is raised when the result is read.
     with contextlib.suppress(Exception):
         await future
 

@@ -1,7 +1,7 @@
-"""One broker as appends see it: a connection of their own, opened when it is needed.
+"""One broker for appends: a separate connection, opened when it is needed.
 
-On the event loop itself, without a thread in between: for a single message, handing over to another
-thread and back costs more than all the rest of an append.
+It runs on the event loop: for a single message, a switch to another thread and back costs more than
+the whole append.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answer
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
-# A broker answers the requests of a connection one after the other: one is with it, and the next
-# is there already when it is done. What comes meanwhile goes together.
+# A broker answers the requests of a connection one after the other. With two, the next request is
+# already there when one is finished. Records that arrive meanwhile go together.
 IN_FLIGHT_MAX: Final = 2
 RECONNECT_AFTER_S: Final = 0.05
 
@@ -32,26 +32,26 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestListener(Protocol):
-    """Hears what becomes of requests."""
+    """Receives the results of requests."""
 
     def opened(self) -> None:
-        """A broker can be sent to."""
+        """Called when a broker can receive requests."""
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
-        """The broker's word on these."""
+        """Called with the broker's responses for these batches."""
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """A connection is gone: these, if any, may be stored or not."""
+        """Called when a connection is lost. These batches may or may not be stored."""
 
     def unreachable(self, node: int) -> None:
-        """There is no connection to it: it may be elsewhere, or not lead any more."""
+        """Called when the broker cannot be reached. It may have moved, or no longer lead."""
 
 
 class Broker:
-    """Sends produce requests and reads their answers, which come in the same order.
+    """Sends produce requests and reads their responses, which arrive in the same order.
 
-    A connection that does not answer in time is closed: then its requests fail, and the next one
-    opens another.
+    If a response does not come in time, the connection is closed: its requests fail, and the next
+    request opens another connection.
     """
 
     def __init__(
@@ -77,60 +77,64 @@ class Broker:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection, on which nothing else goes on."""
+        """Whether there is a connection that is not busy with a login."""
         is_there = self._transport is not None and not self._transport.is_closing()
         return is_there and not self._connecting
 
     @property
     def ready(self) -> bool:
-        """Whether it takes a request now."""
+        """Whether it accepts a request now."""
         has_room = len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
         return self.is_open and has_room and not self._is_due
 
     def open(self, address: Callable[[], Address | None]) -> None:
-        """Connect, unless that is done or under way; the owner is told either way.
+        """Connect, unless this is done or running; the owner is notified either way.
 
-        A connection whose session ends soon begins another.
+        If the session of a connection ends soon, it is renewed.
         """
-        # One that is closing is gone first: its owner hears of that.
+        # A closing connection ends first, and its owner is notified.
         if not self._connecting and (self._transport is None or self._is_due):
             self._connecting = True
             opening = self._connect(address) if self._transport is None else self._renew()
             self._tasks.create_task(self._open(opening))
 
     def hold(self) -> None:
-        """Keep a place for a request that is being prepared, until `release`."""
+        """Reserve a place for a request in preparation, until `release`."""
         self._preparing += 1
 
     def release(self) -> None:
-        """The place that was kept may be taken."""
+        """Release the reserved place."""
         self._preparing -= 1
 
     def send(self, frame: Callable[[int], bytes], batches: Sequence[AppendBatch]) -> None:
-        """Send the frame that it makes of a correlation id; only while it `is_open`."""
+        """Send the frame that `frame` makes from a correlation id; only while it `is_open`."""
         correlation = self._in_flight.begin(batches)
         if self._transport is not None:
             self._transport.write(frame(correlation))
 
     def close(self) -> None:
-        """Close the connection; what is in flight fails."""
+        """Close the connection; requests in flight fail."""
         if self._transport is not None:
             self._transport.abort()
 
     # ---- what its connection says ---------------------------------------------------------------
 
     def receive(self, frame: bytes) -> None:
-        """An answer came; MalformedAnswerError if it is not the next one's."""
+        """Handle a response.
+
+        Raises:
+            MalformedAnswerError: It does not belong to the next request.
+        """
         _, answers = read_answer(frame)
         self._owner.answered(self._in_flight.answered(frame), answers)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Nothing that comes after it can be trusted."""
+        """Close the connection: its further data cannot be trusted."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self.close()
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """What is in flight may be stored or not."""
+        """Report the batches in flight, which may or may not be stored."""
         if link is not self._link:
             return
         self._link = self._transport = None

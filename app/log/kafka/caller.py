@@ -1,4 +1,4 @@
-"""One broker that is asked, and waited for: a connection of its own, opened when it is needed."""
+"""One broker for requests that are awaited: a separate connection, opened when needed."""
 
 import asyncio
 from asyncio import Transport
@@ -18,7 +18,7 @@ from app.log.kafka.link import Address, Link, connect_timeout, connected, renewe
 from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
-# A partition's first batch comes whole, however large: a topic may allow that much.
+# The first batch of a partition comes whole, however large it is: a topic may allow this size.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
 
 _log = structlog.get_logger(__name__)
@@ -26,14 +26,14 @@ _log = structlog.get_logger(__name__)
 _Answer = asyncio.Future[bytes]
 
 Frame = Callable[[int], bytes]
-"""Makes a request, with its length in front, of a correlation id."""
+"""Makes a request with its length prefix from a correlation id."""
 
 
 class BrokerCaller:
-    """Asks, and hands out the answers, which come in the order of the requests.
+    """Sends requests, and returns the responses, which arrive in the order of the requests.
 
-    A connection that says nothing for as long as an answer may take is closed: then its requests
-    fail, and the next one opens another.
+    If a connection is silent for longer than a response may take, it is closed: its requests fail,
+    and the next request opens another connection.
     """
 
     def __init__(
@@ -57,19 +57,20 @@ class BrokerCaller:
         self._closed = False
 
     async def ask(self, frame: Frame) -> bytes:
-        """The answer to a request, without its length.
+        """Return the response to a request, without its length.
 
         Raises:
-            NotSentError: there is no connection.
-            LogUnavailableError: there was no answer.
+            NotSentError: There is no connection.
+            LogUnavailableError: There was no response.
         """
         (answer,) = await self.ask_all([frame])
         return await answer
 
     async def ask_all(self, frames: Iterable[Frame]) -> "list[asyncio.Future[bytes]]":
-        """The answers to requests that go together; they come as those of `ask` do.
+        """Send requests together; return futures of their responses, as from `ask`.
 
-        Raises NotSentError: there is no connection.
+        Raises:
+            NotSentError: There is no connection.
         """
         transport, loop = await self._opened(), asyncio.get_running_loop()
         written, answers = [], list[_Answer]()
@@ -80,7 +81,7 @@ class BrokerCaller:
         return answers
 
     def close(self) -> None:
-        """Close the connection, and open no other; who waits for an answer is told."""
+        """Close the connection for good; waiting callers get an error."""
         self._closed = True
         self._abort()
 
@@ -89,7 +90,7 @@ class BrokerCaller:
     def receive(self, frame: bytes) -> None:
         """As `Listener.receive`."""
         answer = self._asked.answered(frame)
-        # Whoever asked may be gone.
+        # The caller may have been cancelled.
         if not answer.done():
             answer.set_result(frame)
 
@@ -110,7 +111,7 @@ class BrokerCaller:
 
     def _too_late(self) -> None:
         if self._link is not None and self._link.is_receiving():
-            # There is more in an answer than comes in that time: closing would begin it anew.
+            # The response is larger than what arrives in that time: closing would restart it.
             self._asked.wait_on()
             return
         _log.warning("kafka_read_timed_out", node=self._node)
@@ -123,7 +124,8 @@ class BrokerCaller:
     async def _opened(self) -> Transport:
         tries = self._tries
         async with self._opening:
-            # Who waited while another tried in vain does not try as long again.
+            # A caller that waited while another one failed to connect does not try for as long
+            # again.
             if tries == self._tries and (self._transport is None or self._transport.is_closing()):
                 await self._open()
                 self._tries += 1
@@ -148,7 +150,7 @@ class BrokerCaller:
             patience=self._connect_patience,
             pause=self._login_pause,
         ):
-            # The one before is gone, or as good as gone: what it was asked fails.
+            # The old connection is lost or nearly lost: its requests fail.
             if self._link is not None:
                 self.disconnected(self._link, None)
             self._link, self._transport = link, link.transport
@@ -161,7 +163,7 @@ class BrokerCaller:
 
 
 class Callers:
-    """A caller for each broker that is asked; made when it first is."""
+    """A caller for each broker, created on the first request."""
 
     def __init__(
         self,
@@ -170,7 +172,7 @@ class Callers:
         credentials: KafkaCredentials,
         answer_timeout: timedelta,
     ) -> None:
-        """`address` says where a broker is, by its number."""
+        """Create it; `address` returns the address of a broker by its number."""
         self._address = address
         self._credentials = credentials
         self._answer_timeout = answer_timeout
@@ -178,7 +180,7 @@ class Callers:
         self.closed = False
 
     def of(self, node: int) -> BrokerCaller:
-        """The broker's."""
+        """Return the caller of the broker."""
         caller = self._callers.get(node)
         if caller is None:
             address = partial(self._address, node)
@@ -194,7 +196,7 @@ class Callers:
         return caller
 
     def close(self) -> None:
-        """Close all connections; who waits for an answer is told."""
+        """Close all connections; waiting callers get an error."""
         self.closed = True
         for caller in self._callers.values():
             caller.close()

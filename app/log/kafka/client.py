@@ -1,8 +1,8 @@
-"""A set of connections to the brokers, and which broker leads which partition.
+"""Connections to the brokers, and the cached leaders of partitions.
 
-A broker answers one connection's requests in order, so whatever may wait long (a membership, the
-look-ups that appends wait for, the rest) has a `Client` of its own. Everything here runs on the I/O
-thread.
+A broker answers the requests of one connection in order. So each kind of request that may wait long
+(a membership, the look-ups for appends, the rest) has a separate `Client`. Everything here runs on
+the I/O thread.
 """
 
 import ssl
@@ -31,11 +31,11 @@ from app.log.kafka.link import connect_timeout
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
 
-# What a broker answers when it is the wrong one to ask, or not ready yet: look again, ask again.
+# Responses of a broker that is the wrong one or not ready yet: look up the leader again and retry.
 STALE_LEADER_CODES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 STALE_COORDINATOR_CODES: Final = frozenset({14, 15, 16})
 UNKNOWN_TOPIC: Final = 3
-# What settings are of, where it is a topic.
+# The resource type of topics in requests for settings.
 TOPIC_RESOURCE: Final = 2
 
 _FRAME_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -48,24 +48,27 @@ Leaders = Mapping[int, int]
 
 
 class NotSentError(Exception):
-    """The request did not leave this process: asking again cannot do anything twice."""
+    """The request did not leave this process, so a retry cannot repeat its effect."""
 
 
 def reason(code: int) -> str:
-    """A broker's error code in words."""
+    """Return the text for a broker's error code."""
     kind = errors.for_code(code)
     return f"{kind.__name__}: {getattr(kind, 'description', '') or 'no description'}"
 
 
 class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
-    """A plain connection whose socket is closed when it fails; kafka-python's own is left open."""
+    """A plain connection that closes its socket when it fails.
+
+    kafka-python's own leaves it open.
+    """
 
     SCHEMES = ("closing",)
 
     async def sock_connect(
         self, net: Untyped, sock: socket, *where: Untyped, **until: Untyped
     ) -> socket:
-        """The connected socket."""
+        """Return the connected socket."""
         try:
             connected: socket = await super().sock_connect(net, sock, *where, **until)
         except BaseException:
@@ -75,10 +78,13 @@ class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
 
 
 class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no types
-    """A connection by TLS; kafka-python's own waits for ever for a handshake."""
+    """A TLS connection with a deadline for the handshake.
+
+    kafka-python's own has none.
+    """
 
     async def handshake_until(self, timeout_at: float | None) -> None:
-        """Return when it can be used; `timeout_at` by the monotonic clock."""
+        """Finish the handshake by `timeout_at` (monotonic clock)."""
         while True:
             try:
                 self._sock.do_handshake()
@@ -91,20 +97,20 @@ class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no
 
 
 class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka has no types
-    """kafka-python's connections, with what each begins with as it is then."""
+    """kafka-python's connections, each with the current credentials."""
 
     def __init__(self, net: Untyped, credentials: KafkaCredentials, **configs: Untyped) -> None:
         self._credentials = credentials
         super().__init__(net, **configs)
 
     def get_connection(self, node_id: Untyped, **how: Untyped) -> Untyped:
-        """As kafka-python's."""
+        """Do as kafka-python's method."""
         if node_id not in self._conns:
             self.config.update(self._credentials.options())
         return super().get_connection(node_id, **how)
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
-        """As kafka-python's, which leaves a socket open whose handshake fails."""
+        """Do as kafka-python's method, but close the socket if the handshake fails."""
         context = self._credentials.context()
         sock = await create_connection(
             self._net,
@@ -126,7 +132,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
 
 
 class Client:
-    """Connections of its own to each broker, with cached leaders and group coordinators."""
+    """Connections to each broker, with cached leaders and group coordinators."""
 
     def __init__(
         self,
@@ -137,7 +143,10 @@ class Client:
         name: str,
         request_timeout: float,
     ) -> None:
-        """Call on the I/O thread. `request_timeout`, in seconds, closes a connection that hangs."""
+        """Create it on the I/O thread.
+
+        A connection that hangs is closed after `request_timeout` (s).
+        """
         self._io = io
         self._request_timeout = request_timeout
         self._credentials = credentials
@@ -147,17 +156,17 @@ class Client:
             credentials,
             bootstrap_servers=bootstrap,
             client_id=name,
-            # Its way to choose the kind of socket: no proxy is meant.
+            # kafka-python chooses the kind of socket by this value; there is no proxy.
             proxy_url="closing://",
             request_timeout_ms=int(request_timeout * 1000),
             reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
             socket_connection_setup_timeout_ms=self._setup_timeout_ms,
             socket_connection_setup_timeout_max_ms=self._setup_timeout_ms,
             receive_message_max_bytes=_FRAME_BYTES_MAX,
-            # It fails what is over this, it does not queue; each user of it has a bound of its own.
+            # Requests over this number fail instead of waiting; each user of it has its own limit.
             max_in_flight_requests_per_connection=10_000,
         )
-        # Not an option of the manager's; without it a look at a missing topic would create it.
+        # Not an option of the manager. Without it, a look-up would create a missing topic.
         self.manager.cluster.config["allow_auto_create_topics"] = False
         self._leaders: dict[str, Leaders] = {}
         self._coordinators: dict[str, int] = {}
@@ -165,26 +174,30 @@ class Client:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a broker has ever answered. From any thread."""
+        """Whether a broker has ever responded. Callable from any thread."""
         return bool(self.manager.bootstrapped)
 
     def close(self) -> None:
-        """Close the connections; requests under way fail."""
+        """Close the connections; running requests fail."""
         self.closed = True
         self.manager.close()
 
     async def send(self, node: int, request: Untyped, *, timeout: float | None = None) -> Untyped:  # noqa: ASYNC109 - not asyncio
-        """The broker's response. NotSentError when there is no connection; a Kafka error later."""
+        """Return the broker's response.
+
+        Raises:
+            NotSentError: There is no connection. Later errors are Kafka's.
+        """
         connection = await self._connection(node)
         limit = self._request_timeout if timeout is None else timeout
         return await connection.send_request(request, request_timeout_ms=int(limit * 1000))
 
     async def send_any(self, request: Untyped) -> Untyped:
-        """The response of any broker."""
+        """Return the response of any broker."""
         return await self.send(await self._any_node(), request)
 
     async def send_controller(self, request: Untyped) -> Untyped:
-        """The response of the controller, or of a broker that forwards to it."""
+        """Return the response of the controller, or of a broker that forwards to it."""
         await self.ready()
         controller = self.manager.cluster.controller
         if controller is None or controller.node_id not in self._nodes():
@@ -194,7 +207,8 @@ class Client:
     async def ready(self) -> None:
         """Wait until the brokers' addresses are known, at most the connection timeout.
 
-        NotSentError, also of brokers that do not speak what is asked of them.
+        Raises:
+            NotSentError: There is no connection, or the brokers lack a required API version.
         """
         if not self.manager.bootstrapped:
             try:
@@ -207,19 +221,19 @@ class Client:
             raise NotSentError(missing)
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Partition → leader (NO_LEADER for none) of each topic that exists; cached."""
+        """Return the leader of each partition (NO_LEADER for none) of existing topics; cached."""
         if missing := [topic for topic in topics if topic not in self._leaders]:
             await self.refresh(missing)
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """As `leaders`, asked anew. A topic does not exist when no broker knows it.
+        """Do as `leaders` with a new look-up. A topic does not exist if no broker knows it.
 
-        They hear of a new one one after the other.
+        The brokers learn of a new topic one after the other.
         """
         node = await self._any_node()
         response = await self.send(node, _metadata(_named(topics)))
-        # Brokers may have moved: later connections go by what this says.
+        # Brokers may have moved: later connections use the addresses of this response.
         self.manager.cluster.update_metadata(response)
         self.forget(topics)
         self._learn(response)
@@ -228,13 +242,13 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def replicas(self, topic: str) -> int:
-        """How many replicas each of its partitions has, asked anew; 0 where that is not known."""
+        """Look up the number of replicas of each of its partitions again; 0 if unknown."""
         response = await self.send_any(_metadata(_named([topic])))
         parts = [part for each in response.topics for part in each.partitions]
         return min((len(part.replica_nodes) for part in parts), default=0)
 
     async def topics(self) -> Mapping[str, int]:
-        """As `replicas`, of all topics of the cluster but the brokers' own."""
+        """Return the same as `replicas` for all topics except Kafka's internal ones."""
         response = await self.send_any(_metadata(None))
         return {
             topic.name: min((len(part.replica_nodes) for part in topic.partitions), default=0)
@@ -243,7 +257,7 @@ class Client:
         }
 
     async def settings(self, topics: Collection[str], name: str) -> Mapping[str, str]:
-        """What the setting of that name is for these topics, of which one may be left out."""
+        """Return the value of the setting `name` for these topics; one may be missing."""
         kind = DescribeConfigsRequest.DescribeConfigsResource
         asked = [
             kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[name])
@@ -262,23 +276,23 @@ class Client:
         }
 
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Host and port of each broker, as the last answer about topics had them."""
+        """Return host and port of each broker, from the last response about topics."""
         brokers = self.manager.cluster.brokers()
         return {broker.node_id: (broker.host, broker.port) for broker in brokers}
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Ask anew for their leaders next time."""
+        """Forget their leaders, so that they are looked up again."""
         for topic in topics:
             self._leaders.pop(topic, None)
 
     async def coordinators(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Each group's coordinator; cached. A group whose coordinator is not up is left out."""
+        """Return each group's coordinator; cached. A group without a running one is left out."""
         if missing := [group for group in groups if group not in self._coordinators]:
             await self.find_coordinators(missing)
         return {group: self._coordinators[group] for group in groups if group in self._coordinators}
 
     async def find_coordinators(self, groups: Collection[str]) -> list[Untyped]:
-        """What brokers say of each group, asked anew: node, host and port, or an error code."""
+        """Look up each group's coordinator again: node, host and port, or an error code."""
         self.forget_coordinators(groups)
         names, found = list(groups), list[Untyped]()
         for start in range(0, len(names), _COORDINATOR_KEYS_MAX):
@@ -295,7 +309,7 @@ class Client:
         return found
 
     def forget_coordinators(self, groups: Iterable[str]) -> None:
-        """Look for their coordinators anew next time."""
+        """Forget their coordinators, so that they are looked up again."""
         for group in groups:
             self._coordinators.pop(group, None)
 
@@ -308,10 +322,10 @@ class Client:
         return node
 
     async def _ask_others(self, topics: Collection[str], *, but: int) -> None:
-        """Take over what any other broker knows of these."""
+        """Take over what any other broker knows of these topics."""
 
         async def ask(node: int) -> None:
-            # One that does not answer knows of nothing that the others do not.
+            # A broker that does not respond has nothing to add.
             with suppress(*FAILED_TRY):
                 self._learn(await self.send(node, _metadata(_named(topics))))
 
@@ -332,7 +346,7 @@ class Client:
             connection = self.manager.get_connection(node)
             await connection.init_future
         except Exception as error:
-            # Whatever brokers have said of themselves and of others: nothing was sent.
+            # Nothing was sent, whatever the brokers reported.
             raise NotSentError(self._credentials.explained(error)) from error
         return connection
 
@@ -345,7 +359,7 @@ def _named(topics: Iterable[str]) -> list[Untyped]:
 
 
 def _metadata(topics: Collection[Untyped] | None) -> Untyped:
-    """What asks about these topics; None: about all there are."""
+    """Return a metadata request for these topics; None: for all topics."""
     return MetadataRequest(
         topics=topics,
         allow_auto_topic_creation=False,
@@ -357,19 +371,23 @@ def _metadata(topics: Collection[Untyped] | None) -> Untyped:
 
 
 class Deadline:
-    """An end to retrying: `pause` waits between two tries, and raises once the time is over."""
+    """A limit for retries. `pause` waits between two attempts, and raises after the limit."""
 
     def __init__(self, io: IoThread, seconds: float) -> None:
         self._io = io
         self._end = time.monotonic() + seconds
 
     async def pause(self, cause: object) -> None:
-        """Wait before the next try; LogUnavailableError naming `cause` when there is none left."""
+        """Wait before the next attempt.
+
+        Raises:
+            LogUnavailableError: No time is left; the text contains `cause`.
+        """
         if time.monotonic() + RETRY_S >= self._end:
             message = f"Kafka did not answer in time: {cause}"
             raise LogUnavailableError(message)
         await self._io.sleep(RETRY_S)
 
 
-# What a try may end with that is worth another: no connection, a connection lost, a slow answer.
+# Errors after which a retry makes sense: no connection, a lost connection, a slow response.
 FAILED_TRY: Final = (NotSentError, errors.KafkaError, OSError)

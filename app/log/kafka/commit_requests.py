@@ -1,6 +1,6 @@
-"""Commits, from the event loop: all groups of a coordinator by one connection, one after the other.
+"""Commits from the event loop: all groups of a coordinator over one connection, in sequence.
 
-Without a thread in between, which would take the interpreter from the deliveries at each turn.
+A separate thread would take the interpreter from the deliveries at each switch.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from app.log.kafka.protocol.commits import at_once, commit_frame, read_commit
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
-# Once some are decided, they wait no longer than this for the next of the others: whoever commits
-# has the next commit of theirs already, and asks again for the others.
+# When some groups are decided, the others are awaited no longer than this: the caller already has
+# newer positions to commit, and repeats the others.
 OTHERS_WAIT: Final = timedelta(seconds=0.5)
-# Written together and answered together, a request costs half of one by itself.
+# Requests that are written and answered together cost half of single requests.
 IN_FLIGHT_MAX: Final = 64
 
 _CLIENT: Final = "angelia-commits"
 _LOADING: Final = 14
 _UNKNOWN_MEMBER: Final = 25
 _FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
-# What began in time may take so much longer: no answer is given up that is on its way.
+# An attempt that began in time may take this factor longer, so that no response in flight is lost.
 _LATE: Final = 4 / 3
 
 Offsets = Mapping[Partition, Committed]
@@ -45,7 +45,7 @@ Failures = dict[tuple[str, Partition], str]
 
 
 class Committing:
-    """Commits for groups that have no members, over connections of its own. Full names."""
+    """Commits for groups without members, over separate connections. Takes full names."""
 
     def __init__(
         self,
@@ -55,7 +55,10 @@ class Committing:
         timeout: timedelta = COMMIT_TIMEOUT,
         may_commit: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`may_commit` is asked before each try: whether what is committed can still be ours."""
+        """Create it.
+
+        `may_commit` is called before each attempt: whether this process may still own it.
+        """
         self._coordinators = coordinators
         self._timeout = timeout
         self._may_commit = may_commit
@@ -65,21 +68,21 @@ class Committing:
         )
 
     async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
-        """Commit all of them within about `timeout`; what failed, and why.
+        """Commit all of them within about `timeout`; return those that failed, with the reason.
 
-        One that failed may be committed all the same, unless its coordinator refused it.
+        A failed commit may be applied anyway, unless its coordinator refused it.
         """
         commit = _Commit(self._coordinators, self._callers, groups, patience=self._patience)
         await commit.run(self._timeout.total_seconds(), self._may_commit)
         return commit.failures
 
     def close(self) -> None:
-        """Close the connections; commits under way fail."""
+        """Close the connections; running commits fail."""
         self._callers.close()
 
 
 class _Commit:
-    """One call of `commit`: what coordinators did not take, again, until it takes too long."""
+    """One call of `commit`. It repeats what coordinators did not accept, until the time is over."""
 
     def __init__(
         self,
@@ -89,18 +92,18 @@ class _Commit:
         *,
         patience: CallDeadline,
     ) -> None:
-        """`patience` is with those that are left, once others are decided."""
+        """Create it; the rest is awaited for `patience` after others are decided."""
         self._coordinators = coordinators
         self._callers = callers
         self._left = {group: dict(offsets) for group, offsets in groups.items()}
         self._patience = patience
         self._limit = asyncio.timeout(None)
-        # Why each is left, if that is known.
+        # Why each is left, if known.
         self._causes: dict[str, object] = {}
         self.failures: Failures = {}
 
     async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
-        """Until all is decided, or may not be any more; what is not in time has failed."""
+        """Run until all are decided or must not be committed; what is not in time has failed."""
         now = asyncio.get_running_loop().time
         self._end = now() + seconds
         try:
@@ -108,7 +111,7 @@ class _Commit:
                 self._limit.reschedule(now() + seconds * _LATE)
                 await self._until_decided(may_commit)
         except TimeoutError:
-            pass  # said of all that is left
+            pass  # the reason is set for everything that is left
         finally:
             self._patience.end(self)
         for group, left in self._left.items():
@@ -130,7 +133,7 @@ class _Commit:
         return asyncio.get_running_loop().time() + seconds >= self._end
 
     async def _try(self) -> None:
-        """All that is left once, by all coordinators at a time: none waits for another's."""
+        """Send everything that is left once, to all coordinators at the same time."""
         nodes, unknown = self._coordinators.grouped(self._left)
         async with asyncio.TaskGroup() as asking:
             for node, groups in nodes.items():
@@ -139,7 +142,7 @@ class _Commit:
                 asking.create_task(self._look(unknown))
 
     async def _look(self, groups: Collection[str]) -> None:
-        """Look for the coordinators of these, and ask those that are found."""
+        """Look up the coordinators of these groups, and send to those that are found."""
         try:
             refused = await self._coordinators.look(groups)
         except _FAILED_ASK as error:
@@ -155,10 +158,10 @@ class _Commit:
                 asking.create_task(self._ask(*each))
 
     async def _ask(self, node: int, groups: Sequence[str]) -> None:
-        """A broker has at most IN_FLIGHT_MAX requests to answer."""
+        """Send to one broker, with at most IN_FLIGHT_MAX requests in flight."""
         for start in range(0, len(groups), IN_FLIGHT_MAX):
             if self._is_late():
-                return  # it was silent: the rest is not even tried
+                return  # the coordinator did not respond, so the rest is not sent
             some = groups[start : start + IN_FLIGHT_MAX]
             try:
                 answers = await self._callers.of(node).ask_all(map(self._frame, some))
@@ -173,12 +176,12 @@ class _Commit:
                 _drop(answers)
 
     def _frame(self, group: str) -> Frame:
-        # A group with more of them than one request may have is asked for again with the rest.
+        # A group with more positions than one request can carry is sent again with the rest.
         offsets = at_once(group, self._left[group])
         return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
     async def _receive(self, group: str, answer: asyncio.Future[bytes]) -> None:
-        """Take what is decided out of what is left."""
+        """Remove the decided positions from those that are left."""
         try:
             codes = read_commit(await answer)
         except _FAILED_ASK as error:
@@ -220,10 +223,10 @@ class _Commit:
 
 
 def _drop(answers: Iterable[asyncio.Future[bytes]]) -> None:
-    """Nobody waits for these any more."""
+    """Ignore these responses."""
     for answer in answers:
         if not answer.cancel() and not answer.cancelled():
-            answer.exception()  # looked at: it is nothing to complain about
+            answer.exception()  # reads the error, so that asyncio does not report it
 
 
 def _failure(code: int) -> str:

@@ -1,4 +1,4 @@
-"""Which broker coordinates which group, and where it is, as the event loop knows it."""
+"""The coordinator of each group and its address, as known to the event loop."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -10,9 +10,9 @@ from app.log.kafka.link import Address
 
 
 class FoundGroups(NamedTuple):
-    """The coordinators of the groups that have one now, and where these are.
+    """Known coordinators of groups and their addresses.
 
-    `refused`: the groups that the brokers will not say it of, with the error code.
+    `refused` has the groups for which the brokers refuse an answer, with the error code.
     """
 
     nodes: Mapping[str, int]
@@ -21,18 +21,18 @@ class FoundGroups(NamedTuple):
 
 
 LookForGroups = Callable[[Collection[str]], Awaitable[FoundGroups]]
-"""Asks anew for groups by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
+"""Looks up groups by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
 
 
 def found_groups(said: Iterable[Untyped]) -> FoundGroups:
-    """What brokers said of each group. An error that may pass is as if they had said nothing."""
+    """Return the coordinators that brokers reported. A temporary error counts as no response."""
     nodes: dict[str, int] = {}
     addresses: dict[int, Address] = {}
     refused: dict[str, int] = {}
     for each in said:
         if each.error_code == 0:
             nodes[each.key] = each.node_id
-            # As it is now: what is known from elsewhere may be from before the broker moved.
+            # Current addresses: addresses from other sources may be from before the broker moved.
             addresses[each.node_id] = (each.host, each.port)
         elif not errors.for_code(each.error_code).retriable:
             refused[each.key] = each.error_code
@@ -40,7 +40,7 @@ def found_groups(said: Iterable[Untyped]) -> FoundGroups:
 
 
 class Coordinators:
-    """Looks groups up, and keeps what it was told until that turns out to be wrong."""
+    """Looks up coordinators, and keeps them until they turn out to be wrong."""
 
     def __init__(self, look: LookForGroups) -> None:
         self._look = look
@@ -48,7 +48,7 @@ class Coordinators:
         self._addresses: dict[int, Address] = {}
 
     def grouped(self, groups: Iterable[str]) -> tuple[Mapping[int, list[str]], list[str]]:
-        """Groups by their coordinator, and those of which it is not known."""
+        """Return the groups by coordinator, and the groups with an unknown coordinator."""
         grouped: dict[int, list[str]] = {}
         unknown: list[str] = []
         for group in groups:
@@ -59,24 +59,25 @@ class Coordinators:
         return grouped, unknown
 
     async def look(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Have them known, but those whose coordinator is not up.
+        """Look up these groups; a group whose coordinator is down stays unknown.
 
-        Returns the error codes of those that are refused.
+        Returns:
+            The error codes of refused groups.
         """
         found = await self._look(groups)
         self.learn(found)
         return found.refused
 
     def learn(self, found: FoundGroups) -> None:
-        """Take over what was found, maybe for somebody who did not wait for it."""
+        """Keep these results, even if their requester no longer waits."""
         self._nodes.update(found.nodes)
         self._addresses.update(found.addresses)
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Ask anew for their coordinators next time."""
+        """Forget their coordinators, so that they are looked up again."""
         for group in groups:
             self._nodes.pop(group, None)
 
     def address(self, node: int) -> Address | None:
-        """Where a broker is."""
+        """Return the address of a broker."""
         return self._addresses.get(node)

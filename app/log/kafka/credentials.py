@@ -1,4 +1,4 @@
-"""What connections to Kafka begin with: TLS and SASL, read anew when their files change."""
+"""TLS and SASL credentials for connections to Kafka, read again when their files change."""
 
 import ssl
 from pathlib import Path
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KafkaCredentials:
-    """Of all connections of a process. Any thread may ask."""
+    """The credentials of all connections of a process. Callable from any thread."""
 
     def __init__(self, security: KafkaSecurity) -> None:
         self.security: Final = security
@@ -25,10 +25,13 @@ class KafkaCredentials:
         self._password_read = ""
 
     def context(self) -> ssl.SSLContext | None:
-        """For TLS, with the files as they are; None: connections are not encrypted.
+        """Return the TLS context for the current files; None if connections are not encrypted.
 
-        While a rotation is under way the files may not fit: then those before are used. Raises
-        RefusedError, OSError where there were none that did.
+        During a rotation the files may not match: then the last working context is used.
+
+        Raises:
+            RefusedError: The files cannot be used, and there was no context before.
+            OSError: A file cannot be read, and there was no context before.
         """
         if not self.security.by_tls:
             return None
@@ -47,12 +50,12 @@ class KafkaCredentials:
         return context
 
     def mechanism(self) -> Untyped:
-        """A SASL exchange that has not begun."""
+        """Return a new SASL exchange."""
         options = self.options()
         return get_sasl_mechanism(options["sasl_mechanism"])(**options)
 
     def options(self) -> dict[str, Untyped]:
-        """Those of kafka-python's connections."""
+        """Return the options for kafka-python's connections."""
         if not self.security.by_sasl:
             return {"security_protocol": self.security.protocol}
         return {
@@ -63,7 +66,7 @@ class KafkaCredentials:
         }
 
     def explained(self, error: Exception) -> str:
-        """In words, what kept a connection from being opened; nothing of it is secret."""
+        """Return in words why a connection could not be opened, without secrets."""
         if isinstance(error, ssl.SSLError):
             return of_tls(error, self.security)
         return str(error) or type(error).__name__
@@ -72,7 +75,7 @@ class KafkaCredentials:
         name = self.security.username or ""
         if self.security.mechanism == "PLAIN":
             return name
-        # RFC 5802, 5.1: what separates the parts of a message is not in a name.
+        # RFC 5802, 5.1: a name must not contain the separators of a message.
         return name.replace("=", "=3D").replace(",", "=2C")
 
     def _password(self) -> str:
@@ -80,7 +83,7 @@ class KafkaCredentials:
         if path is None:
             return self.security.password or ""
         try:
-            # One that is being written anew may be empty: that before is kept.
+            # A file that is just being written may be empty: the last password is kept.
             self._password_read = path.read_text().removesuffix("\n") or self._password_read
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("kafka_password_unreadable", path=str(path), error=type(error).__name__)
@@ -104,7 +107,7 @@ def _context(security: KafkaSecurity) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=security.ca_file)
     if security.certificate_file is not None:
         try:
-            # A key with a password would be asked for at the terminal.
+            # OpenSSL would ask for a key's password on the terminal.
             context.load_cert_chain(security.certificate_file, security.key_file, password="")
         except ssl.SSLError as error:
             raise RefusedError(unfit_files(error)) from error

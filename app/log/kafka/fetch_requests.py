@@ -1,7 +1,7 @@
-"""Fetches, from the event loop: a connection to each broker for those that may wait on each other.
+"""Fetches from the event loop, with a separate connection to each broker for long polls.
 
-Without a thread in between: for the messages that come one by one, handing over to another thread
-and back costs more than all the rest of reading.
+It runs on the event loop: for single messages, a switch to another thread and back costs more than
+the rest of reading.
 """
 
 import asyncio
@@ -24,18 +24,22 @@ from app.log.kafka.protocol.fetches import (
 
 OFFSET_OUT_OF_RANGE: Final = 1
 
-# Beyond what the request itself waits.
+# In addition to the time that the request itself waits.
 _ANSWER_TIMEOUT: Final = timedelta(seconds=3)
 _CLIENT: Final = "angelia-reading"
-# What takes longer is taken apart on a thread: it would hold up all deliveries. What takes about a
-# millisecond holds them up for longer there, when it waits for a core with the interpreter's lock.
+# Larger responses are decoded on a thread, because they would delay all deliveries. Responses that
+# take about a millisecond would cause longer delays there, when that thread holds the interpreter's
+# lock and waits for a core.
 _PACKED_BYTES_MAX: Final = 32 * 1024
 _PLAIN_BYTES_MAX: Final = 512 * 1024
 _RECORDS_MAX: Final = 300
 
 
 class Fetcher:
-    """A broker answers one connection's requests in order, so a long poll has one of its own."""
+    """Fetches over its own connections.
+
+    A broker answers one connection in order, so a long poll needs a separate one.
+    """
 
     def __init__(self, places: Places, credentials: KafkaCredentials, options: ReadOptions) -> None:
         self._options = options
@@ -49,12 +53,12 @@ class Fetcher:
         return self._callers.closed
 
     async def fetch(self, node: int, request: FetchRequest) -> FetchAnswer:
-        """The broker's answer.
+        """Return the broker's response.
 
         Raises:
-            NotSentError: there is no connection.
-            LogUnavailableError: there was no answer.
-            MalformedAnswerError: it cannot be read.
+            NotSentError: There is no connection.
+            LogUnavailableError: There was no response.
+            MalformedAnswerError: It cannot be read.
         """
         frame = await self._callers.of(node).ask(
             lambda correlation: fetch_frame(correlation, request, self._options, client=_CLIENT)
@@ -62,7 +66,7 @@ class Fetcher:
         return read_fetch(frame)
 
     def close(self) -> None:
-        """Close all connections; who waits for an answer is told."""
+        """Close all connections; waiting callers get an error."""
         self._callers.close()
 
 

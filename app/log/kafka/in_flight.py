@@ -1,4 +1,4 @@
-"""The requests that a connection has not answered so far: a broker answers them in their order."""
+"""The unanswered requests of a connection: a broker answers them in order."""
 
 import asyncio
 from collections import deque
@@ -20,9 +20,9 @@ class _Request(Generic[T]):
 
 
 class InFlight(Generic[T]):
-    """What was asked, by the correlation ids that it went with.
+    """Requests by their correlation ids.
 
-    `too_late` is called for each request that has no answer within `answer_timeout`.
+    `too_late` is called for each request without a response within `answer_timeout`.
     """
 
     def __init__(self, answer_timeout: timedelta, too_late: Callable[[], object]) -> None:
@@ -33,11 +33,11 @@ class InFlight(Generic[T]):
         self._idle: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of requests."""
         return len(self._requests)
 
     def begin(self, what: T) -> int:
-        """Wait for the answer to `what`, which goes with the correlation id that is returned."""
+        """Register `what`; return the correlation id for its request."""
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         request = _Request(self._correlation, what)
         self._requests.append(request)
@@ -45,7 +45,11 @@ class InFlight(Generic[T]):
         return request.correlation
 
     def answered(self, frame: bytes) -> T:
-        """What `frame` answers; MalformedAnswerError if it is not the next one."""
+        """Return what `frame` answers.
+
+        Raises:
+            MalformedAnswerError: It does not belong to the next request.
+        """
         correlation = correlation_of(frame)
         if not self._requests or self._requests[0].correlation != correlation:
             raise MalformedAnswerError(f"an answer to request {correlation}, which was not next")
@@ -55,19 +59,22 @@ class InFlight(Generic[T]):
         return request.what
 
     async def idle(self) -> None:
-        """Wait until there is none; one waits at a time, and nothing may begin meanwhile."""
+        """Wait until there are none.
+
+        One caller waits at a time, and nothing may start meanwhile.
+        """
         if self._requests:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
 
     def wait_on(self) -> None:
-        """Give all of them as long again."""
+        """Give all requests the full time again."""
         for request in self._requests:
             self._patience.end(request)
             self._patience.begin(request, self._too_late)
 
     def lost(self) -> list[T]:
-        """The connection is gone: what no answer will come for any more."""
+        """Return the requests that get no response, because the connection is lost."""
         lost, self._requests = self._requests, deque()
         for request in lost:
             self._patience.end(request)

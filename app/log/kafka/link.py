@@ -1,4 +1,4 @@
-"""A connection to a broker, secured as it is set: bytes in, whole frames out."""
+"""A connection to a broker with the configured security: bytes in, whole frames out."""
 
 import asyncio
 from asyncio import Transport
@@ -23,37 +23,42 @@ Address = tuple[str, int]
 """Host and port."""
 
 _CONNECT_TIMEOUT: Final = timedelta(seconds=1)
-# By TLS and SASL brokers and we say more to each other, and reckon.
+# With TLS and SASL there are more messages and computations.
 _SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# An answer of which so much comes in the time that an answer may take is waited for.
+# A response is awaited while at least this many bytes of it arrive in the time for a response.
 PACE_BYTES: Final = 64 * 1024
-# Of a session that ends: when it is begun anew, so that no request comes after its end.
+# The share of a session's lifetime after which it is renewed, so that no request comes after its
+# end.
 _RENEWED_AFTER: Final = 0.85
 _NEVER: Final = float("inf")
-# What opening a connection may end with.
+# The errors of opening a connection.
 CONNECT_FAILED: Final = (OSError, ValueError, RefusedError, MalformedAnswerError)
 
 _log = structlog.get_logger(__name__)
 
 
 class Listener(Protocol):
-    """Hears what a connection says."""
+    """Receives what a connection reads."""
 
     def receive(self, frame: bytes) -> None:
-        """An answer came; MalformedAnswerError if it is not the next one's."""
+        """Handle a response.
+
+        Raises:
+            MalformedAnswerError: It does not belong to the next request.
+        """
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Nothing that comes after it can be trusted."""
+        """Called when data cannot be trusted from here on."""
 
     def disconnected(self, link: "Link", exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Called when the connection is lost."""
 
 
 class Link(asyncio.Protocol):
-    """One connection of a listener's, which hears nothing of those before it."""
+    """One connection of a listener. A new connection has a new object."""
 
     def __init__(self, listener: Listener, *, bytes_max: int) -> None:
-        """No answer has more than `bytes_max` bytes."""
+        """Create it; no response may exceed `bytes_max`."""
         self._listener = listener
         self._bytes_max = bytes_max
         self._received = bytearray()
@@ -64,7 +69,7 @@ class Link(asyncio.Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether its session ends soon: `authenticate` before anything else is asked."""
+        """Whether its session ends soon. Then `authenticate` must come before other requests."""
         return asyncio.get_running_loop().time() >= self._renew_at
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -72,7 +77,7 @@ class Link(asyncio.Protocol):
         self.transport = cast("Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what is whole by now."""
+        """Pass on complete frames."""
         self._received += data
         try:
             for frame in frames(self._received, bytes_max=self._largest):
@@ -82,30 +87,38 @@ class Link(asyncio.Protocol):
 
     @property
     def _largest(self) -> int:
-        # Nobody knows yet who it is that says so much.
+        # Before the login, the other side is unknown and may send only little.
         return self._bytes_max if self._conversation is None else ANSWER_BYTES_MAX
 
     def is_receiving(self) -> bool:
-        """Whether so much of an answer came since this was asked last that it is worth waiting."""
+        """Whether a large part of a response came since the last call.
+
+        If so, waiting makes sense.
+        """
         before, now = self._looked_at, len(self._received)
         self._looked_at = now
         return now - (before if before <= now else 0) >= PACE_BYTES
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close it immediately."""
         if self.transport is not None:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the listener."""
+        """Notify the listener."""
         if self._conversation is not None:
             self._conversation.end(exc or ConnectionResetError("the broker closed the connection"))
         self._listener.disconnected(self, exc)
 
     async def authenticate(self, credentials: KafkaCredentials) -> None:
-        """Say who we are, where that is by SASL: at the beginning, and whenever it `is_due`.
+        """Log in by SASL, if configured: at the beginning, and when it `is_due`.
 
-        Nothing else may be asked meanwhile. Raises RefusedError, MalformedAnswerError, OSError.
+        No other request may be sent meanwhile.
+
+        Raises:
+            RefusedError: The broker refuses the credentials.
+            MalformedAnswerError: The response is invalid.
+            OSError: The connection failed.
         """
         if not credentials.security.by_sasl:
             return
@@ -113,13 +126,13 @@ class Link(asyncio.Protocol):
         try:
             lifetime = await self.converse(lambda ask: authenticate(ask, credentials))
         except BaseException:
-            # Who has begun to say who he is cannot ask for anything else.
+            # After an interrupted login the connection cannot be used.
             self.abort()
             raise
         self._renew_at = begun + lifetime.total_seconds() * _RENEWED_AFTER if lifetime else _NEVER
 
     async def converse(self, talk: Callable[[Ask], Awaitable[T]]) -> T:
-        """Have the answers of a while: those to what `talk` asks, one by one."""
+        """Let `talk` receive the responses to its own requests, one by one."""
         self._conversation = conversation = _Conversation(self.transport)
         try:
             return await talk(conversation.ask)
@@ -128,7 +141,7 @@ class Link(asyncio.Protocol):
 
 
 class _Conversation:
-    """Requests of which each waits for the answer to the one before."""
+    """A sequence of requests, each of which waits for the response to the one before."""
 
     def __init__(self, transport: Transport | None) -> None:
         self._transport = transport
@@ -136,7 +149,12 @@ class _Conversation:
         self._answer: asyncio.Future[bytes] | None = None
 
     async def ask(self, frame: Callable[[int], bytes]) -> bytes:
-        """The answer. Raises MalformedAnswerError, OSError."""
+        """Return the response.
+
+        Raises:
+            MalformedAnswerError: The response is invalid.
+            OSError: The connection failed.
+        """
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the broker closed the connection")
         self._correlation += 1
@@ -156,18 +174,18 @@ class _Conversation:
     def misunderstood(self, error: MalformedAnswerError) -> None:
         """As `Listener.misunderstood`."""
         self.end(error)
-        # Between two requests nobody waits: what comes then would be kept all the same.
+        # Between two requests no data may arrive; it would be buffered.
         if self._transport is not None:
             self._transport.abort()
 
     def end(self, error: Exception) -> None:
-        """No answer comes any more."""
+        """End the wait with `error`: no response will come."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
 
 def connect_timeout(security: KafkaSecurity) -> timedelta:
-    """How long it may take until a broker can be asked."""
+    """How long it may take until requests can be sent to a broker."""
     is_plain = not security.by_tls and not security.by_sasl
     return _CONNECT_TIMEOUT if is_plain else _SECURED_CONNECT_TIMEOUT
 
@@ -175,9 +193,13 @@ def connect_timeout(security: KafkaSecurity) -> timedelta:
 async def connect(
     link: Link, address: Address, *, credentials: KafkaCredentials, patience: CallDeadline
 ) -> None:
-    """Connect `link`, and say who we are, within `patience`.
+    """Connect `link` and log in, within `patience`.
 
-    Raises RefusedError, MalformedAnswerError, OSError, ValueError (no name of a host).
+    Raises:
+        RefusedError: The broker refuses the credentials.
+        MalformedAnswerError: A response is invalid.
+        OSError: The connection failed.
+        ValueError: The host name is invalid.
     """
     context, (host, port) = credentials.context(), address
     name = host.rstrip(".") if context is not None else None
@@ -196,7 +218,7 @@ async def connected(
     patience: CallDeadline,
     pause: LoginPause,
 ) -> bool:
-    """Connect `link` to the broker `node` as `connect` does: whether it is."""
+    """Connect `link` to the broker `node` as `connect` does; return whether this worked."""
     now = asyncio.get_running_loop().time
     if pause.lasts(now()):
         return False
@@ -208,14 +230,14 @@ async def connected(
             pause.refused(now())
         return False
     pause.taken()
-    # It may be gone again already: then nobody would hear of that any more.
+    # The connection may already be lost again, and nobody would be notified of that later.
     return link.transport is not None and not link.transport.is_closing()
 
 
 async def renewed(
     link: Link, *, node: int, credentials: KafkaCredentials, patience: CallDeadline
 ) -> bool:
-    """Begin a session anew, within `patience`: whether that is done; else the link is closed."""
+    """Renew the session within `patience`; return whether this worked, else close the link."""
     try:
         with patience.limit():
             await link.authenticate(credentials)

@@ -1,4 +1,4 @@
-"""Topics by the names that Kafka knows, which begin with the namespace, and those of all others."""
+"""Converts between names in Kafka, which begin with the namespace, and names in Angelia."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
@@ -11,29 +11,29 @@ T = TypeVar("T")
 
 
 class Names:
-    """Names with the namespace in front, and without it."""
+    """Adds and removes the namespace prefix."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
     def full(self, partition: Partition) -> Partition:
-        """As Kafka knows it."""
+        """Return the partition with its name in Kafka."""
         return Partition(self.prefix + partition.topic, partition.index)
 
     def ours(self, partition: Partition) -> Partition:
-        """As everybody else knows it."""
+        """Return the partition with its name in Angelia."""
         return Partition(partition.topic[len(self.prefix) :], partition.index)
 
     def all_full(self, partitions: Collection[Partition]) -> list[Partition]:
-        """Each as Kafka knows it."""
+        """Return each partition with its name in Kafka."""
         return [self.full(each) for each in partitions]
 
     def all_ours(self, found: Mapping[Partition, T]) -> dict[Partition, T]:
-        """What was found, by the names that everybody else knows."""
+        """Return `found` by the names in Angelia."""
         return {self.ours(each): value for each, value in found.items()}
 
     def topic(self, topic: LogTopic) -> LogTopic:
-        """As Kafka knows it."""
+        """Return the topic with its name in Kafka."""
         return LogTopic(
             name=self.prefix + topic.name,
             partitions=topic.partitions,
@@ -42,7 +42,7 @@ class Names:
         )
 
     def chunk(self, chunk: Chunk) -> Chunk:
-        """The chunk, by the name that everybody else knows."""
+        """Return the chunk with the name in Angelia."""
         return Chunk(
             self.ours(chunk.partition),
             chunk.offset,
@@ -54,7 +54,7 @@ class Names:
 
 
 class NamedTail:
-    """A tail by the names that everybody else knows."""
+    """A tail with the names in Angelia."""
 
     def __init__(self, tail: KafkaTail, names: Names) -> None:
         self._tail = tail

@@ -1,4 +1,4 @@
-"""Offsets by time, asked of the brokers that lead. On the I/O thread only."""
+"""Offsets by time, from the leading brokers. On the I/O thread only."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -41,7 +41,7 @@ async def list_offsets(
 
 
 class _Search:
-    """Offsets looked for at the leaders: what is `found`, and what is `left` to ask."""
+    """A search at the leaders: offsets that are `found`, and partitions that are `left`."""
 
     def __init__(
         self, io: IoThread, client: Client, wanted: Mapping[Partition, int], *, isolation_level: int
@@ -53,7 +53,7 @@ class _Search:
         self.found: dict[Partition, int] = {}
 
     async def ask(self) -> object:
-        """One round: moves what is answered from `left` to `found`; says why the rest is left."""
+        """Search once: move results from `left` to `found`; return why the rest is left."""
         known = await self._client.leaders({each.topic for each in self.left})
         for partition in [p for p in self.left if p.index not in known.get(p.topic, {})]:
             del self.left[partition]

@@ -1,8 +1,8 @@
-"""Membership in the ownership group, on kafka-python's group coordinator, without a consumer.
+"""Membership in the ownership group, with kafka-python's group coordinator but no consumer.
 
-A KafkaConsumer would bring a fetcher that costs more with every partition it must not read. The
-coordinator alone joins, sends heartbeats and rebalances; this drives it on the I/O thread and
-passes on what it says.
+A KafkaConsumer has a fetcher that costs more with every partition, even if it does not read it. The
+coordinator alone joins, sends heartbeats and rebalances. This module runs it on the I/O thread and
+passes on its events.
 """
 
 import asyncio
@@ -27,11 +27,12 @@ from app.log.kafka.assignor import RendezvousAssignor
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, Client
 
-# The least that brokers allow by default; another member takes over after this and a rebalance.
+# The lowest value that brokers allow by default. After this time and a rebalance, another member
+# takes over.
 SESSION_TIMEOUT_MS: Final = 6000
 HEARTBEAT_MS: Final = 500
 
-# Before the broker's own clock runs out, so that two never hold a partition at once.
+# Shorter than the broker's own limit, so that two members never hold a partition at once.
 _SESSION_SAFE_S: Final = SESSION_TIMEOUT_MS / 1000 - 0.5
 _TURN_S: Final = 0.1
 _JOIN_TIMEOUT_MS: Final = 1000
@@ -43,34 +44,33 @@ _log = structlog.get_logger(__name__)
 
 
 class JoinedMember(Protocol):
-    """What a membership asks of its member."""
+    """The part of a member that a membership uses."""
 
     @property
     def last_contact_at(self) -> float:
-        """When the group last knew of it, by the monotonic clock, in seconds."""
+        """When the group last had contact with it (monotonic clock, in seconds)."""
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """On the I/O thread: take part in these topics, by their full names."""
+        """Subscribe to these topics by their full names; called on the I/O thread."""
 
 
 class Membership:
-    """`Ownership` for the asyncio loop, with the prefix taken off the topics."""
+    """`Ownership` for the asyncio loop, without the prefix of the topics."""
 
     def __init__(self, io: IoThread, prefix: str) -> None:
         self._io = io
         self._prefix = prefix
-        # None: the member left, and nothing more will come.
+        # None: the member left, and no more events will come.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
-        # By those who follow the events: what they were told of so far.
+        # What the reader of the events holds, by the events so far.
         self._held: set[Partition] = set()
         self.member: JoinedMember | None = None
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody else can own yet what our side counts as ours.
+        """Whether no other member can own the partitions of this side yet.
 
-        A process that did not run for long learns that it was thrown out some time after it has
-        begun to run again.
+        A process that was stopped for long learns only after some time that the group removed it.
         """
         if self.member is None or not self._held:
             return True
@@ -84,7 +84,7 @@ class Membership:
             self._io.post(lambda: member.subscribe(names))
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """As `Ownership.events`; they end when the member has left."""
+        """Implement `Ownership.events`. They end when the member has left."""
         while (event := await self._events.get()) is not None:
             if isinstance(event, Assigned):
                 self._held |= event.partitions
@@ -94,15 +94,15 @@ class Membership:
         self.end()
 
     def end(self) -> None:
-        """The member left: let everybody who iterates over the events come to their end."""
+        """End the events, because the member left."""
         self._events.put_nowait(None)
 
     def assigned(self, partitions: Collection[Untyped]) -> None:
-        """From the I/O thread."""
+        """Report an assignment; called on the I/O thread."""
         self._put(Assigned(self._ours(partitions)))
 
     def revoked(self, partitions: Collection[Untyped], released: Callable[[], None]) -> None:
-        """From the I/O thread; `released` is to be called there."""
+        """Report a revocation; called on the I/O thread, as `released` must be."""
         ours = self._ours(partitions)
 
         def release() -> None:
@@ -112,7 +112,7 @@ class Membership:
         self._put(Revoked(ours, ReleaseOnce(release)))
 
     def lost(self, partitions: Collection[Untyped]) -> None:
-        """From the I/O thread."""
+        """Report a loss; called on the I/O thread."""
         self._put(Lost(self._ours(partitions)))
 
     def _put(self, event: OwnershipEvent) -> None:
@@ -138,7 +138,7 @@ class KafkaMember:
         revoke_timeout: timedelta,
         membership: Membership,
     ) -> None:
-        """`client` is the member's own and closed with it; `control` is for saying goodbye."""
+        """Create it; `client` is closed with it, `control` sends the request to leave."""
         self._io = io
         self._client = client
         self._control = control
@@ -159,7 +159,7 @@ class KafkaMember:
             group_id=group,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
-            # Also how long a rebalance waits for a member that takes its time to release.
+            # Also the time that a rebalance waits for a member that has to finish its work.
             max_poll_interval_ms=int(revoke_timeout.total_seconds() * 1000) + 10_000,
             request_timeout_ms=SESSION_TIMEOUT_MS - 1000,
             enable_auto_commit=False,
@@ -169,9 +169,9 @@ class KafkaMember:
 
     @property
     def last_contact_at(self) -> float:
-        """As `JoinedMember.heard_at`, from any thread.
+        """Implement `JoinedMember.last_contact_at`; callable from any thread.
 
-        Counted from when a heartbeat was sent: its answer may lie unread for long.
+        It counts from when a heartbeat was sent: its response may stay unread for long.
         """
         heartbeat = self._coordinator.heartbeat
         sent = heartbeat.last_send
@@ -180,12 +180,12 @@ class KafkaMember:
         return heard
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """Take part in these topics from the next turn on, which is now."""
+        """Subscribe to these topics from the next turn on, which starts now."""
         self._topics = topics
         self._wakeup.notify()
 
     async def leave(self) -> None:
-        """Stop, and tell the group, so that it need not wait for the session to time out."""
+        """Stop, and notify the group, so that it need not wait for the session timeout."""
         self._closing = True
         self._wakeup.notify()
         self._listener.stop()
@@ -241,7 +241,7 @@ class KafkaMember:
         else:
             return
         cluster = self._client.manager.cluster
-        # `set_topics` only ever adds, and would look for deleted topics for ever.
+        # `set_topics` only adds topics, and would look up deleted topics forever.
         cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - see above
         cluster.request_update()
 
@@ -251,13 +251,16 @@ class KafkaMember:
             self._coordinator.rebalance_in_progress()
             and not self._coordinator.coordinator_unknown()
         ):
-            # There are no heartbeats while a join waits for the other members; it counts as one.
+            # A join sends no heartbeats while it waits for other members; it counts as contact.
             self._heard = now
         self._heard = self.last_contact_at
         return now - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
-        """No heartbeat was answered for a session: others may own what we own."""
+        """Report a loss: others may own the partitions.
+
+        No heartbeat was answered for a session.
+        """
         lost = set(self._subscription.assigned_partitions())
         self._coordinator.reset_generation()
         self._subscription.assign_from_subscribed([])
@@ -265,7 +268,7 @@ class KafkaMember:
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types
-    """Passes on what the coordinator decides. Heartbeats go on while a revocation waits here."""
+    """Passes on the coordinator's decisions. Heartbeats continue while a revocation waits here."""
 
     def __init__(self, client: Client, membership: Membership, revoke_timeout: timedelta) -> None:
         self._client = client
@@ -275,7 +278,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
         self._waiting: Future | None = None
 
     async def on_partitions_revoked(self, revoked: Collection[Untyped]) -> None:
-        """Wait for the release, or for the time that it may take."""
+        """Wait for the release, or until its time is over."""
         if self._stopped:
             return
         released = self._waiting = Future()
@@ -286,17 +289,17 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
             _log.warning("kafka_release_timed_out", partitions=len(revoked))
 
     async def on_partitions_assigned(self, assigned: Collection[Untyped]) -> None:
-        """They are ours."""
+        """Report the new partitions."""
         if not self._stopped:
             self._membership.assigned(assigned)
 
     async def on_partitions_lost(self, lost: Collection[Untyped]) -> None:
-        """They are gone already."""
+        """Report the lost partitions."""
         if not self._stopped:
             self._membership.lost(lost)
 
     def stop(self) -> None:
-        """Pass on nothing more, and wait for nobody."""
+        """Pass on nothing more, and end all waits."""
         self._stopped = True
         if self._waiting is not None:
             _complete(self._waiting)

@@ -1,4 +1,4 @@
-"""Which broker leads which partition, and where it is, as the event loop knows it."""
+"""The leader of each partition and its address, as known to the event loop."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -8,22 +8,22 @@ from app.log.kafka.client import NO_LEADER, Leaders
 from app.log.kafka.link import Address
 
 Led = Mapping[int, Sequence[Partition]]
-"""Partitions by the broker that leads them."""
+"""Partitions by their leading broker."""
 
 
 class PartitionLeaders(NamedTuple):
-    """The leaders of the topics that exist, and all brokers."""
+    """The leaders of existing topics, and all brokers."""
 
     leaders: Mapping[str, Leaders]
     addresses: Mapping[int, Address]
 
 
 Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
-"""Asks for topics by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
+"""Looks up topics by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
 
 
 class Places:
-    """Looks topics up, and keeps what it was told until that turns out to be wrong."""
+    """Looks up leaders, and keeps them until they turn out to be wrong."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -31,7 +31,7 @@ class Places:
         self._addresses: dict[int, Address] = {}
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Partition → leader (NO_LEADER for none) of each topic that exists."""
+        """Return the leader (NO_LEADER for none) of each partition of existing topics."""
         if missing := [topic for topic in topics if topic not in self._leaders]:
             found = await self._look(missing)
             self._leaders.update(found.leaders)
@@ -39,26 +39,26 @@ class Places:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def grouped(self, partitions: Collection[Partition]) -> tuple[Led, Sequence[Partition]]:
-        """Partitions by the broker that leads them, and those that nobody leads now."""
+        """Return partitions by their leading broker, and those without a leader."""
         leaders = await self.leaders({each.topic for each in partitions})
         led, homeless = grouped(leaders, partitions)
         self.forget(each.topic for each in homeless)
         return led, homeless
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Ask anew for their leaders next time."""
+        """Forget their leaders, so that they are looked up again."""
         for topic in topics:
             self._leaders.pop(topic, None)
 
     def address(self, node: int) -> Address | None:
-        """Where a broker is."""
+        """Return the address of a broker."""
         return self._addresses.get(node)
 
 
 def grouped(
     leaders: Mapping[str, Leaders], partitions: Iterable[Partition]
 ) -> tuple[Led, Sequence[Partition]]:
-    """Partitions by the broker that leads them, and those that nobody leads."""
+    """Return partitions by their leading broker, and those without a leader."""
     led: dict[int, list[Partition]] = {}
     homeless = []
     for partition in partitions:

@@ -1,7 +1,7 @@
-"""Why brokers and we do not come together, asked of Kafka's bootstrap addresses themselves.
+"""Finds out why brokers refuse this client, by test connections to the bootstrap addresses.
 
-Brokers close a connection that is not of their listener's protocol without a word: so they are
-asked as it is set, and where that fails, in the other protocols that there are.
+Brokers close a connection with the wrong protocol without a message. So the probe tries the
+configured protocol, and if that fails, the other protocols.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ _READ_MAX: Final = 4_096
 
 
 class Unreached(NamedTuple):
-    """Why none of the addresses takes us; empty: that is not known, or one does."""
+    """Why no address accepts this client; empty if unknown, or if one does."""
 
     problem: str = ""
     is_silent: bool = False
 
 
 async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreached:
-    """Where no address takes us, why the first one does not, and what to set.
+    """Return why the first address refuses, and what to set, if no address accepts this client.
 
-    `bootstrap`: host:port,… as in the settings. One that is silent says less than one that refuses.
+    `bootstrap` is host:port,… as in the settings. A refusal tells more than no response.
     """
     places = [text.strip() for text in bootstrap.split(",")]
     verdicts = await asyncio.gather(*(_verdict(place, credentials) for place in places))
@@ -50,7 +50,7 @@ async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreach
 
 
 async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | None:
-    """Of one address; None: it takes us."""
+    """Return the result for one address; None if it accepts this client."""
     limit = connect_timeout(credentials.security)
     host, _, port = place.rpartition(":")
     try:
@@ -66,7 +66,11 @@ async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | Non
 
 
 async def _refusal(address: Address, credentials: KafkaCredentials) -> str | None:
-    """Why we are not taken there, empty if that is not known; None: we are. TimeoutError."""
+    """Return why it refuses, empty if unknown; None if it accepts this client.
+
+    Raises:
+        TimeoutError: It does not respond.
+    """
     try:
         await _greeted(address, credentials)
     except RefusedError as error:
@@ -82,7 +86,7 @@ async def _refusal(address: Address, credentials: KafkaCredentials) -> str | Non
 
 
 async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
-    """Return if a broker takes us there, as it is set. Raises as `connect` does."""
+    """Return if a broker accepts this client with the configured security. Raise as `connect`."""
 
     async def refused_sasl(ask: Ask) -> None:
         answer = read_handshake(await ask(partial(handshake_frame, mechanism="PLAIN")))
@@ -101,20 +105,20 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
 
 
 class _Nobody:
-    """A `Listener` to a link that is only conversed with."""
+    """A `Listener` for a link that is only used with `converse`."""
 
     def receive(self, frame: bytes) -> None:
-        """What nobody asked."""
+        """Ignore a frame without a request."""
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Of what nobody asked."""
+        """Ignore invalid data without a request."""
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """The conversation ends."""
+        """Ignore the end."""
 
 
 async def _explained(address: Address, error: Exception, credentials: KafkaCredentials) -> str:
-    """Why we were not taken there, where nothing was said that says it."""
+    """Return why it refuses when it sent no reason."""
     security = credentials.security
     if isinstance(error, ssl.SSLCertVerificationError):
         return refusals.of_tls(error, security)
@@ -131,7 +135,7 @@ async def _explained(address: Address, error: Exception, credentials: KafkaCrede
 
 
 def _of_answer(said: bytes, security: KafkaSecurity) -> str:
-    """What an answer in the clear to a SASL handshake says."""
+    """Return what the unencrypted response to a SASL handshake shows."""
     if len(said) < struct.calcsize(">iih") or said[4:8] != struct.pack(">i", _CORRELATION):
         shown = said[:_SHOWN_MAX].decode("ascii", "replace")
         return f"does not speak Kafka's protocol: it says {shown!r}"
@@ -140,7 +144,7 @@ def _of_answer(said: bytes, security: KafkaSecurity) -> str:
 
 
 async def _said_in_the_clear(address: Address) -> bytes:
-    """The beginning of the answer to a SASL handshake; empty if none comes."""
+    """Return the start of the response to a SASL handshake; empty if there is none."""
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             reader, writer = await asyncio.open_connection(*address)
@@ -150,20 +154,20 @@ async def _said_in_the_clear(address: Address) -> bytes:
             finally:
                 writer.close()
     except OSError:
-        # A listener for TLS may reset a connection that begins otherwise.
+        # A TLS listener may reset a connection that starts without TLS.
         return b""
 
 
 async def _takes_tls(address: Address) -> bool:
-    """Whether a TLS handshake begins, whatever the certificate."""
+    """Whether a TLS handshake starts, whatever the certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent there
+    context.verify_mode = ssl.CERT_NONE  # no data is sent there
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             _, writer = await asyncio.open_connection(*address, ssl=context)
     except ssl.SSLError as exc:
-        # An alert is TLS; what is no TLS at all has no version of it.
+        # An alert shows TLS; a server without TLS gives a wrong version.
         return "ALERT" in (exc.reason or "")
     except OSError:
         return False

@@ -1,7 +1,7 @@
-"""Appends: what comes together goes in one request to each broker, whoever it is from.
+"""Appends: records that arrive together go in one request to each broker, from all callers.
 
-A batch is sent again only when its broker says that it did not take it (wrong leader, too large);
-when that is open, its appends fail and the caller knows that they may or may not be stored.
+A batch is sent again only if its broker reports that it did not store it (wrong leader, too large).
+If this is unknown, its appends fail, and the caller knows that they may or may not be stored.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from app.log.kafka.protocol.appends import Answers, request_frame
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.encoding import BatchBody, batch_body, whole_batch
 
-# Who publishes is answered long before, by the API. This ends what nobody waits for, and a
-# connection that is stuck; a broker that only takes its time is not given up.
+# The API answers publishers long before this. This limit ends appends that no caller waits for, and
+# connections that hang; a broker that is only slow keeps its connection.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 _CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
@@ -49,11 +49,11 @@ _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
 _log = structlog.get_logger(__name__)
 
 Locate = Callable[[str], Awaitable[Located | None]]
-"""Where a topic is, by its full name; None: nowhere. Raises one of FAILED_TRY, LogUnavailable."""
+"""Looks up a topic by its full name; None: it does not exist. Raises one of FAILED_TRY."""
 
 
 class Producer(AbstractAsyncContextManager["Producer"]):
-    """Appends to any topic, in the block and on its event loop."""
+    """Appends to any topic, inside the block and on its event loop."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._patience = CallDeadline(APPEND_TIMEOUT)
         self._inbox: deque[KafkaAppend] = deque()
         self._topics: dict[str, AppendTopic] = {}
-        # Those with something that waits, the longest first.
+        # Topics with waiting records, the longest waiting first.
         self._waiting: dict[str, AppendTopic] = {}
         self._brokers: dict[int, Broker] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -97,7 +97,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         try:
             await self._tasks.__aexit__(kind, error, traceback)
         finally:
-            # A connection may have been made just before its task was to end.
+            # A connection may have been made just before its task was cancelled.
             for broker in self._brokers.values():
                 broker.close()
 
@@ -113,7 +113,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         done: asyncio.Future[Sequence[Position]] = self._loop.create_future()
         call = KafkaAppend(topic, records, _ACKS[ack], done, [None] * missing, missing)
         if not self._inbox:
-            # After all that is ready to run now: their appends go together.
+            # It runs after everything that is ready now, so that their appends go together.
             self._loop.call_soon(self._drain)
         self._inbox.append(call)
         self._patience.begin(call, lambda: _fail_call(call, _too_late()))
@@ -123,7 +123,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._patience.end(call)
 
     def learn(self, topic: str, located: Located) -> None:
-        """Take over what is known of a topic, so that its first message need not wait for it."""
+        """Keep the leaders of a topic, so that its first message need not wait for them."""
         state = self._topics.setdefault(topic, AppendTopic(topic))
         self._found(state, located)
         for node in set(located.leaders.values()) - {NO_LEADER}:
@@ -131,7 +131,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._pump()
 
     def forget(self, topic: str) -> None:
-        """The topic is gone; what waits for it is told so."""
+        """Fail the appends that wait for a deleted topic."""
         if state := self._topics.get(topic):
             self._reject(state)
 
@@ -167,7 +167,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- calls in, batches out ------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Take in all calls that came, then send what can be sent."""
+        """Take all new calls, then send what can be sent."""
         if self._closed:
             self._give_up()
             return
@@ -198,8 +198,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._send(self._brokers[node], acks, batches)
 
     def _still_waiting(self, state: AppendTopic) -> None:
-        """See to it that what still waits of the topic can be sent some time."""
-        # In line again behind the others, or not at all.
+        """Make sure that the topic's waiting records are sent later."""
+        # It goes to the end of the queue, or leaves it.
         del self._waiting[state.name]
         if not state.waits:
             return
@@ -238,7 +238,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
         try:
-            # Only what leaves the interpreter to others: this loop would wait for all else.
+            # Only work that releases the interpreter's lock runs on the thread: otherwise this loop
+            # would wait for it.
             bodies = [_body(batch) for batch in batches]
             encoded = await asyncio.to_thread(self._packed, bodies)
         except Exception:  # noqa: BLE001 - as in `_send`
@@ -256,7 +257,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def _broke(self, batches: Sequence[AppendBatch]) -> None:
         _log.exception("kafka_batch_broke", topics=sorted({batch.topic.name for batch in batches}))
         self._fail(batches, LogUnavailableError("The messages could not be written as a batch"))
-        # Not at once: this may be within the very turn in which others are sent.
+        # Called later: this may run within the turn in which other batches are sent.
         self._loop.call_soon(self._done_with, batches)
 
     def _packed(self, bodies: Iterable[BatchBody]) -> list[bytes]:
@@ -276,7 +277,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- answers --------------------------------------------------------------------------------
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
-        """Whether that is all for the batch; else it waits again, for a leader to be found."""
+        """Return whether the batch is finished; else it waits again until a leader is found."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition))
         if answer is None:
             self._fail([batch], LogUnavailableError("Kafka left a partition unanswered"))
@@ -300,7 +301,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     call.done.set_result([each for each in call.positions if each is not None])
 
     def _refused(self, batch: AppendBatch, code: int) -> None:
-        """A batch over the topic's limit is split; all else fails its calls."""
+        """Split a batch over the topic's limit; fail the calls after other errors."""
         if code not in _TOO_LARGE_CODES:
             self._fail([batch], LogUnavailableError(f"Kafka refused the messages: {reason(code)}"))
         elif len(batch.items) == 1:
@@ -311,7 +312,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             batch.line.put_back(batch.items)
 
     def _done_with(self, batches: Iterable[AppendBatch]) -> None:
-        """Their partitions are free for the next ones."""
+        """Free the partitions for the next batches."""
         for batch in batches:
             line, state = batch.line, batch.topic
             line.under_way = False
@@ -333,7 +334,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._tasks.create_task(self._locating(state, after_s))
 
     async def _locating(self, state: AppendTopic, after_s: float) -> None:
-        """Ask for the topic's leaders until they are known, or nobody waits for them any more."""
+        """Look up the topic's leaders until they are known, or no call waits for them."""
         pause_s, tries = after_s, 0
         try:
             while not self._closed:
@@ -342,12 +343,12 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     break
                 pause_s, tries = RETRY_S, tries + 1
         finally:
-            # Whatever went wrong, the next message for this topic looks for it again.
+            # Whatever went wrong, the next message for this topic starts a new look-up.
             state.locating = False
         self._pump()
 
     async def _try_to_locate(self, state: AppendTopic, tries: int) -> bool:
-        """Whether the topic needs to be looked for no more, found or certainly not there."""
+        """Return whether the look-up has ended: the topic is found, or certainly missing."""
         try:
             found = await self._locate_topic(self._prefix + state.name)
         except (*FAILED_TRY, LogUnavailableError) as error:
@@ -364,20 +365,20 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         return NO_LEADER not in state.wanted()
 
     def _found(self, state: AppendTopic, located: Located) -> None:
-        """Take over where the topic is."""
+        """Set the leaders of the topic."""
         self._addresses.update(located.addresses)
         state.located(located.leaders, time.monotonic())
         state.place(time.time_ns() // 1_000_000)
 
     def _awaited(self, state: AppendTopic) -> bool:
-        """Drop what is over by now; whether anything is left."""
+        """Drop the calls that are over; return whether any are left."""
         state.drop_over()
         return state.waits
 
     # ---- ends -----------------------------------------------------------------------------------
 
     def _reject(self, state: AppendTopic) -> None:
-        """The topic does not exist: tell all that wait for it, and remember nothing of it."""
+        """Fail all calls for a topic that does not exist, and forget it."""
         error = TopicNotFoundError(f"topic {state.name} does not exist in Kafka")
         for call in state.clear():
             _fail_call(call, error)
@@ -399,7 +400,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
 
 class _Room:
-    """What the requests that are being put together may still take in."""
+    """The capacity that is left in the requests in preparation."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self._brokers = brokers
@@ -412,7 +413,7 @@ class _Room:
         return broker is not None and broker.ready and taken < _REQUEST_BYTES_MAX
 
     def take(self, batch: AppendBatch) -> None:
-        """It goes with the others to its broker."""
+        """Add the batch to the request to its broker."""
         self._bytes[batch.leader] = self._bytes.get(batch.leader, 0) + batch.size
 
 

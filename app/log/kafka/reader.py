@@ -1,4 +1,4 @@
-"""Catch-up reads: plain fetches from any offset, and where partitions begin and end."""
+"""Catch-up reads: single fetches from any offset, and the bounds of partitions."""
 
 import asyncio
 import time
@@ -21,17 +21,17 @@ from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest, ReadOption
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 READ_TIMEOUT_S: Final = 3.0
-# A try that began in time may take a little longer.
+# An attempt that began in time may take a little longer.
 CALL_TIMEOUT_S: Final = 4.0
-# What a fetch may end with that is worth another.
+# The errors of a fetch after which a retry makes sense.
 FAILED_FETCH: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
 
-# Waiting reads share a connection and take turns on it; a short turn keeps each of them lively.
+# Waiting reads share a connection and take turns on it. A short turn keeps the waits short.
 _TURN_MS: Final = 100
 
 
 class KafkaReader:
-    """Reads for anybody, each call for itself. Takes and gives names with the prefix."""
+    """Reads for all callers, each call separately. Takes and returns names with the prefix."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class KafkaReader:
         stats: LogStats,
         options: ReadOptions,
     ) -> None:
-        """`client`, on the thread of `io`, says where partitions begin and end."""
+        """Create it; `client`, on the thread of `io`, looks up the bounds of partitions."""
         self._places = places
         self._io = io
         self._client = client
@@ -51,11 +51,11 @@ class KafkaReader:
         self._credentials = credentials
         self._options = options
         self.fetcher = self.another_fetcher()
-        # For reads that wait at the end, so that they hold no other up.
+        # For reads that wait at the end of a partition, so that they delay no others.
         self._waiting = self.another_fetcher()
 
     def another_fetcher(self) -> Fetcher:
-        """For who has long polls of his own, and closes it."""
+        """Return another fetcher for a caller with long polls, which must close it."""
         return Fetcher(self._places, self._credentials, self._options)
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class KafkaReader:
         return chunk
 
     async def gap(self, partition: Partition, offset: int) -> Chunk:
-        """The chunk that says that `offset` is gone, and where the log starts now."""
+        """Return the chunk that reports that `offset` is gone, and where the log starts now."""
         starts = await self._offsets({partition: EARLIEST})
         return Chunk(partition, offset, starts.get(partition, 0), (), 0, gap=True)
 
@@ -113,7 +113,7 @@ class KafkaReader:
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
     ) -> Chunk:
-        """One answered fetch, with retries within READ_TIMEOUT_S."""
+        """Return one answered fetch, with retries within READ_TIMEOUT_S."""
         end = time.monotonic() + READ_TIMEOUT_S + wait_ms / 1000
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
@@ -131,7 +131,11 @@ class KafkaReader:
             await paused(end, cause)
 
     async def _ask(self, partition: Partition, request: FetchRequest) -> FetchedPart:
-        """The partition's part of the answer of its leader; TopicNotFoundError, or FAILED_FETCH."""
+        """Return the leader's response for the partition.
+
+        Raises:
+            TopicNotFoundError: The partition does not exist. Other errors are FAILED_FETCH.
+        """
         node = await self._leader(partition)
         fetcher = self._waiting if request.wait_ms else self.fetcher
         answer = await fetcher.fetch(node, request)
@@ -143,7 +147,7 @@ class KafkaReader:
         topic, index = partition
         leaders = (await self._places.leaders([topic])).get(topic, {})
         if index not in leaders:
-            # What is kept may be from before the partition was added.
+            # The cached leaders may be from before the partition was added.
             self._places.forget([topic])
             leaders = (await self._places.leaders([topic])).get(topic, {})
         if index not in leaders:
@@ -156,7 +160,11 @@ class KafkaReader:
 
 
 async def paused(end: float, cause: object) -> None:
-    """Wait before the next try; LogUnavailableError naming `cause` when there is no time for it."""
+    """Wait before the next attempt.
+
+    Raises:
+        LogUnavailableError: No time is left; the text contains `cause`.
+    """
     if time.monotonic() + RETRY_S >= end:
         message = f"Kafka did not answer in time: {cause}"
         raise LogUnavailableError(message)

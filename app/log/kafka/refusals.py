@@ -1,4 +1,4 @@
-"""Why a broker and we do not come together, in words that name what to set (pure)."""
+"""Why a broker refuses this client, in words that name the setting to change (pure)."""
 
 import ssl
 from collections.abc import Collection
@@ -16,11 +16,11 @@ NO_SASL_HERE: Final = 34
 _OTHER_MECHANISMS: Final = 33
 _NOT_AUTHENTICATED: Final = 58
 
-# Of OpenSSL: X509_V_ERR_….
+# OpenSSL's X509_V_ERR_… codes.
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _NAMES: Final = frozenset({62, 64})
-# What brokers say of the certificate that we show, or that we show none.
+# What brokers report about the client certificate, or its absence.
 _OF_OUR_CERTIFICATE: Final = (
     "CERTIFICATE_REQUIRED",
     "BAD_CERTIFICATE",
@@ -35,11 +35,11 @@ _OF_OUR_CERTIFICATE: Final = (
 
 
 class RefusedError(Exception):
-    """A broker and we do not come together, until something is set otherwise."""
+    """The broker and this client cannot connect until a setting is changed."""
 
 
 def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:
-    """What is wrong where TLS failed so."""
+    """Return what is wrong after a TLS error."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_their_certificate(error)
     reason = error.reason or ""
@@ -51,13 +51,13 @@ def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:
 
 
 def unfit_files(error: ssl.SSLError) -> str:
-    """What is wrong where our own certificate cannot be used."""
+    """Return what is wrong with the client certificate's files."""
     words = _words(error.reason or "") or str(error)
     return f"cannot be shown our certificate ({words}): {_OURS} do not fit each other"
 
 
 def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity) -> str:
-    """What is wrong where a broker answers the SASL handshake with that error code."""
+    """Return what is wrong after this error code of the SASL handshake."""
     if code == NO_SASL_HERE:
         without = "SSL" if security.by_tls else "PLAINTEXT"
         return f"has no SASL: set {PROTOCOL} to {without}"
@@ -68,24 +68,24 @@ def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity
 
 
 def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
-    """What is wrong where a broker answers what says who we are with that error code."""
+    """Return what is wrong after this error code of the SASL authentication."""
     if code == _NOT_AUTHENTICATED:
         return f"does not take this user and password by {security.mechanism}: check {_USER}"
     return f"refuses {security.mechanism} with error {code}: {said or 'no reason given'}"
 
 
 def wants_tls(*, sasl: bool) -> str:
-    """Said of a listener for TLS, where we speak none."""
+    """Return the message for a TLS listener when the client uses no TLS."""
     return f"wants TLS: set {PROTOCOL} to {'SASL_SSL' if sasl else 'SSL, or SASL_SSL'}"
 
 
 def wants_sasl(security: KafkaSecurity) -> str:
-    """Said of a listener for SASL, where we do none."""
+    """Return the message for a SASL listener when the client uses no SASL."""
     return f"wants SASL: set {PROTOCOL} to {'SASL_SSL' if security.by_tls else 'SASL_PLAINTEXT'}"
 
 
 def speaks_no_tls(*, sasl: bool) -> str:
-    """Said of a listener without TLS, where we want that."""
+    """Return the message for a listener without TLS when the client uses TLS."""
     in_the_clear = "SASL_PLAINTEXT" if sasl else "PLAINTEXT"
     return (
         "does not speak TLS here: check the port and the listener; only if it is meant to be in "

@@ -1,4 +1,4 @@
-"""Saying by SASL who we are (KIP-43, KIP-152), with kafka-python's mechanisms."""
+"""SASL logins (KIP-43, KIP-152) with kafka-python's mechanisms."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,21 +17,21 @@ from app.log.kafka.protocol.sasl import (
 )
 from app.log.kafka.refusals import RefusedError, of_authentication, of_handshake
 
-# As few as RFC 7677 allows, and more than brokers have: 16,384 at most since Kafka 2.7.
+# The minimum of RFC 7677. Brokers use at most 16,384 since Kafka 2.7.
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 100_000
 _DIGITS_MAX: Final = 9
 
 Ask = Callable[[Callable[[int], bytes]], Awaitable[bytes]]
-"""Sends what it makes of a correlation id, and waits for the answer."""
+"""Sends a request made from a correlation id, and waits for the response."""
 
 
 async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
-    """Have a broker know us; how long the session lasts, zero where it does not end.
+    """Log in; return how long the session lasts, zero if it does not end.
 
     Raises:
-        RefusedError: it does not take us, with what to set.
-        MalformedAnswerError: it does not answer as brokers do.
+        RefusedError: The broker refuses the login; the text names what to set.
+        MalformedAnswerError: The response is invalid.
     """
     security, exchange = credentials.security, credentials.mechanism()
     begin = partial(handshake_frame, mechanism=security.mechanism or "")
@@ -48,15 +48,15 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
         if by_scram and not has_begun:
             _check_iterations(said.token)
         has_begun = True
-        # A password is hashed as often as the broker says: meanwhile all else goes on.
+        # The broker chooses how often the password is hashed: other work continues meanwhile.
         await asyncio.to_thread(_take, exchange, said)
         lifetime = said.lifetime
     return lifetime
 
 
 def _check_iterations(token: bytes) -> None:
-    """Of SCRAM's first answer (RFC 5802, 5.1): `r=…,s=…,i=…`."""
-    # As the mechanism reads it: the last one counts.
+    """Check SCRAM's first response (RFC 5802, 5.1): `r=…,s=…,i=…`."""
+    # As the mechanism reads it: the last value counts.
     found = [each for each in token.split(b",") if each.startswith(b"i=")]
     text = found[-1][2:] if found else b""
     count = int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0
@@ -68,7 +68,7 @@ def _check_iterations(token: bytes) -> None:
 
 
 def _take(exchange: Untyped, said: AuthenticateAnswer) -> None:
-    """What the broker says next: it has to know the password, too, where it is not told it."""
+    """Process the broker's token: it must prove that it knows the password too."""
     try:
         exchange.receive(said.token)
     except (ValueError, KeyError) as error:

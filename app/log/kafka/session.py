@@ -20,14 +20,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A partition's next offset; a new one whenever it is followed anew."""
+    """A followed partition's next offset. Following it again creates a new object."""
 
     partition: Partition
     offset: int
 
 
 class SessionOwner(Protocol):
-    """Who reads by sessions."""
+    """The reader that owns the sessions."""
 
     polls: Fetcher
 
@@ -35,21 +35,21 @@ class SessionOwner(Protocol):
         """Wait until more may be fetched."""
 
     def again(self, followed: Collection[Followed]) -> None:
-        """Place them anew, with fresh leaders, after a pause."""
+        """Look up the leaders of these again after a pause."""
 
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> list[Followed]:
-        """Hand over what a fetch brought and move on; returns those that it says are wrong here."""
+        """Pass on the results of a fetch; return the partitions that this broker cannot serve."""
 
     def session_ended(self, node: int) -> None:
-        """The session's loop is over."""
+        """Called when the session's loop has ended."""
 
 
 class Session:
     """The long poll at one broker, for as long as it has members there.
 
-    A poll costs by what moved since the last one, however many members there are.
+    A poll costs by the partitions with news since the last one, not by the number of members.
     """
 
     def __init__(self, reading: SessionOwner, node: int) -> None:
@@ -58,8 +58,8 @@ class Session:
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
-        # What the broker's side of the session reads, and what it is to be told of that: where to
-        # read these from, and not to read those any more.
+        # The broker's view of the session, and the changes for the next poll: positions to read
+        # from, and partitions to drop.
         self._known: set[Partition] = set()
         self._unsaid: set[Partition] = set()
         self._gone: set[Partition] = set()
@@ -71,14 +71,14 @@ class Session:
         self._gone.discard(followed.partition)
 
     def leave(self, partition: Partition) -> None:
-        """Do not read it any more."""
+        """Stop reading it."""
         if self._members.pop(partition, None) is not None:
             self._unsaid.discard(partition)
             if partition in self._known:
                 self._gone.add(partition)
 
     async def run(self) -> None:
-        """Poll until there is nothing to poll for, or the broker cannot be reached."""
+        """Poll until there are no members, or the broker cannot be reached."""
         reading = self._reading
         while self._members and not reading.polls.closed:
             await reading.room()
@@ -93,7 +93,7 @@ class Session:
             reading.again(list(self._members.values()))
 
     async def _poll(self) -> None:
-        # As they are now: one that is followed anew meanwhile is not the one that was asked for.
+        # A copy: a partition that is followed again meanwhile is not the one in the request.
         asked = self._members.copy()
         answer = await self._reading.polls.fetch(self._node, self._request())
         if answer.error_code:
@@ -106,7 +106,7 @@ class Session:
         self._note_moved(asked, answer.parts)
 
     def _request(self) -> FetchRequest:
-        """The next poll; from here on the broker counts as told."""
+        """Return the next poll. From here on the broker counts as informed."""
         unsaid, self._unsaid = self._unsaid, set()
         gone, self._gone = self._gone, set()
         self._known |= unsaid
@@ -122,16 +122,16 @@ class Session:
     def _note_moved(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> None:
-        """Only what was answered can have moved."""
+        """Note the moved partitions: only those in the response can have moved."""
         for part in parts:
             followed = asked.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
                 self._unsaid.add(part.partition)
 
     def _advance(self, session_id: int) -> None:
-        """The broker took the request in: the next one goes on from it."""
+        """Advance the session: the broker accepted the request."""
         if not session_id:
-            # It has no room for a session: every poll names everything.
+            # The broker has no space for a session: every poll names all partitions.
             self._start_over()
             return
         self._id = session_id

@@ -1,8 +1,8 @@
 """The tail: one incremental fetch session (KIP-227) per broker over all followed partitions.
 
-A partition just followed is read at once by a plain fetch on another connection, and joins its
-leader's session after that; so a long poll under way delays nobody. What goes wrong with a
-partition or a broker sends the partitions back to that first step, with fresh leaders.
+A newly followed partition is read immediately by a single fetch on another connection, and joins
+its leader's session after that. So a running long poll delays no partition. After an error of a
+partition or a broker, the partitions start again with this first step and new leaders.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
-# What may wait for `chunks()`; beyond it no more is fetched.
+# The limit for chunks that wait for `chunks()`. Above it no more is fetched.
 BUFFER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _RETRY_S: Final = 0.2
@@ -32,10 +32,10 @@ _log = structlog.get_logger(__name__)
 
 
 class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
-    """`Tail`, in the block and on its event loop. Names have the prefix."""
+    """`Tail`, inside the block and on its event loop. Names have the prefix."""
 
     def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
-        """`reader` is shared: it reads what a long poll would delay."""
+        """Create it; the shared `reader` does reads that a long poll would delay."""
         self.polls = reader.another_fetcher()
         self._places = places
         self._reader = reader
@@ -88,7 +88,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             taken, self._buffer = self._buffer, []
             self._buffered = 0
             self._has_room.set()
-            # A chunk from before the partition was moved or let go is nobody's.
+            # A chunk from before the partition was moved or dropped is ignored.
             if wanted := [chunk for followed, chunk in taken if self._is_current(followed)]:
                 self._count(wanted)
                 return wanted
@@ -115,7 +115,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             if followed is None or not self._is_current(followed):
                 continue
             chunk = await self._chunk_of(followed, part, wrong)
-            # It may have been moved while a large one was taken apart.
+            # The partition may have been moved while a large chunk was decoded.
             if chunk is not None and self._is_current(followed):
                 followed.offset = chunk.next_offset
                 self._hand_over(followed, chunk)
@@ -130,7 +130,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def _chunk_of(
         self, followed: Followed, part: FetchedPart, wrong: list[Followed]
     ) -> Chunk | None:
-        """What arrived of one partition, if it did; one that failed is added to `wrong`."""
+        """Return what arrived of one partition, if anything; add a failed one to `wrong`."""
         partition, offset = followed.partition, followed.offset
         try:
             if part.error_code == 0:
@@ -163,7 +163,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     # ---- following ------------------------------------------------------------------------------
 
     def _is_current(self, followed: Followed) -> bool:
-        """Whether it is still to be read from where it stands."""
+        """Whether it is still to be read from its position."""
         return self._followed.get(followed.partition) is followed
 
     def _leave_sessions(self, partition: Partition) -> None:
@@ -189,7 +189,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         task.add_done_callback(self._running.discard)
 
     async def _place(self) -> None:
-        """Find the leaders of those that join, and read each for the first time."""
+        """Find the leaders of new partitions, and read each for the first time."""
         while self._joining:
             joining, self._joining = self._joining, {}
             try:
@@ -204,7 +204,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._placing = False
 
     async def _read_first(self, node: int, joining: list[Followed]) -> None:
-        """One plain fetch that does not wait; then they are the session's."""
+        """Send one fetch that does not wait; after it the partitions belong to the session."""
         await self.room()
         asked = {each.partition: each for each in joining if self._is_current(each)}
         positions = {partition: each.offset for partition, each in asked.items()}

@@ -1,6 +1,6 @@
-"""How much was ever published to thousands of topics: all their ends, asked on the event loop.
+"""How much was ever published to thousands of topics: all their ends, on the event loop.
 
-Without kafka-python, whose objects for each partition take longer than the brokers do.
+Without kafka-python, because its objects for each partition take longer than the brokers do.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from app.log.kafka.protocol.ends import Indexes, TopicEnds, ends_frame, read_end
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.reader import READ_TIMEOUT_S, paused
 
-# Of one request to each broker: making it, and reading what is answered, takes some milliseconds.
+# The number of topics in one request to each broker: encoding it and decoding the response takes
+# some milliseconds.
 TOPICS_AT_ONCE: Final = 250
 
 _ANSWER_TIMEOUT: Final = timedelta(seconds=READ_TIMEOUT_S)
@@ -28,14 +29,14 @@ _FAILED: Final = (NotSentError, LogUnavailableError, MalformedAnswerError)
 
 
 class _Left(NamedTuple):
-    """What a broker did not say, and why."""
+    """What a broker did not answer, and why."""
 
     indexes: Indexes
     cause: object = None
 
 
 class Published:
-    """Asks the leaders, on a connection of its own to each. Takes and gives full names."""
+    """Queries the leaders, on a separate connection to each. Takes and returns full names."""
 
     def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
         self._places = places
@@ -44,7 +45,7 @@ class Published:
         )
 
     def close(self) -> None:
-        """Close all connections; who waits for an answer is told."""
+        """Close all connections; waiting callers get an error."""
         self._callers.close()
 
     async def count(self, topics: Mapping[str, int]) -> Mapping[str, int]:
@@ -59,7 +60,7 @@ class Published:
         return found
 
     async def _partitions(self, topics: Mapping[str, int], deadline: float) -> Indexes:
-        """Those that exist; what is kept may be from before some were added."""
+        """Return the existing partitions; the cache may be from before some were added."""
         known = await self._leaders(topics, deadline)
         if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:
             self._places.forget(few)
@@ -74,9 +75,10 @@ class Published:
                 await paused(deadline, error)
 
     async def _ask(self, asked: Indexes, found: Counter[str], deadline: float) -> Indexes:
-        """Add to `found` what is said. What is left to be asked again; not what is gone.
+        """Add results to `found`; return what must be queried again, without deleted partitions.
 
-        LogUnavailableError when there is no time for that.
+        Raises:
+            LogUnavailableError: No time is left for that.
         """
         led = _led(asked, await self._leaders(asked, deadline))
         lefts = [_Left(led.pop(NO_LEADER, {}), "no leader")]
@@ -85,7 +87,7 @@ class Published:
         lefts += [each.result() for each in asking]
         left = _together(each.indexes for each in lefts)
         if left:
-            # Asked anew where they are.
+            # Their leaders are looked up again.
             self._places.forget(left)
             await paused(deadline, next(each.cause for each in lefts if each.indexes))
         return left
@@ -99,14 +101,14 @@ class Published:
         except _FAILED as error:
             return _Left(asked, error)
         for each in answered:
-            # What failed altogether may be gone.
+            # A topic that failed completely may be deleted.
             if len(each.failed) < len(asked.get(each.topic, ())):
                 found[each.topic] += each.total
         return _left(answered)
 
 
 def _led(asked: Indexes, known: Mapping[str, Leaders]) -> dict[int, dict[str, list[int]]]:
-    """By the brokers that lead them; NO_LEADER: those that nobody leads now."""
+    """Return partitions by their leading broker; NO_LEADER for those without one."""
     led: dict[int, dict[str, list[int]]] = {}
     for name, indexes in asked.items():
         leaders = known.get(name, {})
@@ -123,7 +125,7 @@ def _left(answered: Collection[TopicEnds]) -> _Left:
 
 
 def _together(lefts: Iterable[Indexes]) -> Indexes:
-    """A topic may be led by several brokers."""
+    """Combine the results: several brokers may lead a topic."""
     together: dict[str, list[int]] = {}
     for left in lefts:
         for name, indexes in left.items():

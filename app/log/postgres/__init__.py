@@ -1,4 +1,4 @@
-"""The embedded message log: Kafka's topics, offsets and groups on tables of PostgreSQL."""
+"""The embedded message log: Kafka's topics, offsets and groups in PostgreSQL tables."""
 
 from app.log.postgres.log import postgres_log
 

@@ -1,4 +1,4 @@
-"""Appends, grouped: what comes while one transaction is written goes into the next."""
+"""Appends in groups: calls that arrive during one transaction go into the next."""
 
 import asyncio
 import time
@@ -31,17 +31,17 @@ from app.log.postgres.wakeups import APPENDED, CHANNEL
 
 logger = structlog.get_logger(__name__)
 
-# Publishers are answered long before, by the API; this ends what nobody waits for. A database that
-# only takes its time is not given up.
+# The API answers publishers long before this. This limit ends appends that no caller waits for. A
+# database that is only slow is awaited.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 RECORDS_PER_TRANSACTION: Final = 5_000
 BYTES_PER_TRANSACTION: Final = 8 << 20
 PENDING_BYTES_MAX: Final = 64 << 20
-# From so many records up COPY is faster than INSERT.
+# From this many records on, COPY is faster than INSERT.
 COPY_RECORDS_MIN: Final = 50
 
-# Rows are locked in one order everywhere, so that no two transactions wait for each other; what the
-# lock waited for is seen by the UPDATE, which reads the newest version of a row it changes.
+# Rows are locked in one order everywhere, so that no two transactions wait for each other. The
+# UPDATE reads the newest version of a row, so it sees what the lock waited for.
 _ALLOCATED: Final = f"""
 WITH wanted AS (
   SELECT * FROM unnest(%(topics)b::int4[], %(partitions)b::int4[], %(counts)b::int8[])
@@ -82,7 +82,7 @@ Place = tuple[int, int]
 
 
 class LogRow(NamedTuple):
-    """A record to be stored; its offset is allocated when it is."""
+    """A record to be stored; its offset is allocated then."""
 
     topic_id: int
     partition: int
@@ -94,7 +94,10 @@ class LogRow(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PostgresAppend:
-    """One call of append: its rows, and where the offsets go, None if the topic is no more."""
+    """One call of append: its rows, and the future of its offsets.
+
+    None if the topic was deleted.
+    """
 
     rows: list[LogRow]
     size: int
@@ -117,9 +120,10 @@ class Appender:
     async def append(
         self, topic: str, known: KnownTopic, records: Sequence[NewRecord]
     ) -> Sequence[Position] | None:
-        """Positions of the records once they are durable; None if `known` is no topic any more.
+        """Return the positions when the records are durable; None if `known` was deleted.
 
-        LogUnavailableError after APPEND_TIMEOUT.
+        Raises:
+            LogUnavailableError: It took longer than APPEND_TIMEOUT.
         """
         call = self._enqueued(known, records)
         try:
@@ -175,9 +179,9 @@ class Appender:
         )
 
     async def _write_next(self) -> None:
-        """Write what waits, up to a transaction's bounds.
+        """Write waiting calls, up to the limits of a transaction.
 
-        Nothing is taken before there is a connection: until then the calls just wait.
+        Nothing is taken before there is a connection: until then the calls wait.
         """
         connection = await self._connected()
         calls = self._take()
@@ -187,7 +191,7 @@ class Appender:
             with bounded(connection, CALL_SECONDS_MAX):
                 await self._write(connection, calls)
         except CONNECTION_ERRORS as error:
-            # The transaction may have been committed all the same: only the caller may try again.
+            # The transaction may have been committed anyway: only the caller may retry.
             self._fail(calls, LogUnavailableError(f"the append was not acknowledged: {error}"))
             raise
         except BaseException:
@@ -214,11 +218,11 @@ class Appender:
         offsets = [offset for offset in stored if offset is not None]
         self._stats.appended_records += len(offsets)
         if not call.offsets.done():
-            # A topic loses all its partitions at once: all are stored or none is.
+            # A topic loses all its partitions at once: all rows are stored or none.
             call.offsets.set_result(offsets if len(offsets) == len(stored) else None)
 
     def _take(self) -> list[PostgresAppend]:
-        """The calls of the next transaction: at least one, if any still waits for its answer."""
+        """Take the calls of the next transaction: at least one, if any caller still waits."""
         taken: list[PostgresAppend] = []
         records = size = 0
         while self._calls:
@@ -256,7 +260,7 @@ class Appender:
 
 
 def _places(rows: Sequence[LogRow]) -> list[int]:
-    """The place of each row among the rows of its partition."""
+    """Return the index of each row among the rows of its partition."""
     places: Counter[Place] = Counter()
     found = []
     for row in rows:
@@ -275,7 +279,7 @@ def _wanted(rows: Sequence[LogRow]) -> dict[str, list[int]]:
 
 
 async def _inserted(connection: Connection, rows: Sequence[LogRow]) -> dict[Place, int]:
-    """Store `rows` in one statement; the first offset of each partition that exists."""
+    """Store `rows` in one statement; return the first offset of each existing partition."""
     topics, partitions, timestamps, keys, values, headers = zip(*rows, strict=True)
     columns = {
         "row_topics": list(topics),
@@ -292,7 +296,7 @@ async def _inserted(connection: Connection, rows: Sequence[LogRow]) -> dict[Plac
 
 
 async def _copied(connection: psycopg.AsyncConnection, rows: Sequence[LogRow]) -> dict[Place, int]:
-    """Store `rows` by COPY; the first offset of each partition that exists."""
+    """Store `rows` by COPY; return the first offset of each existing partition."""
     async with connection.transaction():
         cursor = connection.cursor(binary=True)
         await cursor.execute(_ALLOCATE, _wanted(rows))

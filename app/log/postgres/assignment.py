@@ -1,4 +1,4 @@
-"""Who should own which partition, and what a member has to do about it: decisions only."""
+"""Decides who should own which partition, and what a member has to do: no I/O."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from app.log.rendezvous import rendezvous
 
 
 class PartitionSlot(NamedTuple):
-    """A partition of a topic as it is now: one of the same name created anew has another id."""
+    """A current partition of a topic. A recreated topic has another id."""
 
     topic_id: int
     number: int
@@ -23,7 +23,7 @@ class PartitionSlot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberOffer:
-    """What a member offers."""
+    """What a member offers to the group."""
 
     capacity: float
     topics: frozenset[str]
@@ -31,7 +31,7 @@ class MemberOffer:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The living members by id, and the owner, if any, of each slot we care for."""
+    """The living members by id, and the owner, if any, of each relevant slot."""
 
     members: Mapping[int, MemberOffer]
     owners: Mapping[PartitionSlot, int | None]
@@ -39,7 +39,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: `lost` is no longer ours, `revoke` shall be another's, `take` is free."""
+    """What to do: `lost` slots belong to others, `revoke` slots will, `take` slots are free."""
 
     lost: frozenset[PartitionSlot]
     revoke: frozenset[PartitionSlot]
@@ -47,7 +47,7 @@ class Plan:
 
 
 class Shares:
-    """Shares by rendezvous hashing, kept until the members change."""
+    """Shares by rendezvous hashing, cached until the members change."""
 
     def __init__(self) -> None:
         self._members: Mapping[int, MemberOffer] = {}
@@ -55,7 +55,7 @@ class Shares:
         self._winners: dict[PartitionSlot, int | None] = {}
 
     def winner(self, slot: PartitionSlot, members: Mapping[int, MemberOffer]) -> int | None:
-        """The member that should own `slot`; None if nobody subscribes to its topic."""
+        """Return the member that should own `slot`; None if none subscribes to its topic."""
         if members != self._members:
             self._members = members
             self._sharing.clear()
@@ -84,7 +84,7 @@ def planned(
     revoking: Collection[PartitionSlot],
     shares: Shares,
 ) -> Plan:
-    """What `me`, who holds `held` and is giving up `revoking` of it, has to do in this view."""
+    """Return what `me`, which holds `held` and is releasing `revoking`, has to do."""
     wanted = {slot for slot in view.owners if shares.winner(slot, view.members) == me}
     lost = frozenset(slot for slot in held if view.owners.get(slot) != me)
     return Plan(

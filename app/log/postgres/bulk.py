@@ -1,4 +1,4 @@
-"""Records of the embedded log in bulk: by a call that blocks, on a connection of its own."""
+"""Reads many records of the embedded log: by a blocking call, on a separate connection."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -34,9 +34,12 @@ class BulkRow(NamedTuple):
 def topic_rows(
     url: str, topic: str, partition: int, *, span: tuple[int, int]
 ) -> Iterator[Sequence[BulkRow]]:
-    """The records of those offsets, from a first to before an end, in their order and in slices.
+    """Yield the records of these offsets (without the end) in order and in slices.
 
-    `topic` carries the namespace; `url` is as psycopg has it. LogUnavailableError.
+    `topic` has the namespace; `url` is for psycopg.
+
+    Raises:
+        LogUnavailableError: The database cannot be read.
     """
     start, end = span
     try:

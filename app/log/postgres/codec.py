@@ -1,4 +1,4 @@
-"""Headers as they are stored, and which partition a key belongs to."""
+"""The stored form of headers, and the partition of a key."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -9,7 +9,10 @@ _LENGTHS: Final = Struct(">HI")
 
 
 def packed(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The headers in one value: name length (u16), value length (u32), name, value, repeated."""
+    """Return the headers as one value.
+
+    Each header has name length (u16), value length (u32), name and value.
+    """
     return b"".join(
         part
         for name, value in headers
@@ -18,7 +21,7 @@ def packed(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def unpacked(stored: bytes) -> list[tuple[bytes, bytes]]:
-    """The headers that `packed` made `stored` from, in their order."""
+    """Return the headers, in order, from which `packed` made `stored`."""
     headers = []
     at = 0
     while at < len(stored):
@@ -31,5 +34,5 @@ def unpacked(stored: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """The partition, of `partitions`, that holds `key`; the same in every process and release."""
+    """Return the partition of `key`, out of `partitions`; the same in every process and release."""
     return int.from_bytes(blake2b(key, digest_size=4).digest(), "big") % partitions

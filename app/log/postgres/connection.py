@@ -1,4 +1,7 @@
-"""Connections to the PostgreSQL that keeps the log: opened bounded, used bounded, and replaced."""
+"""Connections to the PostgreSQL with the log: time limits for opening and use.
+
+Replaced on errors.
+"""
 
 import asyncio
 import os
@@ -21,10 +24,10 @@ POOL_SIZE_MAX: Final = 4
 _BACKOFF_SECONDS_MIN: Final = 0.05
 _BACKOFF_SECONDS_MAX: Final = 1.0
 
-# What can go wrong with a connection, or while one is opened.
+# The errors of a connection, and of opening one.
 CONNECTION_ERRORS: Final = (psycopg.Error, OSError, TimeoutError)
 
-# Every statement goes by an index; without statistics yet the planner may think otherwise.
+# Every statement should use an index; without statistics the planner may choose otherwise.
 _SESSION: Final = """
 SET enable_seqscan = off;
 SET jit = off;
@@ -34,16 +37,16 @@ SET idle_in_transaction_session_timeout = '5s';
 
 
 class Connector:
-    """Opens connections to one database, each with the log's session settings, in autocommit."""
+    """Opens connections to one database, each in autocommit with the log's session settings."""
 
     def __init__(self, database_url: str) -> None:
-        # SQLAlchemy's spelling names the driver; libpq's does not.
+        # SQLAlchemy's URL names the driver; libpq's does not.
         self._url = database_url.replace("postgresql+psycopg://", "postgresql://", 1)
 
     async def open(
         self, purpose: str, *, seconds_max: float = CONNECT_SECONDS_MAX, settings: str = ""
     ) -> Connection:
-        """A new connection, called angelia-log-`purpose` on the server.
+        """Open a connection with the name angelia-log-`purpose` on the server.
 
         Raises one of CONNECTION_ERRORS within `seconds_max`.
         """
@@ -66,7 +69,7 @@ class Connector:
 
     @asynccontextmanager
     async def connected(self, purpose: str, *, settings: str = "") -> AsyncIterator[Connection]:
-        """A connection for the length of the block."""
+        """Open a connection for the duration of the block."""
         connection = await self.open(purpose, settings=settings)
         try:
             yield connection
@@ -76,9 +79,9 @@ class Connector:
 
 @contextmanager
 def bounded(connection: Connection, seconds: float) -> Iterator[None]:
-    """Cut the connection after `seconds`: what waits for the server then fails at once.
+    """Close the socket after `seconds`: calls that wait for the server then fail immediately.
 
-    Cancelling would have psycopg ask the server to cancel, and wait for a server that hangs.
+    A cancellation would make psycopg send a cancel request, and wait for a server that hangs.
     """
     timer = asyncio.get_running_loop().call_later(seconds, sever, connection)
     try:
@@ -88,7 +91,7 @@ def bounded(connection: Connection, seconds: float) -> Iterator[None]:
 
 
 def sever(connection: Connection) -> None:
-    """Shut the socket under `connection`."""
+    """Close the socket of `connection`."""
     if connection.closed:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as twin:
@@ -96,12 +99,12 @@ def sever(connection: Connection) -> None:
 
 
 def cut_while_idle(connection: Connection) -> bool:
-    """Whether the server has ended `connection`, on which nothing is under way."""
+    """Whether the server has closed `connection`, which must be idle."""
     if connection.closed:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # Nothing was asked: what there is to read can only be the end.
+    # No query is running, so readable data can only be the end.
     return bool(poll.poll(0))
 
 
@@ -112,7 +115,7 @@ class Backoff:
         self._seconds = _BACKOFF_SECONDS_MIN
 
     def reset(self) -> None:
-        """Begin with the shortest wait again."""
+        """Start with the shortest wait again."""
         self._seconds = _BACKOFF_SECONDS_MIN
 
     async def wait(self) -> None:
@@ -123,7 +126,7 @@ class Backoff:
 
 
 class PostgresConnections:
-    """At most POOL_SIZE_MAX connections, opened when needed and kept for the next call."""
+    """At most POOL_SIZE_MAX connections, opened when needed and kept for later calls."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -136,7 +139,11 @@ class PostgresConnections:
         *,
         seconds_max: float = CALL_SECONDS_MAX,
     ) -> T:
-        """What `operation` returns; LogUnavailableError after `seconds_max` at the latest."""
+        """Return the result of `operation`.
+
+        Raises:
+            LogUnavailableError: It failed, or took longer than `seconds_max`.
+        """
         deadline = asyncio.get_running_loop().time() + seconds_max
         try:
             async with asyncio.timeout_at(deadline):
@@ -189,7 +196,8 @@ class PostgresConnections:
 async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run `loops` beside the block and cancel them at its end.
 
-    An error of the block leaves as it is; a loop that fails ends the block with an ExceptionGroup.
+    An error of the block is raised unchanged; a loop that fails ends the block with an
+    ExceptionGroup.
     """
     failure: BaseException | None = None
     async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""The message log in PostgreSQL: the seam's verbs, and who owns the connections and tasks."""
+"""The message log in PostgreSQL: implements the interface, and owns connections and tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ from app.log.postgres.topics import Topics
 from app.log.postgres.wakeups import Appended, Missed, Notice, Wakeups
 
 RETENTION_INTERVAL: Final = timedelta(seconds=30)
-# Short enough for a publisher to be told within two seconds.
+# Short enough to answer a publisher within two seconds.
 _LOOKUP_SECONDS_MAX: Final = 1.2
 _PING_SECONDS_MAX: Final = 1.5
 _POLL_SECONDS: Final = 1.0
@@ -42,11 +42,11 @@ _POLL_SECONDS: Final = 1.0
 async def postgres_log(
     database_url: str, *, namespace: str, retention_interval: timedelta = RETENTION_INTERVAL
 ) -> AsyncIterator[MessageLog]:
-    """The log in the (migrated) database of `database_url`; it may be down and come later.
+    """Open the log in the migrated database at `database_url`, which may be down at first.
 
-    It listens and holds locks for whole sessions: between it and the server there may be no pooler
-    that shares connections out by transaction.
-    Every `retention_interval` old records are dropped, by whichever process is at it.
+    It listens and holds locks for whole sessions, so a connection pooler in transaction mode cannot
+    be between it and the server. Every `retention_interval`, one of the processes drops old
+    records.
     """
     connector = Connector(database_url)
     log = PostgresLog(connector, namespace)
@@ -76,14 +76,15 @@ class PostgresLog:
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """Positions of the records once they are on the server's disk, whatever `ack` asks.
+        """Return the positions when the records are on the server's disk, whatever `ack` is.
 
-        MessageTooLargeError, and nothing is stored, if one is larger than its topic allows.
+        Raises:
+            MessageTooLargeError: A record is larger than its topic allows; nothing is stored.
         """
         del ack
         if not records:
             return []
-        # A second time when the topic turns out to have been deleted, and perhaps created anew.
+        # A second time if the topic was deleted, and perhaps recreated.
         for _ in range(2):
             known = await self.topics.find(topic, seconds_max=_LOOKUP_SECONDS_MAX)
             if any(len(record.value) > known.message_size_max for record in records):
@@ -99,7 +100,11 @@ class PostgresLog:
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """A chunk from `offset` on; TopicNotFoundError if there is no such partition."""
+        """Return a chunk from `offset` on.
+
+        Raises:
+            TopicNotFoundError: The partition does not exist.
+        """
         deadline = asyncio.get_running_loop().time() + wait.total_seconds()
         appended = asyncio.Event()
 
@@ -126,7 +131,7 @@ class PostgresLog:
                 await tail.close()
 
     def tail(self) -> AbstractAsyncContextManager[Tail]:
-        """A tail reader on a connection of its own."""
+        """Open a tail reader on a separate connection."""
         return self._tail()
 
     @asynccontextmanager
@@ -146,7 +151,7 @@ class PostgresLog:
         capacity: float = 1.0,
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AbstractAsyncContextManager[Ownership]:
-        """A member on a connection of its own."""
+        """Open a member on a separate connection."""
         membership = MemberIdentity(
             member=member,
             capacity=capacity,
@@ -158,27 +163,27 @@ class PostgresLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit all in one transaction; those that could not be, with the reason."""
+        """Commit all in one transaction; return those that failed, with the reason."""
         return await self._offsets.commit(offsets)
 
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """What is committed."""
+        """Return the commits."""
         return await self._offsets.committed(groups)
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """Drop the group's commits of these partitions."""
+        """Delete the group's commits of these partitions."""
         await self._offsets.forget(group, partitions)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """First and next offset of each partition that exists."""
+        """Return the first and the next offset of each partition that exists."""
         return await self.connections.run(
             lambda connection: self._reader.bounds(connection, partitions)
         )
 
     async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """How many records were ever appended to each topic that exists."""
+        """Return how many records were ever appended to each topic that exists."""
         return await self.connections.run(
             lambda connection: self._reader.published(connection, topics)
         )
@@ -186,29 +191,40 @@ class PostgresLog:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """First offset at or after that time, by publishers' clocks at most a minute ahead."""
+        """Return the first offset at or after that time.
+
+        Publishers' clocks may be a minute ahead.
+        """
         return await self.connections.run(
             lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
         )
 
     async def copies(self) -> Mapping[str, Copies]:
-        """As `MessageLog.copies`: none, the database has them all."""
+        """Return nothing, as the database has no replicas of its topics."""
         return {}
 
     async def topic_names(self) -> Collection[str]:
-        """Of all topics in the namespace."""
+        """Return the names of all topics in the namespace."""
         return await self.topics.names()
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
-        """The topic's partitions in order; TopicNotFoundError."""
+        """Return the topic's partitions in order.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         return await self.topics.partitions(topic)
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """Create it, or bring the one there is to `topic`."""
+        """Create the topic, or change the existing one to `topic`."""
         await self.topics.create(topic)
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and size, add partitions; TopicNotFoundError."""
+        """Set retention and size, and add partitions.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         await self.topics.alter(topic)
 
     async def delete_topic(self, name: str) -> None:
@@ -216,7 +232,11 @@ class PostgresLog:
         await self.topics.delete(name)
 
     async def ping(self) -> None:
-        """Return if the server answers; LogUnavailableError."""
+        """Return if the server responds.
+
+        Raises:
+            LogUnavailableError: It does not respond.
+        """
 
         async def answer(connection: Connection) -> None:
             await connection.execute(b"SELECT 1")
@@ -237,7 +257,7 @@ class PostgresLog:
 
 
 async def _woken(appended: asyncio.Event, deadline: float) -> bool:
-    """Wait for news, and at most until it is time to look anyway; False when time is up."""
+    """Wait for news until the next poll is due; return False when `deadline` has passed."""
     now = asyncio.get_running_loop().time()
     if now >= deadline:
         return False

@@ -9,8 +9,8 @@ from app.log.postgres.connection import Connection, PostgresConnections
 
 METADATA_BYTES_MAX: Final = 4_096
 
-# In one order everywhere, so that no two commits wait for each other. RETURNING tells which
-# partitions there are.
+# In one order everywhere, so that no two commits wait for each other. RETURNING shows which
+# partitions exist.
 _COMMIT: Final = b"""
 INSERT INTO log_offsets AS o (group_name, topic_id, partition, "offset", metadata)
 SELECT w.group_name, t.id, p.partition, w."offset", w.metadata
@@ -51,7 +51,7 @@ class Offsets:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> dict[Place, str]:
-        """Store them durably; those that could not be, with the reason."""
+        """Store them durably; return those that failed, with the reason."""
         asked = {
             (group, partition): committed
             for group, partitions in offsets.items()
@@ -68,7 +68,7 @@ class Offsets:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> dict[str, dict[Partition, Committed]]:
-        """What is committed; every group asked for is there, if only empty."""
+        """Return the commits of every requested group, which may be empty."""
         places = [(group, partition) for group in groups for partition in groups[group]]
         found: dict[str, dict[Partition, Committed]] = {group: {} for group in groups}
         if places:
@@ -121,7 +121,7 @@ class Offsets:
 
 
 def refusal(committed: Committed) -> str | None:
-    """Why it cannot be stored, as Kafka would say; None if it can."""
+    """Return why it cannot be stored, by Kafka's rules; None if it can."""
     if len(committed.metadata.encode()) > METADATA_BYTES_MAX:
         return f"the metadata is longer than {METADATA_BYTES_MAX} bytes"
     return None

@@ -1,9 +1,9 @@
-"""Ownership of partitions: rows that live as long as their member, who lives by an advisory lock.
+"""Ownership of partitions: rows that exist as long as their member, which holds an advisory lock.
 
-A member's session holds the lock of its id, so that it vanishes with the process, whatever killed
-it; the others see that within a second and remove the member with all it owned. A member that
-hangs stops saying that it was seen, and is removed as well. A partition is taken only when nobody
-owns it. Ids are never used again: who was removed stays removed, and joins anew.
+A member's session holds the lock of its id. So the lock ends with the process, however it ended;
+the others detect this within a second and remove the member with all it owned. A member that hangs
+no longer updates its last contact, and is removed as well. A partition is taken only if it has no
+owner. Ids are never reused: a removed member stays removed, and joins again as a new one.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ logger = structlog.get_logger(__name__)
 
 GROUP: Final = "angelia.workers"
 _POLL_SECONDS: Final = 1.0
-# Longer than any round may take: only a member that hangs is unseen so long.
+# Longer than any round may take: only a member that hangs is silent for so long.
 _UNSEEN: Final = "10 s"
 _LOCK_CLASS: Final = 0x414E474C
-# All that is lost with a crash of the server is lost with its sessions anyway.
+# What a crash of the server loses is lost with its sessions anyway.
 _SETTINGS: Final = "SET synchronous_commit = off;"
 
 _JOIN: Final = f"""
@@ -80,12 +80,12 @@ _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{MEMBERS} ' || %s)".encode()
 
 
 class RemovedError(Exception):
-    """The others took us for dead."""
+    """The other members removed this one as dead."""
 
 
 @dataclass(slots=True, eq=False)
 class Revocation:
-    """Slots that were revoked, until they are released or the time is up (loop seconds)."""
+    """Revoked slots, until they are released or the time is over (loop seconds)."""
 
     slots: frozenset[PartitionSlot]
     deadline: float
@@ -94,7 +94,7 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberIdentity:
-    """As whom we join."""
+    """The identity with which a member joins."""
 
     member: str
     capacity: float
@@ -108,7 +108,7 @@ class MemberIdentity:
 
 
 class PostgresOwnership:
-    """One member: a task on a connection of its own, one round after the other."""
+    """One member: a task with a separate connection, one round after the other."""
 
     def __init__(self, connector: Connector, membership: MemberIdentity) -> None:
         self._connector = connector
@@ -119,27 +119,27 @@ class PostgresOwnership:
         self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
-        # At most one event per slot and change of hands: bounded by what we are given and lose.
+        # At most one event for each slot and change of owner: bounded by assignments and losses.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self._wake = asyncio.Event()
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Take part in sharing out these topics."""
+        """Join the distribution of these topics."""
         self._topics = frozenset(topics)
         self._wake.set()
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """What is assigned and taken away; ends when the block was left."""
+        """Yield assignments and revocations; end when the block was left."""
         while (event := await self._events.get()) is not None:
             yield event
 
     def receive(self, notice: Notice) -> None:
-        """Look again when anything but records came."""
+        """Start a round after any notice except new records."""
         if not isinstance(notice, Appended):
             self._wake.set()
 
     async def run(self) -> None:
-        """Be a member until cancelled, joining again whenever the connection is lost."""
+        """Be a member until cancelled; join again whenever the connection is lost."""
         backoff = Backoff()
         while True:
             try:
@@ -153,7 +153,7 @@ class PostgresOwnership:
             await backoff.wait()
 
     async def leave(self, connections: PostgresConnections) -> None:
-        """Give everything back at once, or leave it to the others to find out."""
+        """Give everything back immediately; if this fails, the others detect it."""
         self._events.put_nowait(None)
 
         async def leave(connection: Connection) -> None:
@@ -184,12 +184,12 @@ class PostgresOwnership:
             "capacity": self._membership.capacity,
             "topics": self._named(self._topics),
         }
-        # The lock is held before the row can be seen: no one finds us without it.
+        # The lock is held before the row is visible, so no member can find the row without it.
         cursor = await connection.execute(_JOIN, values)
         ((self._id, *_),) = await cursor.fetchall()
 
     async def _round(self, connection: Connection) -> None:
-        """Look at the group once and do what follows."""
+        """Read the group once, and act on it."""
         await self._report_seen(connection)
         await self._remove_dead(connection)
         await self._release(connection)
@@ -205,7 +205,7 @@ class PostgresOwnership:
         await self._take(connection, plan)
 
     async def _woken(self) -> None:
-        """Wait for a reason to look again: a second at most, and not beyond a revocation's time."""
+        """Wait for a reason for a round: at most a second, and not beyond a revocation's time."""
         loop = asyncio.get_running_loop()
         deadlines = [revocation.deadline for revocation in self._revocations]
         try:
@@ -236,7 +236,7 @@ class PostgresOwnership:
             member_id: MemberOffer(capacity, frozenset(map(self._unnamed, topics)))
             for member_id, capacity, topics in await cursor.fetchall()
         }
-        # What we hold of topics that we no longer subscribe to is looked at as well, to be revoked.
+        # Held slots of topics without a subscription are included, so that they are revoked.
         names = self._topics_told | {slot.topic for slot in self._held}
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
@@ -278,13 +278,13 @@ class PostgresOwnership:
         self._revocations = [r for r in self._revocations if r not in over]
 
     async def _take(self, connection: Connection, plan: Plan) -> None:
-        """Take what is free; what another was faster to take is looked at in the next round."""
+        """Take free slots. The next round checks those that another member took first."""
         if not plan.take:
             return
         try:
             cursor = await connection.execute(_TAKE, [self._id, *_columns(plan.take)])
         except psycopg.errors.ForeignKeyViolation:
-            # A topic was deleted meanwhile, or we were removed: the next round tells.
+            # A topic was deleted meanwhile, or this member was removed: the next round shows which.
             self._wake.set()
             return
         taken = set(await cursor.fetchall())

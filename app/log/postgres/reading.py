@@ -1,4 +1,4 @@
-"""Records, bounds and times read from the tables."""
+"""Reads records, bounds and times from the tables."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
@@ -12,8 +12,8 @@ from app.log.postgres.connection import Connection
 
 RECORDS_MAX: Final = 1_000
 
-# One statement, so one snapshot: the bounds are those of the records. The sum leaves out the first
-# record, which is therefore always there. Lengths are known without reading a large value.
+# One statement and so one snapshot: the bounds match the records. The sum leaves out the first
+# record, which is therefore always included. Lengths are known without reading a large value.
 _READ: Final = f"""
 SELECT w.n, p.start_offset, p.next_offset,
        r."offset", r.timestamp_ms, r.key, r.value, r.headers
@@ -49,8 +49,8 @@ FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = ANY(%b::text[]) GROUP BY t.id
 """
 
-# Records are appended in the order of the server's clock, so the place where a time was reached is
-# found by halving. Publishers' clocks may be ahead of it by the slack: from there on, one by one.
+# Records are appended in the order of the server's clock, so a binary search finds a time.
+# Publishers' clocks may be ahead by this much: from there on, records are checked one by one.
 _CLOCK_SLACK: Final = "60 s"
 _OFFSETS_AT: Final = f"""
 SELECT t.name, p.partition, coalesce((
@@ -79,7 +79,7 @@ JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
 
 
 class PostgresReader:
-    """Reads the partitions of one namespace, on whichever connection it is given."""
+    """Reads the partitions of one namespace, on the given connection."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -87,9 +87,9 @@ class PostgresReader:
     async def chunks(
         self, connection: Connection, offsets: Mapping[Partition, int], bytes_max: int
     ) -> list[tuple[Chunk, int]]:
-        """A chunk of each partition that exists, empty at its end, with the offset it ends at.
+        """Return a chunk of each existing partition, empty at its end, with its end offset.
 
-        Each has about `bytes_max` bytes but at least one record, and at most RECORDS_MAX.
+        Each has about `bytes_max` bytes, at least one record, and at most RECORDS_MAX.
         """
         names, indexes = self._columns(offsets)
         cursor = connection.cursor(binary=True)
@@ -105,7 +105,7 @@ class PostgresReader:
     async def bounds(
         self, connection: Connection, partitions: Collection[Partition]
     ) -> dict[Partition, Bounds]:
-        """First and next offset of each partition that exists."""
+        """Return the first and the next offset of each partition that exists."""
         cursor = await connection.execute(_BOUNDS, [*self._columns(partitions)])
         return {
             self._partition(name, index): Bounds(start, end)
@@ -113,7 +113,7 @@ class PostgresReader:
         }
 
     async def published(self, connection: Connection, topics: Collection[str]) -> dict[str, int]:
-        """How many records were ever appended to each topic that exists."""
+        """Return how many records were ever appended to each topic that exists."""
         names = [self._namespace + topic for topic in topics]
         cursor = await connection.execute(_PUBLISHED, [names])
         return {
@@ -123,7 +123,7 @@ class PostgresReader:
     async def offsets_at(
         self, connection: Connection, partitions: Collection[Partition], timestamp_ms: int
     ) -> dict[Partition, int]:
-        """First offset at or after that time, or the end, of each partition that exists."""
+        """Return the first offset at or after that time, or the end, of each existing partition."""
         names, indexes = self._columns(partitions)
         cursor = await connection.execute(
             _OFFSETS_AT, {"ms": timestamp_ms, "names": names, "indexes": indexes}
@@ -141,7 +141,7 @@ class PostgresReader:
 
 
 def _chunk(partition: Partition, offset: int, rows: Sequence[tuple[Any, ...]]) -> Chunk:
-    """The chunk that `rows` of _READ make; a single row without a record if there is none."""
+    """Return the chunk for `rows` of _READ; a single row without a record means no records."""
     _, start, end, *_ = rows[0]
     if not start <= offset <= end:
         return Chunk(partition, offset, start, (), 0, gap=True)

@@ -1,4 +1,4 @@
-"""Retention: old records, and those of deleted topics, are dropped a few at a time."""
+"""Retention: old records, and those of deleted topics, are dropped in small steps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ logger = structlog.get_logger(__name__)
 
 RECORDS_PER_STATEMENT: Final = 1_000
 
-# One process at a time: the lock is held for one statement, and the number is nobody else's.
+# One process at a time: the lock is held for one statement, and its number is used nowhere else.
 _MINE: Final = "(SELECT pg_try_advisory_xact_lock(4705498215406061313))"
 _OLD: Final = b"""
 SELECT p.topic_id, p.partition, t.retention_ms
@@ -28,8 +28,8 @@ CROSS JOIN LATERAL (
 ) first
 WHERE first.appended_at < now() - t.retention_ms * interval '1 ms'
 """
-# The records before the first that is young enough. The partition's row is locked last, and only
-# while this is committed: appends do not wait for the deletion.
+# Drops the records before the first that is young enough. The partition's row is locked last, only
+# for the commit, so that appends do not wait for the deletion.
 _DROP_OLD: Final = f"""
 WITH oldest AS MATERIALIZED (
   SELECT "offset", appended_at FROM log_records
@@ -65,7 +65,7 @@ DELETE FROM log_topics t WHERE id = %s AND name IS NULL
 
 
 class Retention:
-    """Drops what is past its time, every `interval` and when a topic was deleted."""
+    """Drops expired records every `interval`, and after the deletion of a topic."""
 
     def __init__(self, connections: PostgresConnections, interval: timedelta) -> None:
         self._connections = connections
@@ -73,7 +73,7 @@ class Retention:
         self._due = asyncio.Event()
 
     async def run(self) -> None:
-        """Drop until cancelled; what fails is tried again the next time."""
+        """Drop until cancelled; a failed step is repeated the next time."""
         while True:
             try:
                 await self.drop()
@@ -86,12 +86,12 @@ class Retention:
                 continue
 
     def receive(self, notice: Notice) -> None:
-        """Drop now when a topic has changed, or may have: it may have been deleted."""
+        """Drop now, if a topic may have been deleted."""
         if isinstance(notice, TopicsChanged | Missed):
             self._due.set()
 
     async def drop(self) -> None:
-        """Drop all that is past its time now."""
+        """Drop all expired records now."""
         self._due.clear()
         for topic_id, partition, retention_ms in await self._connections.run(_rows_of(_OLD)):
             values = {"topic": topic_id, "partition": partition, "ms": retention_ms}
@@ -111,7 +111,7 @@ def _rows_of(query: bytes) -> Callable[[Connection], Awaitable[list[tuple[Any, .
 
 
 def _dropping(query: bytes, values: Params) -> Callable[[Connection], Awaitable[int]]:
-    """Runs a statement that drops; its result is how many rows it touched."""
+    """Return an operation that runs a dropping statement; its result is the number of rows."""
 
     async def run(connection: Connection) -> int:
         return (await connection.execute(query, values)).rowcount

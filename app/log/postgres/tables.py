@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 metadata: Final = MetaData()
 
-# `name` carries the namespace. A deleted topic has none: it waits for its records to be dropped.
+# `name` has the namespace. A deleted topic has none: its records are dropped later.
 log_topics = Table(
     "log_topics",
     metadata,
@@ -40,8 +40,8 @@ log_topics = Table(
     UniqueConstraint("name", name="log_topics_name_key"),
 )
 
-# The row lock of a partition is what puts its appends in order. Half of each page is left free, so
-# that a new `next_offset` stays on its page and touches no index.
+# The row lock of a partition puts its appends in order. Half of each page is left free, so that a
+# new `next_offset` stays on its page and touches no index.
 log_partitions = Table(
     "log_partitions",
     metadata,
@@ -54,8 +54,9 @@ log_partitions = Table(
     postgresql_with={"fillfactor": 50},
 )
 
-# No foreign key: it would be checked for each record, and a topic's records outlive it a little.
-# `appended_at` is the server's clock and rules retention; `timestamp_ms` is the publisher's.
+# No foreign key: it would be checked for each record, and a topic's records are dropped a little
+# later than the topic. `appended_at` is the server's clock and decides retention; `timestamp_ms` is
+# the publisher's.
 log_records = Table(
     "log_records",
     metadata,
@@ -102,7 +103,7 @@ log_members = Table(
     PrimaryKeyConstraint("id", name="log_members_pkey"),
 )
 
-# Who owns a partition; gone with the member, whoever removes it.
+# The owner of a partition; deleted with the member, whoever removes it.
 log_owners = Table(
     "log_owners",
     metadata,

@@ -1,4 +1,4 @@
-"""The tail of the embedded log: reads what is announced, and looks for itself each second."""
+"""The tail of the embedded log: reads after notices, and polls each second."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ _POLL_SECONDS: Final = 1.0
 
 
 class PostgresTail:
-    """Follows partitions on a connection of its own.
+    """Follows partitions on a separate connection.
 
-    `_news` has the partitions that may have something to read, in the order in which they got it:
-    each gets its turn.
+    `_news` has the partitions that may have new records, in the order of their notices: each gets
+    its turn.
     """
 
     def __init__(self, connector: Connector, reader: PostgresReader, stats: LogStats) -> None:
@@ -56,7 +56,7 @@ class PostgresTail:
         self._news.pop(partition, None)
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Wait for at least one chunk, as long as it takes."""
+        """Wait for at least one chunk, however long it takes."""
         backoff = Backoff()
         while True:
             try:
@@ -69,10 +69,10 @@ class PostgresTail:
                 await backoff.wait()
 
     def receive(self, notice: Notice) -> None:
-        """Note what is to be read."""
+        """Note which partition to read."""
         match notice:
             case Appended(partition, end):
-                # An end below our position is a topic that began anew.
+                # An end below the position means that the topic was recreated.
                 if self._positions.get(partition, end) != end:
                     self._has_news(partition)
             case Missed():
@@ -92,7 +92,7 @@ class PostgresTail:
         self._wake.set()
 
     async def _next(self) -> list[Chunk]:
-        """Wait for news or for the time to poll, and read what there is."""
+        """Wait for news or for the time to poll, and read the records."""
         self._wake.clear()
         due_at = self._polled_at + _POLL_SECONDS
         if asyncio.get_running_loop().time() >= due_at:
@@ -110,7 +110,7 @@ class PostgresTail:
             return
 
     async def _poll(self) -> None:
-        """Find the partitions that are not where we are, announced or not."""
+        """Find the partitions with an end other than the position, with or without a notice."""
         if self._positions:
             connection = await self._connected()
             with bounded(connection, CALL_SECONDS_MAX):
@@ -135,7 +135,7 @@ class PostgresTail:
         return [chunk for chunk, end in read if self._accept(chunk, end)]
 
     def _accept(self, chunk: Chunk, end: int) -> bool:
-        """Move on behind `chunk`, unless it was moved or unfollowed while it was under way."""
+        """Move on behind `chunk`, unless it was moved or unfollowed during the read."""
         if self._positions.get(chunk.partition) != chunk.offset:
             return False
         if not (chunk.records or chunk.gap):

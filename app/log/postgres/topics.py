@@ -1,4 +1,4 @@
-"""Topics of the embedded log: looked up, created, changed, deleted."""
+"""Topics of the embedded log: look-up, creation, changes and deletion."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ _ADD_PARTITIONS: Final = b"""
 INSERT INTO log_partitions (topic_id, partition)
 SELECT %s, generate_series(0, %s - 1) ON CONFLICT DO NOTHING
 """
-# Without its name it is gone for everyone; its records are dropped later, a few at a time.
+# Without its name the topic is gone for everyone; its records are dropped later in small steps.
 _UNNAME: Final = b"UPDATE log_topics SET name = NULL WHERE name = %s RETURNING id"
 # Locked in the order in which appends lock them.
 _DROP_PARTITIONS: Final = b"""
@@ -49,7 +49,7 @@ _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{TOPICS} ' || %s)".encode()
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """A topic as the log had it at `known_at` (monotonic seconds)."""
+    """A topic as it was in the log at `known_at` (monotonic seconds)."""
 
     id: int
     partitions: int
@@ -64,16 +64,20 @@ class Topics:
         self._connections = connections
         self._namespace = namespace
         self._known: dict[str, KnownTopic] = {}
-        # Of the topics that are looked up at this moment; whoever looks or waits holds the lock.
+        # For topics in a look-up: the caller that looks it up holds the lock, and the others wait
+        # for it.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, name: str, *, seconds_max: float = CALL_SECONDS_MAX) -> KnownTopic:
-        """The topic, at most a few seconds old; TopicNotFoundError.
+        """Return the topic, at most a few seconds old.
 
-        Callers go on in the order in which they came: appends keep it, too.
+        Callers continue in the order in which they came, so that appends keep it.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
         """
         turn = self._turns.get(name)
-        # One that finds the topic known must not overtake those that still wait for it.
+        # A caller that finds the topic known must not overtake those that still wait for it.
         if turn is None and (known := self._fresh(name)):
             return known
         turn = turn or self._turns.setdefault(name, asyncio.Lock())
@@ -85,37 +89,45 @@ class Topics:
             turn.release()
 
     def forget(self, name: str) -> None:
-        """Look the topic up again when it is asked for next."""
+        """Forget the topic, so that it is looked up again."""
         self._known.pop(name, None)
 
     def receive(self, notice: Notice) -> None:
-        """Forget what may have changed."""
+        """Forget topics that may have changed."""
         if isinstance(notice, TopicsChanged | Missed):
             self._known.clear()
 
     async def partitions(self, name: str) -> Sequence[Partition]:
-        """The topic's partitions as they are now; TopicNotFoundError."""
+        """Return the topic's current partitions.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         self.forget(name)
         found = await self.find(name)
         return [Partition(name, index) for index in range(found.partitions)]
 
     async def names(self) -> Collection[str]:
-        """Those of all topics of the namespace."""
+        """Return the names of all topics of the namespace."""
         return await self._connections.run(self._all_names)
 
     async def create(self, topic: LogTopic) -> None:
-        """Create `topic`, or bring the one there is to it."""
+        """Create `topic`, or change the existing one to it."""
         await self._connections.run(lambda connection: self._write(connection, topic, create=True))
 
     async def alter(self, topic: LogTopic) -> None:
-        """Bring the topic there is to `topic`; TopicNotFoundError."""
+        """Change the existing topic to `topic`.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         if not await self._connections.run(
             lambda connection: self._write(connection, topic, create=False)
         ):
             raise TopicNotFoundError(f"the log has no topic {topic.name}")
 
     async def delete(self, name: str) -> None:
-        """Delete the topic; none there is fine."""
+        """Delete the topic, if it exists."""
         await self._connections.run(lambda connection: self._delete(connection, name))
 
     def _fresh(self, name: str) -> KnownTopic | None:
@@ -175,7 +187,11 @@ class Topics:
 
 
 async def _reached(turn: asyncio.Lock, deadline: float) -> None:
-    """Wait for the turn; LogUnavailableError at `deadline`, in seconds of the loop's clock."""
+    """Wait for the turn.
+
+    Raises:
+        LogUnavailableError: `deadline` has passed (seconds of the loop's clock).
+    """
     try:
         async with asyncio.timeout_at(deadline):
             await turn.acquire()

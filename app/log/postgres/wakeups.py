@@ -1,4 +1,4 @@
-"""What the server announces: one connection per process listens, and tells those who wait."""
+"""Notices of the server: one connection per process listens, and notifies the waiting parts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,17 +36,17 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
-    """Topics or partitions came or went."""
+    """Topics or partitions were created or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """Members came or went, subscribed to other topics, or let partitions go."""
+    """Members came or left, subscribed to other topics, or released partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """We did not listen for a while: anything may have happened."""
+    """There was no connection for a while: anything may have happened."""
 
 
 Notice = Appended | TopicsChanged | MembersChanged | Missed
@@ -54,7 +54,7 @@ Listener = Callable[[Notice], None]
 
 
 def parsed(payload: str, namespace: str) -> Notice | None:
-    """The notice that `payload` is: `kind name …`; None for another namespace's."""
+    """Return the notice in `payload` (`kind name …`); None for another namespace's."""
     kind, name, *rest = payload.split(" ")
     if not name.startswith(namespace):
         return None
@@ -65,9 +65,9 @@ def parsed(payload: str, namespace: str) -> Notice | None:
 
 
 class Wakeups:
-    """Hands each notice of the namespace to every listener, in the order of the commits.
+    """Passes each notice of the namespace to every listener, in the order of the commits.
 
-    A notice may be lost with the connection (then `Missed` follows): who listens also polls.
+    A notice may be lost with the connection (then `Missed` follows), so listeners also poll.
     """
 
     def __init__(self, connector: Connector, namespace: str) -> None:
@@ -77,7 +77,7 @@ class Wakeups:
 
     @contextmanager
     def notifying(self, listener: Listener) -> Iterator[None]:
-        """Tell `listener` for the length of the block; it must not wait."""
+        """Notify `listener` for the duration of the block; it must not wait."""
         self._listeners.add(listener)
         try:
             yield
@@ -85,7 +85,7 @@ class Wakeups:
             self._listeners.discard(listener)
 
     async def run(self) -> None:
-        """Listen, and begin again when the connection is lost; ends by cancellation only."""
+        """Listen, and start again when the connection is lost, until cancelled."""
         backoff = Backoff()
         while True:
             try:
@@ -107,7 +107,7 @@ class Wakeups:
                     await connection.execute(b"SELECT 1")
 
     async def _receive(self, connection: Connection) -> None:
-        """Tell what comes until nothing came for a while."""
+        """Pass on notices until none came for a while."""
         async for notify in connection.notifies(timeout=_QUIET_SECONDS_MAX):
             if notice := parsed(notify.payload, self._namespace):
                 self._notify(notice)

@@ -1,1 +1,1 @@
-"""Kafka's requests, answers and record batches as bytes (pure)."""
+"""Kafka's requests, responses and record batches as bytes (pure)."""

@@ -1,8 +1,7 @@
-"""Produce requests and their answers as bytes (pure).
+"""Produce requests and their responses as bytes (pure).
 
 Format: Kafka protocol guide, Produce API version 8, the last one without tagged fields. Brokers
-from 2.4 on speak it, those of today too. kafka-python's own classes write and read the same; this
-takes a tenth of their time.
+from 2.4 on support it. kafka-python's classes do the same; this code takes a tenth of their time.
 """
 
 import struct
@@ -13,7 +12,7 @@ from app.log.kafka.protocol.wire import COUNT, MalformedAnswerError, request, st
 
 VERSION: Final = 8
 PRODUCE: Final = (0, VERSION)
-# No answer of a broker to an append comes near it.
+# A broker's response to an append is much smaller than this.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _BODY: Final = struct.Struct(">hhi")
@@ -26,7 +25,7 @@ Batches = Mapping[int, bytes]
 
 
 class PartitionAnswer(NamedTuple):
-    """What became of one partition's batch; `error_code` 0: it is stored from `base_offset` on."""
+    """The result for one partition's batch. `error_code` 0: stored from `base_offset` on."""
 
     error_code: int
     base_offset: int
@@ -39,7 +38,7 @@ Answers = dict[tuple[str, int], PartitionAnswer]
 def request_frame(
     correlation: int, topics: Mapping[str, Batches], *, acks: int, timeout_ms: int, client: str
 ) -> bytes:
-    """One request for all of them, with its length in front."""
+    """Return one request for all of them, with its length prefix."""
     body = [_BODY.pack(_NO_TRANSACTION, acks, timeout_ms), COUNT.pack(len(topics))]
     for name, batches in topics.items():
         body += (string(name), COUNT.pack(len(batches)))
@@ -49,9 +48,10 @@ def request_frame(
 
 
 def read_answer(frame: bytes) -> tuple[int, Answers]:
-    """The correlation id of an answer, which has no length in front, and what it says.
+    """Return the correlation id of a response (without its length) and its content.
 
-    MalformedAnswerError.
+    Raises:
+        MalformedAnswerError: The response is invalid.
     """
     try:
         return _answer(frame)
@@ -75,7 +75,7 @@ def _answer(frame: bytes) -> tuple[int, Answers]:
 
 
 def _after_reasons(frame: bytes, at: int) -> int:
-    """Pass over which records a broker refused, and why: the error code says enough."""
+    """Skip the list of refused records: the error code is enough."""
     (errors,) = COUNT.unpack_from(frame, at)
     at += COUNT.size
     for _ in range(errors):

@@ -1,7 +1,7 @@
-"""Offset commits and their answers as bytes (pure).
+"""Offset commits and their responses as bytes (pure).
 
-Format: Kafka protocol guide, OffsetCommit API version 7, the last one without tagged fields:
-brokers from 2.3 on speak it, those of today too.
+Format: Kafka protocol guide, OffsetCommit API version 7, the last one without tagged fields.
+Brokers from 2.3 on support it.
 """
 
 import struct
@@ -23,16 +23,16 @@ from app.log.kafka.protocol.wire import (
 
 COMMIT: Final = (8, 7)
 
-# A broker keeps what a request commits in one batch, and refuses all of one that is too large: of
-# more than 1 MiB by default.
+# A broker stores the commits of a request in one batch, and refuses a batch that is too large: by
+# default more than 1 MiB.
 REQUEST_BYTES_MAX: Final = 512 * 1024
 
-# So many are never too large, whatever their metadata says.
+# This many are never too large, whatever their metadata is.
 _ALWAYS_FIT: Final = 100
-# Of a commit that is kept, apart from metadata and names.
+# The size of a stored commit without metadata and names.
 _KEPT_BYTES: Final = 128
 
-# No member and no generation: allowed for as long as the group has no members.
+# No member and no generation: allowed while the group has no members.
 _NO_MEMBER: Final = struct.pack(">ihh", -1, 0, -1)
 # Partition, offset, leader epoch.
 _PART: Final = struct.Struct(">iqi")
@@ -44,7 +44,7 @@ _PART_ANSWER: Final = struct.Struct(">ih")
 
 
 def at_once(group: str, offsets: Mapping[Partition, Committed]) -> Mapping[Partition, Committed]:
-    """As many of them as one request may have, the first ones."""
+    """Return as many of the first positions as one request can carry."""
     if len(offsets) <= _ALWAYS_FIT:
         return offsets
     size = count = 0
@@ -59,7 +59,7 @@ def at_once(group: str, offsets: Mapping[Partition, Committed]) -> Mapping[Parti
 def commit_frame(
     correlation: int, *, group: str, offsets: Mapping[Partition, Committed], client: str
 ) -> bytes:
-    """The request for one group, with its length in front."""
+    """Return the request for one group, with its length prefix."""
     topics = by_topic(offsets)
     body = [string(group), _NO_MEMBER, COUNT.pack(len(topics))]
     for topic, indexes in topics.items():
@@ -72,9 +72,10 @@ def commit_frame(
 
 
 def read_commit(frame: bytes) -> Mapping[Partition, int]:
-    """Error codes by partition, 0 for none, of an answer, which has no length in front.
+    """Return error codes by partition (0 for none) of a response without its length.
 
-    MalformedAnswerError.
+    Raises:
+        MalformedAnswerError: The response is invalid.
     """
     correlation_of(frame)
     try:

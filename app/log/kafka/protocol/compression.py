@@ -1,4 +1,4 @@
-"""How record batches are compressed: by the codecs that kafka-python finds."""
+"""Compression of record batches, with the codecs that kafka-python finds."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -9,12 +9,12 @@ from kafka import codec
 
 Compress = Callable[[bytes], bytes]
 
-# Fast rather than small, as brokers and Java producers have it.
+# Fast rather than small, as brokers and Java producers use it.
 _GZIP_LEVEL: Final = 6
 
 
 class Compression(Enum):
-    """The value is what a batch's attributes say."""
+    """A codec. The value is its number in the attributes of a batch."""
 
     NONE = 0
     GZIP = 1
@@ -23,7 +23,7 @@ class Compression(Enum):
     ZSTD = 4
 
     def compress(self, raw: bytes) -> bytes:
-        """`raw` as that codec packs it, so that any Kafka client unpacks it."""
+        """Return `raw` compressed, so that any Kafka client can decompress it."""
         return bytes(_COMPRESS[self](raw))
 
 

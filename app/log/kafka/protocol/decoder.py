@@ -1,7 +1,7 @@
-"""Record batches as they come from a broker, straight into `Record`.
+"""Decodes record batches from a broker directly to `Record`.
 
-Format: Kafka protocol guide, "Record Batch" (magic 2). kafka-python's own iteration builds a
-record object per message and decodes header names to text; this costs about half of it.
+Format: Kafka protocol guide, "Record Batch" (magic 2). kafka-python's own iteration creates an
+object for each record and decodes header names to text; this code takes about half of its time.
 """
 
 import struct
@@ -38,11 +38,11 @@ _DECOMPRESS: Final = {
 
 
 class CorruptBatchError(Exception):
-    """Bytes that are no record batch: a checksum, a length or a codec is wrong."""
+    """The bytes are not a valid record batch: a checksum, a length or a codec is wrong."""
 
 
 class Decoded(NamedTuple):
-    """Records from the offset asked for, and the offset to go on at."""
+    """The records from the requested offset on, and the next offset to read."""
 
     records: list[Record]
     next_offset: int
@@ -51,7 +51,7 @@ class Decoded(NamedTuple):
 class _Batch(NamedTuple):
     base_offset: int
     base_timestamp: int
-    # The broker's time for all of them, when the topic says so.
+    # The broker's time for all records, if the topic is set so.
     append_timestamp: int | None
     size: int
 
@@ -83,14 +83,14 @@ def decode(raw: bytes, offset: int, aborted: Iterable[AbortedTransaction] = ()) 
 
 
 class Contents(NamedTuple):
-    """How many records batches say that they have, and whether some of these are packed."""
+    """The number of records in batches, and whether any batch is compressed."""
 
     records: int
     packed: bool
 
 
 def contents(raw: bytes) -> Contents | None:
-    """What is said of it, without reading it; None if a batch is of an old kind, or is none."""
+    """Return the contents by the batch headers; None for an old format or invalid bytes."""
     count, packed, position = 0, 0, 0
     while position + _HEADER.size <= len(raw):
         _, length, _, magic, _, attributes, *_, records = _HEADER.unpack_from(raw, position)
@@ -103,7 +103,7 @@ def contents(raw: bytes) -> Contents | None:
 
 
 def begins_plain(raw: bytes) -> bool:
-    """Whether its first batch, if it has one, is of today's kind and not packed."""
+    """Whether the first batch, if there is one, has the current format and is not compressed."""
     if len(raw) <= _ATTRIBUTES_OFFSET:
         return True
     return raw[_MAGIC_OFFSET] >= _MAGIC and not raw[_ATTRIBUTES_OFFSET] & _CODEC_MASK
@@ -129,7 +129,7 @@ class _AbortedBatches:
 def _decode_batch(
     raw: memoryview, offset: int, into: list[Record], *, aborted_batches: _AbortedBatches | None
 ) -> int:
-    """Add a batch's records; returns the offset of its last one, from its base offset."""
+    """Add a batch's records to `into`; return the offset of its last one."""
     if len(raw) < _HEADER.size:
         message = "a batch is shorter than its header"
         raise CorruptBatchError(message)
@@ -143,7 +143,7 @@ def _decode_batch(
         producer, base + last_delta, attributes
     ):
         return int(last_delta)
-    # A control batch holds a transaction's end, nothing for a reader.
+    # A control batch marks the end of a transaction and has no records for readers.
     if not attributes & _CONTROL and base + last_delta >= offset:
         body = bytes(raw[_HEADER.size :])
         if compression := attributes & _CODEC_MASK:
@@ -170,7 +170,7 @@ def _decompressed(body: bytes, compression: int) -> bytes:
 
 
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint and the position after it."""
+    """Return a zigzag varint and the position after it."""
     byte = buffer[position]
     if byte < 0x80:  # noqa: PLR2004 - the continuation bit
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -186,10 +186,12 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
 def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
     body: bytes, batch: _Batch, offset: int
 ) -> list[Record]:
-    """The records at or above `offset`. One long function: it runs for every message.
+    """Return the records at or above `offset`.
 
-    Most lengths fit into a byte, which is looked at here: a call for each would take longer than
-    all else. There, a size n is written as 2n, and -1 (null) as 1.
+    This is one long function: it runs for every message.
+
+    Most lengths fit into one byte, which is read inline: function calls would take longer than
+    everything else. In this encoding a size n is written as 2n, and -1 (null) as 1.
     """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
@@ -199,7 +201,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
     for _ in range(batch.size):
         length, position = varint(body, position)
         end = position + length
-        # The byte skipped is the record's attributes, which have no meaning yet.
+        # The skipped byte has the record's attributes, which have no meaning yet.
         elapsed, position = varint(body, position + 1)
         delta, position = varint(body, position)
         at = base_offset + delta
@@ -247,7 +249,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
 
 
 def _decode_legacy(raw: bytes, offset: int, into: list[Record]) -> int:
-    """Add the records of a batch from before Kafka 0.11; returns the last offset."""
+    """Add the records of a batch from before Kafka 0.11; return the last offset."""
     last = offset - 1
     try:
         for batch in MemoryRecords(raw):

@@ -1,4 +1,4 @@
-"""New records into a record batch, and keys into partitions.
+"""Encodes new records to a record batch, and assigns keys to partitions.
 
 Format: Kafka protocol guide, "Record Batch" (magic 2), not transactional.
 """
@@ -15,7 +15,7 @@ from app.domain.message import NewRecord
 from app.log.kafka.protocol.compression import Compression
 
 BATCH_OVERHEAD: Final = 61
-# What a record has in front, at most: its length, attributes, and two deltas.
+# The largest size of a record's start: its length, attributes, and two deltas.
 _FRONT_MAX: Final = 5 + 1 + 10 + 5
 
 _PREFIX: Final = struct.Struct(">qiibI")
@@ -27,7 +27,7 @@ _ATTRIBUTES: Final = b"\0"
 
 
 class EncodedRecord(NamedTuple):
-    """A record but for what depends on its batch. `parts`: from the key on."""
+    """An encoded record without the parts that depend on its batch. `parts` starts at the key."""
 
     timestamp_ms: int
     parts: tuple[bytes, ...]
@@ -35,12 +35,15 @@ class EncodedRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in a batch, at most."""
+        """The largest size in bytes that it takes in a batch."""
         return self.length + _FRONT_MAX
 
 
 def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
-    """The record, in parts so that its body is copied once; without a time it gets `now_ms`."""
+    """Encode the record in parts, so that its body is copied once.
+
+    Without a time it gets `now_ms`.
+    """
     key, value, stamp = record.key, record.value, record.timestamp_ms
     front = _NULL if key is None else varint(len(key)) + key
     around = [varint(len(record.headers))]
@@ -53,18 +56,18 @@ def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
 
 @lru_cache(maxsize=1_024)
 def _named(name: bytes) -> bytes:
-    """The name of a header, which many records share."""
+    """Return the encoded name of a header, which many records share."""
     return varint(len(name)) + name
 
 
 @lru_cache(maxsize=16_384)
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's own producers choose for `key`."""
+    """Return the partition that Kafka's own producers choose for `key`."""
     return int(murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class BatchBody(NamedTuple):
-    """The records of one batch, in order, as they stand behind its head; not compressed."""
+    """The records of one batch in order, as they follow its header; not compressed."""
 
     records: int
     first_ms: int
@@ -73,7 +76,7 @@ class BatchBody(NamedTuple):
 
 
 def batch_body(records: Sequence[EncodedRecord]) -> BatchBody:
-    """What goes in one batch."""
+    """Return the body of one batch."""
     first = newest = records[0].timestamp_ms
     parts: list[bytes] = []
     for delta, (stamp, rest, length) in enumerate(records):
@@ -84,7 +87,7 @@ def batch_body(records: Sequence[EncodedRecord]) -> BatchBody:
 
 
 def whole_batch(body: BatchBody, compression: Compression) -> bytes:
-    """The batch with its head. Nearly all of it runs without the interpreter's lock."""
+    """Return the batch with its header. Nearly all of it runs without the interpreter's lock."""
     count, first, newest, raw = body
     if compression is not Compression.NONE:
         raw = compression.compress(raw)
@@ -95,7 +98,7 @@ def whole_batch(body: BatchBody, compression: Compression) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, seven bits a byte, least first."""
+    """Encode as zigzag, seven bits per byte, the lowest first."""
     if 0 <= number < _USUAL:
         return _USUAL_VARINTS[number]
     return _varint(number)

@@ -1,6 +1,6 @@
-"""ListOffsets requests for the ends of many partitions, and their answers, as bytes (pure).
+"""ListOffsets requests for the ends of many partitions, and their responses, as bytes (pure).
 
-Format: Kafka protocol guide, ListOffsets API version 1: the oldest that brokers of today speak.
+Format: Kafka protocol guide, ListOffsets API version 1, the oldest that current brokers support.
 """
 
 import struct
@@ -28,11 +28,11 @@ _NOBODY: Final = -1
 _LATEST: Final = -1
 
 Indexes = Mapping[str, Sequence[int]]
-"""Numbers of partitions, by topic."""
+"""Partition numbers by topic."""
 
 
 class TopicEnds(NamedTuple):
-    """Of the partitions of a topic: the sum of their ends, and those that failed, with the code."""
+    """The sum of the ends of a topic's partitions, and the error codes of failed ones."""
 
     topic: str
     total: int
@@ -40,7 +40,7 @@ class TopicEnds(NamedTuple):
 
 
 def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
-    """The request, with its length in front."""
+    """Return the request with its length prefix."""
     body = [_HEAD.pack(_NOBODY, len(asked))]
     for topic, indexes in asked.items():
         body += (string(topic), COUNT.pack(len(indexes)))
@@ -49,7 +49,11 @@ def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
 
 
 def read_ends(frame: bytes) -> Sequence[TopicEnds]:
-    """What an answer, which has no length in front, says; MalformedAnswerError."""
+    """Return the content of a response without its length.
+
+    Raises:
+        MalformedAnswerError: The response is invalid.
+    """
     correlation_of(frame)
     try:
         return _topics(frame)

@@ -1,7 +1,7 @@
-"""Fetch requests and their answers as bytes (pure).
+"""Fetch requests and their responses as bytes (pure).
 
-Format: Kafka protocol guide, Fetch API version 11: brokers from 2.3 on speak it, those of today
-too. Sessions are those of KIP-227.
+Format: Kafka protocol guide, Fetch API version 11; brokers from 2.3 on support it. Sessions follow
+KIP-227.
 """
 
 import struct
@@ -24,13 +24,13 @@ FETCH: Final = (1, 11)
 NO_SESSION: Final = (0, -1)
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 
-# Replica, wait, bytes at least and at most, isolation; session id and epoch; number of topics.
+# Replica, wait, minimum and maximum bytes, isolation; session id and epoch; number of topics.
 _HEAD: Final = struct.Struct(">iiiibiii")
-# Partition, leader epoch, offset, the log's start, bytes at most.
+# Partition, leader epoch, offset, start of the log, maximum bytes.
 _PART: Final = struct.Struct(">iiqqi")
 # Correlation, throttle time, error, session id, number of topics.
 _ANSWER: Final = struct.Struct(">iihii")
-# Partition, error, high watermark, last stable offset, the log's start, number of transactions.
+# Partition, error, high watermark, last stable offset, start of the log, number of transactions.
 _PART_ANSWER: Final = struct.Struct(">ihqqqi")
 # Producer, first offset.
 _ABORTED: Final = struct.Struct(">qq")
@@ -46,7 +46,11 @@ _READ_COMMITTED: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """Where to read; `bytes_max` is a partition's, `session` id and epoch, `forgotten` of that."""
+    """What to read.
+
+    `bytes_max` is for each partition; `session` has id and epoch; `forgotten` partitions leave the
+    session.
+    """
 
     positions: Mapping[Partition, int]
     bytes_max: int
@@ -87,7 +91,7 @@ class FetchedPart(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """An answer; with a session it names only partitions of which there is something to say."""
+    """A response. With a session it names only partitions that have news."""
 
     error_code: int
     session_id: int
@@ -97,7 +101,7 @@ class FetchAnswer(NamedTuple):
 def fetch_frame(
     correlation: int, asked: FetchRequest, options: ReadOptions, *, client: str
 ) -> bytes:
-    """The request, with its length in front."""
+    """Return the request with its length prefix."""
     topics = by_topic(asked.positions)
     limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, options.isolation_level)
     body = [_HEAD.pack(_NOBODY, *limits, *asked.session, len(topics))]
@@ -115,12 +119,16 @@ def _forgotten(partitions: Collection[Partition]) -> list[bytes]:
     body = [COUNT.pack(len(topics))]
     for topic, indexes in topics.items():
         body += (string(topic), struct.pack(f">i{len(indexes)}i", len(indexes), *indexes))
-    # Behind it the reader's rack: none.
+    # An empty rack of the reader follows.
     return [*body, string("")]
 
 
 def read_fetch(frame: bytes) -> FetchAnswer:
-    """What an answer, which has no length in front, says; MalformedAnswerError."""
+    """Return the content of a response without its length.
+
+    Raises:
+        MalformedAnswerError: The response is invalid.
+    """
     correlation_of(frame)
     try:
         return _answer(frame)

@@ -1,4 +1,4 @@
-"""SASL's requests and answers: SaslHandshake and SaslAuthenticate, each of version 1 (pure).
+"""SASL requests and responses: SaslHandshake and SaslAuthenticate, version 1 (pure).
 
 Format: Kafka protocol guide; request header 1 and response header 0, those without tagged fields.
 """
@@ -13,10 +13,10 @@ from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, requ
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)
 ANSWER_BYTES_MAX: Final = 64 * 1024
-# Of what brokers say of themselves, so much is shown.
+# At most this many of the broker's mechanisms are shown.
 MECHANISMS_MAX: Final = 20
 MECHANISM_LENGTH_MAX: Final = 40
-# A broker may say any number of milliseconds, also what no date can be reckoned with.
+# A broker can send any number of milliseconds, even beyond the range of dates.
 LIFETIME_MAX: Final = timedelta(days=365)
 
 _CLIENT: Final = "angelia"
@@ -24,14 +24,14 @@ _MILLISECONDS: Final = struct.Struct(">q")
 
 
 class HandshakeAnswer(NamedTuple):
-    """The mechanisms that the listener has, and whether that asked for is one (0) or not."""
+    """The mechanisms of the listener, and whether the requested one is among them (0) or not."""
 
     error_code: int
     mechanisms: Sequence[str]
 
 
 class AuthenticateAnswer(NamedTuple):
-    """The broker's next word; `lifetime` of the session, zero where it does not end."""
+    """The broker's next token; `lifetime` is that of the session, zero if it does not end."""
 
     error_code: int
     message: str | None
@@ -40,18 +40,22 @@ class AuthenticateAnswer(NamedTuple):
 
 
 def handshake_frame(correlation: int, *, mechanism: str) -> bytes:
-    """Asks for that mechanism."""
+    """Return a request for that mechanism."""
     return request(HANDSHAKE, correlation, client=_CLIENT, body=[string(mechanism)])
 
 
 def authenticate_frame(correlation: int, *, token: bytes) -> bytes:
-    """Our next word."""
+    """Return a request with the client's next token."""
     body = [COUNT.pack(len(token)), token]
     return request(AUTHENTICATE, correlation, client=_CLIENT, body=body)
 
 
 def read_handshake(frame: bytes) -> HandshakeAnswer:
-    """MalformedAnswerError."""
+    """Read the response.
+
+    Raises:
+        MalformedAnswerError: The response is invalid.
+    """
     try:
         (code,) = SHORT.unpack_from(frame, COUNT.size)
         at = COUNT.size + SHORT.size
@@ -67,7 +71,11 @@ def read_handshake(frame: bytes) -> HandshakeAnswer:
 
 
 def read_authenticate(frame: bytes) -> AuthenticateAnswer:
-    """MalformedAnswerError."""
+    """Read the response.
+
+    Raises:
+        MalformedAnswerError: The response is invalid.
+    """
     try:
         (code,) = SHORT.unpack_from(frame, COUNT.size)
         message, at = text(frame, COUNT.size + SHORT.size)

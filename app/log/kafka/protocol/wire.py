@@ -1,4 +1,4 @@
-"""What the requests and answers of Kafka's protocol are made of (pure).
+"""The parts of requests and responses in Kafka's protocol (pure).
 
 Format: Kafka protocol guide; request header 1 and response header 0, those without tagged fields.
 """
@@ -17,26 +17,31 @@ _HEAD: Final = struct.Struct(">ihhi")
 
 
 class MalformedAnswerError(Exception):
-    """A broker's answer ends early, or is none."""
+    """A broker's response ends early, or is not a response."""
 
 
 def request(
     kind: tuple[int, int], correlation: int, *, client: str, body: Sequence[bytes]
 ) -> bytes:
-    """A request with its length in front; `kind`: the API's key and version."""
+    """Return a request with its length prefix; `kind` has the API's key and version."""
     name = string(client)
     length = _HEAD.size - FRAME_LENGTH.size + len(name) + sum(map(len, body))
     return b"".join((_HEAD.pack(length, *kind, correlation), name, *body))
 
 
 def string(value: str) -> bytes:
-    """A string with its length in front."""
+    """Return a string with its length prefix."""
     encoded = value.encode()
     return SHORT.pack(len(encoded)) + encoded
 
 
 def text(frame: bytes, at: int) -> tuple[str | None, int]:
-    """A nullable string, and the place after it; IndexError or struct.error if it is cut off."""
+    """Return a nullable string and the position after it.
+
+    Raises:
+        IndexError: It is cut off.
+        struct.error: It is cut off.
+    """
     (length,) = SHORT.unpack_from(frame, at)
     at += SHORT.size
     if length < 0:
@@ -47,7 +52,11 @@ def text(frame: bytes, at: int) -> tuple[str | None, int]:
 
 
 def correlation_of(frame: bytes) -> int:
-    """Which request it answers; MalformedAnswerError."""
+    """Return the correlation id of a response.
+
+    Raises:
+        MalformedAnswerError: The response is invalid.
+    """
     if len(frame) < COUNT.size:
         raise MalformedAnswerError("an answer without a correlation id")
     correlation: int = COUNT.unpack_from(frame)[0]
@@ -55,9 +64,10 @@ def correlation_of(frame: bytes) -> int:
 
 
 def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
-    """Take the whole frames from the front of `buffer`, each without its length.
+    """Remove whole frames from the front of `buffer`; yield each without its length.
 
-    MalformedAnswerError for one of more than `bytes_max` bytes.
+    Raises:
+        MalformedAnswerError: A frame has more than `bytes_max` bytes.
     """
     while len(buffer) >= FRAME_LENGTH.size:
         (length,) = FRAME_LENGTH.unpack_from(buffer)
@@ -73,7 +83,7 @@ def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
 
 
 def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
-    """Partition numbers per topic: requests name them so."""
+    """Return partition numbers by topic, as requests have them."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
