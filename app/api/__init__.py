@@ -1,1 +1,4 @@
-"""HTTP in: routes and bodies. Translates between requests and services, and decides nothing."""
+"""The HTTP interface: routes and bodies.
+
+It translates between requests and services, and decides nothing.
+"""

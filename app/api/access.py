@@ -1,10 +1,10 @@
-"""Who a request is from, and what its caller must be: each route declares a role.
+"""The caller of a request, and the role that it needs: each route declares a role.
 
 ::
 
     @router.delete("/{topic}", dependencies=[requires(Role.TOPIC_OWNER)], …)
 
-A route without a role is not served: the application refuses to be made.
+The application cannot be created if a route declares no role.
 """
 
 import base64
@@ -27,9 +27,9 @@ _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Requires:
-    """A dependency that lets callers pass who have a role for what the path names.
+    """A dependency that checks that the caller has a role for what the path names.
 
-    `writes`: whether what another method than GET does is a change, which read-only modes refuse.
+    `writes`: whether methods other than GET change something, which read-only modes refuse.
     """
 
     def __init__(self, role: Role, *, writes: bool = True) -> None:
@@ -37,7 +37,14 @@ class Requires:
         self.writes = writes
 
     async def __call__(self, request: Request) -> Caller:
-        """Who asks; KeyMissingError, KeyRefusedError, PermissionDeniedError, ReadOnlyError."""
+        """Return the caller.
+
+        Raises:
+            KeyMissingError: The route needs a key.
+            KeyRefusedError: The key is not valid.
+            PermissionDeniedError: The caller lacks the role.
+            ReadOnlyError: The mode forbids changes.
+        """
         access = _services(request).access
         caller = await caller_of(request)
         act_as(caller)
@@ -49,37 +56,46 @@ class Requires:
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who asks; NOBODY without a key. KeyRefusedError, StorageUnavailableError."""
+    """Return the caller; NOBODY without a key.
+
+    Raises:
+        KeyRefusedError: The key is not valid.
+        StorageUnavailableError: The database cannot be reached.
+    """
     return await _services(request).access.caller(token_of(_authorization(request)))
 
 
 class Unasked(Requires):
-    """A dependency that lets everybody pass, whatever key is sent, and whether the keys are known.
+    """A dependency that accepts every request, whatever key it has.
 
-    It is for what says how this process does.
+    It is for routes about the state of this process.
     """
 
     def __init__(self) -> None:
         super().__init__(Role.OPEN)
 
     async def __call__(self, request: Request) -> Caller:
-        """Nobody in particular."""
+        """Return the anonymous caller."""
         request.state.caller = NOBODY
         return NOBODY
 
 
 def unasked() -> Any:  # noqa: ANN401 - as FastAPI's Depends
-    """For the `dependencies` of a route: see `Unasked`."""
+    """Return an entry for the `dependencies` of a route; see `Unasked`."""
     return Depends(Unasked())
 
 
 def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - as FastAPI's Depends
-    """For the `dependencies` of a route: see `Requires`."""
+    """Return an entry for the `dependencies` of a route; see `Requires`."""
     return Depends(Requires(role, writes=writes))
 
 
 def role_of(route: APIRoute) -> Role:
-    """The role that the route declares; LookupError if it does not."""
+    """Return the role that the route declares.
+
+    Raises:
+        LookupError: It declares none.
+    """
     found = [each.dependency for each in route.dependencies]
     roles = [each.role for each in found if isinstance(each, Requires)]
     if len(roles) != 1:
@@ -96,20 +112,27 @@ def changes_something(route: APIRoute, method: str) -> bool:
 
 
 def require_roles(routes: Iterable[object]) -> None:
-    """Return if every route declares its role; LookupError."""
+    """Check that every route declares its role.
+
+    Raises:
+        LookupError: A route declares none.
+    """
     for route in routes:
         if isinstance(route, APIRoute):
             role_of(route)
 
 
 def token_of(authorization: bytes | None) -> bytes | None:
-    """The token in an `Authorization` header: Bearer, or the password of Basic; None without one.
+    """Return the token of an `Authorization` header; None without a header.
 
-    KeyRefusedError when it is of another kind.
+    It is the token of Bearer, or the password of Basic.
+
+    Raises:
+        KeyRefusedError: The header has another scheme.
     """
     if authorization is None:
         return None
-    if authorization.startswith(_BEARER):  # as nearly all are
+    if authorization.startswith(_BEARER):  # the usual case
         return authorization[len(_BEARER) :]
     scheme, _, given = authorization.partition(b" ")
     match scheme.lower():

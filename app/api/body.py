@@ -1,4 +1,4 @@
-"""Request bodies, read with a limit and never kept beyond it."""
+"""Request bodies, read up to a limit."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from app.log.deadlines import CallDeadline
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
-# What reads a body calls itself for each level; no body of ours has more than five.
+# The parser recurses once for each level. Angelia's own bodies have at most five levels.
 NESTING_MAX: Final = 100
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -36,10 +36,13 @@ def header(headers: Headers, name: bytes) -> bytes | None:
 async def read_body(
     receive: Receive, headers: Headers, *, size_max: int, timeout_s: float = BODY_TIMEOUT_S
 ) -> bytes:
-    """The whole body, at most `size_max` bytes of it, if it is there within `timeout_s`.
+    """Return the whole body of at most `size_max` bytes, received within `timeout_s`.
 
-    Raises MessageTooLargeError, ClientGoneError, ValidationFailedError when `Content-Length` says
-    something else than was sent, and RequestRefusedError (408) when it is too slow.
+    Raises:
+        MessageTooLargeError: It is larger.
+        ClientGoneError: The client closed the connection.
+        ValidationFailedError: `Content-Length` does not match.
+        RequestRefusedError: It is too slow (408).
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -49,7 +52,7 @@ async def read_body(
 
 
 class BodyReader:
-    """Reads many bodies, each as `read_body` does, with one timer for all of them."""
+    """Reads many bodies, each as `read_body` does, with one timer for all."""
 
     def __init__(self, timeout_s: float = BODY_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -65,7 +68,13 @@ class BodyReader:
 
 
 async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
-    """The body as JSON: 415 for another media type, 413 over MANAGEMENT_BODY_MAX, FORMAT_ERROR."""
+    """Return the body as JSON.
+
+    Raises:
+        RequestRefusedError: It has another media type (415).
+        MessageTooLargeError: It exceeds MANAGEMENT_BODY_MAX (413).
+        FormatInvalidError: It is not JSON.
+    """
     _require_json(request.headers.get("content-type"))
     return json_of(
         await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
@@ -73,7 +82,7 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any t
 
 
 async def read_text(request: Request) -> str:
-    """The body as it was sent, once it is known to be JSON; it raises what `read_json` does."""
+    """Return the body as text after a check that it is JSON. It raises the same as `read_json`."""
     _require_json(request.headers.get("content-type"))
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     json_of(raw)
@@ -81,7 +90,11 @@ async def read_text(request: Request) -> str:
 
 
 def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
-    """A body as JSON of at most NESTING_MAX levels; FormatInvalidError."""
+    """Parse a JSON body of at most NESTING_MAX levels.
+
+    Raises:
+        FormatInvalidError: It is not JSON, or nested deeper.
+    """
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
@@ -107,7 +120,7 @@ def _is_deeper(body: object, levels: int) -> bool:
 
 
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
-    # Refused without reading on: the server throws the rest away while the client reads the answer.
+    # Refused before reading: the server discards the rest while the client reads the response.
     if declared is not None and declared > size_max:
         raise too_large(size_max)
     parts: list[bytes] = []
@@ -146,7 +159,7 @@ def too_large(size_max: int) -> MessageTooLargeError:
 
 
 def media_type(content_type: str | None) -> str:
-    """What a `Content-Type` says without its parameters, in lower case; empty without one."""
+    """Return the `Content-Type` without parameters in lower case; empty if missing."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 

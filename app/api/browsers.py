@@ -1,10 +1,10 @@
-"""Where callers need no keys: no web page may act for whoever looks at it.
+"""Protection of an API without keys: no web page may act in the name of its reader.
 
-A browser sends what any page asks for to any address, this machine's too. A page whose name is
-made to resolve to this machine (DNS rebinding) may read the answers as well. So a request must name
-a host that is ours, and must not come from a page of another origin, unless that is among those
-that may call the API (`ANGELIA_CORS_ORIGINS`). What sends requests and is no browser names the host
-that it dialled, and no origin.
+A browser sends the requests of any page to any address, also to this machine. If the name of a page
+is changed to resolve to this machine (DNS rebinding), the page can also read the responses. So a
+request must name a known host, and must not come from a page of another origin, unless
+`ANGELIA_CORS_ORIGINS` allows that origin. Clients that are not browsers send the name that they
+connected to, and no origin.
 
 Sec-Fetch-Site: https://www.w3.org/TR/fetch-metadata/; Origin: RFC 6454.
 """
@@ -21,19 +21,19 @@ from app.api.codes import OTHER
 from app.domain.errors import PermissionDeniedError
 from app.domain.network.own_hosts import OwnHosts
 
-# Spellings of Host that were found to be ours, remembered.
+# The number of cached spellings of allowed hosts.
 _KNOWN_MAX: Final = 1_000
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@]*)(?::[0-9]*)?")
 _OF_PAGES: Final = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"}
 )
-# Of our own page, or of nobody's: typed, or from a bookmark.
+# From Angelia's own page or from no page: typed, or from a bookmark.
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Refusal(NamedTuple):
-    """Why a request is not answered, and what the operator may set."""
+    """Why a request is refused, and what the operator may set."""
 
     status: int
     code: str
@@ -41,7 +41,10 @@ class Refusal(NamedTuple):
 
 
 class BrowserGuard:
-    """`app`, for requests that name one of `hosts`, and are from no page but those of `origins`."""
+    """Passes on only requests that name one of `hosts`.
+
+    It refuses requests of pages outside of `origins`.
+    """
 
     def __init__(self, app: ASGIApp, *, hosts: OwnHosts, origins: Sequence[str]) -> None:
         self._app = app
@@ -51,7 +54,7 @@ class BrowserGuard:
         self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or say why not."""
+        """Answer one request, or refuse it with the reason."""
         refusal = self.refusal(scope)
         if refusal is None:
             await self._app(scope, receive, send)
@@ -60,7 +63,7 @@ class BrowserGuard:
         await JSONResponse(body, refusal.status)(scope, receive, send)
 
     def refusal(self, scope: Scope) -> Refusal | None:
-        """Why this request is refused; None where it is not."""
+        """Return why this request is refused; None if it is not."""
         said: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in _OF_PAGES:
@@ -83,9 +86,10 @@ class BrowserGuard:
         if self._any_origin or origin in self._origins:
             return True
         if site is not None and site not in _OWN_SITES:
-            # Whoever follows a link to us reads a page of ours, and the other page does not.
+            # After a click on a link, the user sees Angelia's response, and the page with the link
+            # does not.
             return method in _READING and _is_link(said)
-        # A browser knows which pages are ours: a proxy may send another `Host` than the page's.
+        # The browser knows whether the page has the same origin, even if a proxy changes `Host`.
         if origin is None or site == b"same-origin":
             return True
         return _host_in(origin) == said.get(b"host", b"").lower()

@@ -1,6 +1,7 @@
-"""Every code that an error can have: what it means, and an example of its message.
+"""All error codes, with their meaning and an example message.
 
-A code means what the docstring of its error says (`app.domain.errors`): nothing is kept twice.
+The meaning is the docstring of the error class (`app.domain.errors`), so that nothing is written
+twice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +13,12 @@ from app.domain.errors import AngeliaError
 
 TIMEOUT: Final = "TIMEOUT"
 OTHER: Final = AngeliaError.code
-# Of no error of the domain, or of those that have none of their own.
+# Codes without an error class in the domain, or without a class of their own.
 _BESIDE: Final[Mapping[str, str]] = {
     OTHER: "Anything else: no such path or method, a read-only mode, a defect of ours.",
     TIMEOUT: "The body of the request did not come in time.",
 }
-# Where an example says more than what the code means.
+# Set where an example says more than the meaning.
 _MESSAGES: Final[Mapping[str, str]] = {
     "AUTH_ERROR": "The API key is wrong, has expired, or was revoked",
     "DUPLICATE_MESSAGE": "Topic shop.orders has it already: message order-1",
@@ -42,7 +43,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
 
 
 def kinds(kind: type[AngeliaError] = AngeliaError) -> Iterator[type[AngeliaError]]:
-    """Every error of the domain, those above before those below."""
+    """Yield every error class of the domain, parents before children."""
     for below in kind.__subclasses__():
         if below.__module__ == errors.__name__:
             yield below
@@ -51,7 +52,7 @@ def kinds(kind: type[AngeliaError] = AngeliaError) -> Iterator[type[AngeliaError
 
 @cache
 def codes() -> Mapping[str, str]:
-    """What each code means, in the order of the codes."""
+    """Return the meaning of each code, ordered by code."""
     found = dict(_BESIDE)
     for kind in kinds():
         if "code" in vars(kind):
@@ -60,7 +61,11 @@ def codes() -> Mapping[str, str]:
 
 
 def example(code: str) -> dict[str, Any]:
-    """An error with that code, as OpenAPI has examples; KeyError."""
+    """Return an example error with that code for OpenAPI.
+
+    Raises:
+        KeyError: The code is unknown.
+    """
     meaning = codes()[code]
     message = _MESSAGES.get(code, meaning.rstrip("."))
     return {"summary": meaning, "value": {"message": message, "code": code}}

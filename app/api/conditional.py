@@ -1,4 +1,4 @@
-"""`ETag` and `If-Match`: whoever changes a resource may say which state of it is meant."""
+"""`ETag` and `If-Match`: a client can limit a change to a known state of a resource."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -28,12 +28,12 @@ IF_MATCH: Final[dict[str, Any]] = {
 
 
 def etag(resource: Topic | Subscription) -> dict[str, str]:
-    """The header: no two changes have one number, also when what was deleted is created again."""
+    """Return the header. No two changes have the same number, even if a resource is recreated."""
     return {"ETag": f'"{resource.change}"'}
 
 
 def check(request: Request) -> Callable[[Topic | Subscription], None]:
-    """Raises ChangedMeanwhileError unless a resource is as the request's `If-Match` says."""
+    """Return a check of the request's `If-Match`, which raises ChangedMeanwhileError."""
     given = ",".join(request.headers.getlist("if-match"))
     wanted = {each.strip() for each in given.split(",")} - {""}
 
@@ -47,7 +47,10 @@ def check(request: Request) -> Callable[[Topic | Subscription], None]:
 def if_unchanged(
     request: Request, edit: Callable[[Numbered], Numbered]
 ) -> Callable[[Numbered], Numbered]:
-    """`edit`, for a resource that is as the request's `If-Match` says; ChangedMeanwhileError."""
+    """Return `edit` with a check of the request's `If-Match`.
+
+    It raises ChangedMeanwhileError.
+    """
     require = check(request)
 
     def checked(current: Numbered) -> Numbered:

@@ -1,4 +1,4 @@
-"""Pages of other origins, where the operator lets them call the API from a browser."""
+"""CORS: pages of other origins that the operator allows may call the API from a browser."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-# What a page may read beside the body.
+# The headers that a page may read besides the body.
 EXPOSED: Final = (
     "Angelia-Alternate-Topic",
     "Angelia-Applied",
@@ -29,9 +29,9 @@ REMEMBERED_S: Final = 3600
 
 
 def with_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """`app`, for pages of these origins too; itself, as it is, when there are none.
+    """Return `app` with access for pages of these origins; unchanged without any.
 
-    Keys are sent by scripts, in a header: no cookies, and so no credentials of the browser.
+    Scripts send keys in a header: there are no cookies, so no browser credentials.
     """
     if not origins:
         return app

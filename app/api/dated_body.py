@@ -1,4 +1,4 @@
-"""Bodies that are a time: as text, as a JSON string, or in an object (Hermes' three forms)."""
+"""Bodies with a time: as text, as a JSON string, or in an object (Hermes' three forms)."""
 
 import re
 from typing import Final
@@ -13,16 +13,19 @@ from app.domain.errors import ValidationFailedError
 
 FIELD: Final = "retransmissionDate"
 
-# As JSON neither of them is anything: `-6h`, and a date.
+# Neither is valid JSON: `-6h`, and a date.
 _BARE: Final = re.compile(rb"\s*(-[0-9]+[mhd]|[0-9]{4}-[0-9]{2}-[0-9]{2}\S*)\s*")
-# What clients send that say nothing of their bodies: curl's `-d`, and those without any header.
+# Media types of clients that do not state a type: curl's `-d`, and clients without the header.
 _TEXT: Final = frozenset({"text/plain", "application/x-www-form-urlencoded", ""})
 
 
 async def dated_request(request: Request) -> JsonRequest:
-    """The body as an object; a text or a JSON string becomes its `retransmissionDate`.
+    """Return the body as an object; a text or JSON string becomes its `retransmissionDate`.
 
-    FormatInvalidError, MessageTooLargeError, and RequestRefusedError for another media type (415).
+    Raises:
+        FormatInvalidError: It has none of the forms.
+        MessageTooLargeError: It is too large.
+        RequestRefusedError: It has another media type (415).
     """
     media = media_type(request.headers.get("content-type"))
     is_json = media == "application/json" or media.endswith("+json")

@@ -1,4 +1,4 @@
-"""What routes are given: the services of this process, and names from the path."""
+"""The arguments of routes: the services of this process, and names from the path."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -89,7 +89,7 @@ class Services:
 
     @property
     def signing(self) -> SigningService:
-        """The secrets that deliveries are signed with: settings of subscriptions."""
+        """Return the secrets with which deliveries are signed: settings of subscriptions."""
         return SigningService(self.subscriptions)
 
 

@@ -1,4 +1,4 @@
-"""One path, two ways in: publishing goes its own short way, all else through FastAPI."""
+"""Two ways for a request: publishing has its own short one, everything else uses FastAPI."""
 
 from urllib.parse import parse_qsl
 
@@ -23,14 +23,14 @@ class Dispatcher:
         elif self._publish and scope["method"] == "POST" and published_topic(scope) is not None:
             await self._publish(scope, receive, send)
         elif scope["method"] == "HEAD":
-            # The server sends no body, as it knows what was asked for.
+            # The server sends no body, because it knows the original method.
             await self._others({**scope, "method": "GET"}, receive, send)
         else:
             await self._others(scope, receive, send)
 
 
 def _zero_in(scope: Scope) -> ValidationFailedError:
-    """No name has a zero character, and the database takes none in a question."""
+    """Refuse a zero character: no name has one, and the database accepts none in a query."""
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     named = (name for name, value in query if "\0" in value and "\0" not in name)
     place = "path" if "\0" in scope["path"] else next(named, "query")

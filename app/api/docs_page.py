@@ -1,8 +1,8 @@
-"""`/docs`: the API for people to read and to try, by Swagger UI out of files installed with us.
+"""`/docs`: the API for people to read and try, with Swagger UI from installed files.
 
-Nothing is loaded from elsewhere and no script stands in the page, so that it may forbid both. What
-it names, it names relative to itself: it works behind any prefix of a proxy. It shows no data, so
-it takes no key; what is tried there takes the key that is given to it.
+The page loads nothing from other servers and has no inline scripts, so its policy forbids both. All
+its links are relative, so it works behind any path prefix of a proxy. It shows no data and needs no
+key; calls from it use the key that the user enters.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 _JAVASCRIPT: Final = "text/javascript"
-# The package has them as files, under these names, and is not run.
+# Only the files of this package are used, under these names; its code is not run.
 _PACKAGE: Final = "fastapi_offline"
 _FILES: Final[Mapping[str, str]] = {
     "swagger-ui.css": "text/css",
@@ -24,14 +24,14 @@ _FILES: Final[Mapping[str, str]] = {
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        # Swagger UI writes styles of single elements.
+        # Swagger UI sets styles of single elements.
         "style-src 'self' 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-# Another release of us may have others under the same names.
+# Another release may have other files under the same names.
 _CACHED: Final = {"Cache-Control": "max-age=600"}
 
 _PAGE: Final = """<!doctype html>
@@ -52,7 +52,7 @@ _PAGE: Final = """<!doctype html>
 </body>
 </html>
 """
-# A proxy may have taken a prefix off the path: the API is beside this page, wherever that is.
+# A proxy may have removed a path prefix: the API is next to this page.
 _START: Final = """"use strict";
 fetch("openapi.json")
   .then((answer) => answer.json())
@@ -74,7 +74,11 @@ fetch("openapi.json")
 
 
 def docs_routes() -> list[Route]:
-    """The page and what it names; LookupError when its files are not installed."""
+    """Return the routes of the page and its files.
+
+    Raises:
+        LookupError: The files are not installed.
+    """
     return [
         Route("/docs", _page, include_in_schema=False),
         Route("/docs/", _to_page, include_in_schema=False),
@@ -99,7 +103,7 @@ async def _page(_request: Request) -> Response:
 
 
 async def _to_page(_request: Request) -> Response:
-    # Relative, as all is.
+    # Relative, like all links.
     return RedirectResponse("../docs")
 
 

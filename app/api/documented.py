@@ -1,4 +1,4 @@
-"""What OpenAPI says of routes that read and write their bodies themselves."""
+"""OpenAPI descriptions of routes that read and write their bodies themselves."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,7 +13,7 @@ Responses = dict[int | str, dict[str, Any]]
 _REF: Final = "#/components/schemas/{}"
 
 JSON: Final = "application/json"
-# Marks an answer that can have what is usual of its status, until the document is made.
+# Marks a response that gets the usual codes of its status when the document is made.
 USUAL: Final = "x-angelia-usual"
 
 _TEXT: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -61,9 +61,9 @@ RETRY_HEADER: Final = {
 
 
 def errors(*said: int | type[AngeliaError]) -> Responses:
-    """The error answers of a route: these kinds, and what is usual of these statuses.
+    """Return the error responses of a route: these kinds, and the usual ones of these statuses.
 
-    Of 500 and 503 each route has what is usual. See `app.api.openapi.errors`.
+    500 and 503 are usual for every route. See `app.api.openapi.errors`.
     """
     statuses = {each for each in said if isinstance(each, int)} | {500, 503}
     found = {status: {USUAL: True, **_answer(status)} for status in statuses}
@@ -76,21 +76,21 @@ def errors(*said: int | type[AngeliaError]) -> Responses:
 
 
 def reference(code: str) -> dict[str, str]:
-    """To the example of that code, which the document has once."""
+    """Return a reference to the example of that code, which the document has once."""
     return {"$ref": f"#/components/examples/{code}"}
 
 
 def schema_reference(model: type[Schema]) -> dict[str, str]:
-    """To the schema of that model, which the document gets when it is made.
+    """Return a reference to the schema of that model, which is added with the document.
 
-    FastAPI, told of the model itself, makes a validator for each answer of each route, which takes
-    half of the time of a start.
+    If FastAPI gets the model itself, it builds a validator for each response of each route. That
+    takes half of the start time.
     """
     return {"$ref": _REF.format(model.__name__)}
 
 
 def list_of(model: type[Schema]) -> dict[str, Any]:
-    """The schema of a list of them."""
+    """Return the schema of a list of this model."""
     return {"type": "array", "items": schema_reference(model)}
 
 
@@ -102,7 +102,7 @@ def answers(
     headers: Mapping[str, Any] | None = None,
     many: bool = False,
 ) -> Responses:
-    """The answer of a route that succeeds: a `model`, or `many` of them in a list."""
+    """Return the success response of a route: a `model`, or `many` of them in a list."""
     documented: dict[str, Any] = {"description": description}
     if headers:
         documented["headers"] = dict(headers)
@@ -113,7 +113,7 @@ def answers(
 
 
 def names_listed() -> Responses:
-    """The answer of a route that lists names, page by page where it is asked to."""
+    """Return the response of a route that lists names, with pages on request."""
     listed = {"type": "array", "items": {"type": "string"}}
     return {
         200: {
@@ -131,7 +131,7 @@ def takes(
     patch: bool = False,
     required: bool = True,
 ) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body is a `model`, or a merge patch of one."""
+    """Return `openapi_extra` for a body that is a `model`, or a merge patch of one."""
     schema: dict[str, Any] = dict(schema_reference(model))
     if patch:
         schema = {
@@ -142,7 +142,7 @@ def takes(
 
 
 def takes_string(example: str, values: tuple[str, ...]) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body is one of a few JSON strings."""
+    """Return `openapi_extra` for a body that is one of a few JSON strings."""
     return {"requestBody": _body({"type": "string", "enum": list(values)}, example)}
 
 
@@ -152,7 +152,7 @@ def _body(schema: Mapping[str, Any], example: object) -> dict[str, Any]:
 
 
 def refusal(status: int, *, description: str, code: str, message: str) -> Responses:
-    """An error answer of one route that is not like others of its status."""
+    """Return an error response that differs from others with the same status."""
     answer = _answer(status)
     answer["description"] = description
     answer["content"][JSON]["examples"][code] = {"value": {"message": message, "code": code}}
@@ -175,14 +175,13 @@ QUEUE_FULL: Final = refusal(
     code="JOB_QUEUE_FULL",
     message="100 jobs wait already: try again when some ended",
 )
-"""Of routes that ask Spark for something."""
+"""For routes that request work from Spark."""
 
 
 def asks(**described: str) -> dict[str, Any]:
-    """`openapi_extra` for query parameters that may be left out, by their descriptions.
+    """Return `openapi_extra` for optional query parameters, from their descriptions.
 
-    For a route that reads them itself: to be given them takes longer than a statement to the
-    database does.
+    For a route that reads them itself: FastAPI's parsing takes longer than a database statement.
     """
     return {"parameters": [_query_parameter(name, about) for name, about in described.items()]}
 

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: Hermes' codes, statuses and body shape."""
+"""Errors as HTTP responses: Hermes' codes, statuses and body form."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -48,7 +48,7 @@ from app.field_errors import error_text
 _log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S: Final = 1
-# Not Basic, which is taken too: browsers would ask their users for a password.
+# Not Basic, although it is accepted: browsers would ask their users for a password.
 CHALLENGE: Final = 'Bearer realm="angelia"'
 _LATER: Final = (
     UnavailableError,
@@ -59,8 +59,8 @@ _LATER: Final = (
 )
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
-# The first class that fits decides, so the special ones come first. Hermes answers 400 for a
-# subscription that does not exist, and 403 for a group or topic that is not empty.
+# The first matching class decides, so special ones come first. Hermes answers 400 for a missing
+# subscription, and 403 for a group or topic that is not empty.
 _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (SubscriptionNotFoundError, 400),
     (NotFoundError, 404),
@@ -87,14 +87,14 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
     (PingTooSoonError, 429),
-    # The operator has to do something: no client can.
+    # Only the operator can mend this, not a client.
     (SecretKeyError, 503),
     (UnavailableError, 503),
 )
 
 
 class RequestRefusedError(Exception):
-    """A request that is refused for its form, before it means anything (media type, size, time)."""
+    """A request refused for its form (media type, size, time), before its content is read."""
 
     def __init__(self, status: int, message: str, *, code: str = "VALIDATION_ERROR") -> None:
         super().__init__(message)
@@ -104,17 +104,17 @@ class RequestRefusedError(Exception):
 
 
 def status_of(error: AngeliaError) -> int:
-    """The HTTP status of an error; 500 for one that no client should ever see."""
+    """Return the HTTP status of an error; 500 for one that clients should never get."""
     return status_of_kind(type(error))
 
 
 def status_of_kind(kind: type[AngeliaError]) -> int:
-    """As `status_of`, for all errors of a kind."""
+    """Return the status of all errors of a kind."""
     return next((status for above, status in _STATUS if issubclass(kind, above)), 500)
 
 
 def error_body(error: AngeliaError) -> dict[str, Any]:
-    """`{"message", "code"}`, and `details` when single fields are wrong, or what was stored."""
+    """Return `{"message", "code"}`, with `details` for wrong fields or stored results."""
     body: dict[str, Any] = {"message": error.message, "code": error.code}
     if isinstance(error, DuplicateMessageError) and error.duplicate_of is not None:
         body["duplicateOf"] = error.duplicate_of
@@ -124,19 +124,19 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 
 
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
-    """`Retry-After` (seconds) when the same request may work later; what a key is sent by."""
+    """Return headers for the error: `Retry-After` (seconds) if a retry may work, the key scheme."""
     if isinstance(error, KeyMissingError | KeyRefusedError):
         return {"www-authenticate": CHALLENGE}
     return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, _LATER) else {}
 
 
 def error_response(error: AngeliaError) -> JSONResponse:
-    """The whole answer for an error."""
+    """Return the whole response for an error."""
     return JSONResponse(error_body(error), status_of(error), error_headers(error))
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Answer every error, ours and the framework's, in the one shape."""
+    """Answer every error of Angelia and of the framework in the same form."""
     app.add_exception_handler(AngeliaError, _on_angelia_error)
     app.add_exception_handler(RequestRefusedError, _on_refused)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -169,7 +169,7 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
 
 
 def _methods(request: Request) -> Sequence[str]:
-    """The methods that the path has, over all its routes."""
+    """Return the methods of the path over all routes."""
     asked = {method: {**request.scope, "method": method} for method in _METHODS}
     found = {
         method
@@ -193,7 +193,7 @@ async def _on_parameter_error(_request: Request, error: Exception) -> JSONRespon
 
 
 async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    # Starlette raises `error` again after this answer, so that the server logs it; what failed
-    # inside is nothing a client should read.
+    # Starlette raises `error` again after this response, so that the server logs it. Clients must
+    # not see its text.
     _log.error("request_broke", path=request.url.path, kind=type(error).__name__)
     return JSONResponse({"message": "Internal error", "code": "OTHER"}, 500)

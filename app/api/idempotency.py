@@ -1,4 +1,4 @@
-"""`Idempotency-Key` on requests that create: sent again, they get the answer that they got."""
+"""`Idempotency-Key` for requests that create: a repeated request gets the first response again."""
 
 import re
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ from app.services.idempotent_requests import IdempotentRequests
 _log = structlog.get_logger(__name__)
 
 HEADER: Final = "idempotency-key"
-# Tells an answer that was given before.
+# Marks a repeated response.
 REPEATED: Final = "Angelia-Repeated"
 _KEY: Final = re.compile(r"[!-~]{1,128}")
 _KEPT: Final = frozenset({"content-type", "etag", "location"})
@@ -33,14 +33,14 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class RepeatableRoute(APIRoute):
-    """A route whose POSTs are done once for each caller's `Idempotency-Key`, within a day.
+    """A route that runs a POST once for each caller's `Idempotency-Key` within a day.
 
-    The answer is kept after what it tells of: where the process dies in between, the request is
-    done again when it is sent again, and meets what it created. Errors are not kept.
+    The response is stored after the operation. If the process dies in between, a repeated request
+    runs again, and finds what the first one created. Errors are not stored.
     """
 
     def get_route_handler(self) -> Handler:
-        """FastAPI's own handler, with this around it."""
+        """Return FastAPI's handler inside this one."""
         handle = super().get_route_handler()
 
         async def repeatable(request: Request) -> Response:
@@ -58,7 +58,7 @@ async def _once(request: Request, key: str, handle: Handler) -> Response:
         raise ValidationFailedError.of("Idempotency-Key", message)
     caller = await caller_of(request)
     if caller is NOBODY:
-        # Refused in a moment: there is nothing to keep, nor to tell that others were told.
+        # The request is refused soon: there is no response to store.
         return await handle(request)
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     keyed = KeyedRequest(
@@ -94,7 +94,7 @@ async def _keep(requests: IdempotentRequests, keyed: KeyedRequest, response: Res
     try:
         await requests.answered(keyed, answer)
     except StorageUnavailableError as error:
-        # It is done, and its sender is to know: what is lost is that it may be sent again.
+        # The operation is done, and its sender must know. Only a repetition may run again.
         _log.warning("answer_not_kept", reason=error.message)
 
 
@@ -104,7 +104,7 @@ def _digest(request: Request, raw: bytes) -> bytes:
 
 
 def _given(raw: bytes) -> Receive:
-    """A body that was read before, to be read again."""
+    """Return a receive function for a body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""Answers and request preferences that several routes share."""
+"""Responses and request preferences that several routes share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from app.domain.errors import FormatInvalidError, ValidationFailedError
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
-# Of the name of an ignored field, a header has this much.
+# A header shows at most this many characters of the name of an ignored field.
 _NAME_SHOWN_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRequest:
-    """A request whose body is a JSON object. `strict`: refuse what would be ignored."""
+    """A request with a JSON object as its body. `strict`: refuse fields that would be ignored."""
 
     body: JsonObject
     strict: bool
@@ -30,10 +30,10 @@ class JsonRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerNotes:
-    """What an answer says beside its body.
+    """What a response reports besides its body.
 
-    `ignored`: fields of the request that had no effect. `applied`: whether the workers have taken
-    the change in.
+    `ignored`: fields of the request without effect. `applied`: whether the workers have applied the
+    change.
     """
 
     ignored: Sequence[Ignored] = ()
@@ -41,7 +41,7 @@ class AnswerNotes:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self) -> dict[str, str]:
-        """The headers that say it."""
+        """Return the headers for this."""
         headers = dict(self.extra)
         if names := ", ".join(_shown(each) for each in self.ignored[:NEAREST_MAX]):
             headers["Angelia-Ignored-Fields"] = names
@@ -51,12 +51,12 @@ class AnswerNotes:
 
 
 async def json_request(request: Request) -> JsonRequest:
-    """The body and the preferences of `request`; see `read_json` for what it raises."""
+    """Return the body and the preferences of `request`; it raises the same as `read_json`."""
     return JsonRequest(body=json_object(await read_json(request)), strict=is_strict(request))
 
 
 async def json_request_or_none(request: Request) -> JsonRequest:
-    """As `json_request`; a request without a body asks for nothing in particular."""
+    """Do as `json_request`; a request without a body has no fields."""
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         return await json_request(request)
@@ -64,7 +64,11 @@ async def json_request_or_none(request: Request) -> JsonRequest:
 
 
 async def json_string(request: Request) -> str:
-    """The body, which must be a JSON string; FormatInvalidError."""
+    """Return the body, which must be a JSON string.
+
+    Raises:
+        FormatInvalidError: It is not one.
+    """
     body = await read_json(request)
     if not isinstance(body, str):
         message = "The body must be a JSON string, with its quotation marks"
@@ -77,7 +81,7 @@ def answer(
     status: int = 200,
     notes: AnswerNotes | None = None,
 ) -> Response:
-    """`body` as JSON (see `Schema.answered`), or no body at all."""
+    """Return `body` as JSON (see `Schema.answered`), or an empty response."""
     headers = notes.headers() if notes else {}
     if body is None:
         return Response(status_code=status, headers=headers)
@@ -87,7 +91,11 @@ def answer(
 
 
 def limit_of(text: str | None) -> int:
-    """The query parameter `limit`; ValidationFailedError."""
+    """Parse the query parameter `limit`.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     if text is None:
         return LIMIT_DEFAULT
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= LIMIT_MAX:
@@ -96,19 +104,23 @@ def limit_of(text: str | None) -> int:
 
 
 def status_code_of(text: str) -> int:
-    """The query parameter `status`, a status code of HTTP; ValidationFailedError."""
+    """Parse the query parameter `status`, an HTTP status code.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     if not (text.isascii() and text.isdigit() and len(text) == 3):  # noqa: PLR2004 - as 404
         raise ValidationFailedError.of("status", "must be DISCARDED, or a status code as 404")
     return int(text)
 
 
 def is_strict(request: Request) -> bool:
-    """Whether the request refuses what would be ignored (`Prefer: handling=strict`)."""
+    """Whether the request refuses fields that would be ignored (`Prefer: handling=strict`)."""
     return "handling=strict" in _preferences(request)
 
 
 def wants_texts(request: Request, *, default: bool) -> bool:
-    """Whether figures are to be texts, as in Hermes (`Prefer: figures=texts`, or `numbers`)."""
+    """Whether metrics should be texts as in Hermes (`Prefer: figures=texts`, or `numbers`)."""
     preferences = _preferences(request)
     if "figures=numbers" in preferences:
         return False
@@ -120,18 +132,18 @@ def _preferences(request: Request) -> list[str]:
 
 
 def prefers_text(request: Request) -> bool:
-    """Whether the request accepts plain text, and no JSON."""
+    """Whether the request accepts plain text, and not JSON."""
     return accepted.prefers_text(_accept(request))
 
 
 def _shown(field: Ignored) -> str:
-    """A field as the header names it, with the one that may have been meant."""
+    """Return a field for the header, with the field that may have been meant."""
     meant = f"; did-you-mean={field.meant}" if field.meant else ""
     return f"{_header_safe(field.path)}{meant}"
 
 
 def prefers_json(request: Request) -> bool:
-    """Whether the request names JSON among what it accepts."""
+    """Whether the request names JSON in `Accept`."""
     return accepted.prefers_json(_accept(request))
 
 
@@ -140,5 +152,5 @@ def _accept(request: Request) -> str:
 
 
 def _header_safe(name: str) -> str:
-    """A field name as a header may carry it: a client's key can be any text."""
+    """Return a field name in a form for headers: a client's field can be any text."""
     return quote(name, safe=".-_[]$")[:_NAME_SHOWN_MAX]

@@ -1,4 +1,4 @@
-"""Lists page by page: `?limit=&after=`, and a `Link` to the next page."""
+"""Lists in pages: `?limit=&after=`, and a `Link` to the next page."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,7 +14,7 @@ from app.domain.paging import KeyPage, NamePage
 
 
 def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
-    """The header that leads to what comes after `after`, with `fixed` parameters."""
+    """Return the header with the link to what follows `after`, with `fixed` parameters."""
     query = {**request.query_params, **fixed, "after": after}
     return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
 
@@ -42,7 +42,11 @@ KeyPageOf = Annotated[KeyPage, Depends(_key_page)]
 
 
 def keyed(page: KeyPage, width: int) -> KeyPage:
-    """The page, whose key has that many parts; ValidationFailedError."""
+    """Return the page, with a key of `width` parts.
+
+    Raises:
+        ValidationFailedError: The key has another number of parts.
+    """
     if page.after is not None and len(page.after) != width:
         raise ValidationFailedError.of("after", "must be from the page before")
     return page
@@ -53,7 +57,7 @@ NamePageOf = Annotated[NamePage, Depends(_page)]
 
 
 def names_answer(request: Request, names: Sequence[str], page: NamePage) -> Response:
-    """A list of names, with a link to the next page if this one is full."""
+    """Return a list of names, with a link to the next page if this one is full."""
     full = page.limit is not None and len(names) == page.limit
     link = next_link(request, names[-1]) if full else {}
     return answer(list(names), notes=AnswerNotes(extra=link))

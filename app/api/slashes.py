@@ -1,6 +1,6 @@
-"""A path with a slash too many, or too few: where it is otherwise, said relatively.
+"""A path with a missing or extra slash at its end: a relative redirect to the served path.
 
-FastAPI's own redirects are absolute, and name whatever host the request does.
+FastAPI's own redirects are absolute, and contain whatever host the request names.
 """
 
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 
 def redirect_slashes(app: FastAPI) -> None:
-    """Let `app`, which has `redirect_slashes` off, answer paths that are served otherwise."""
+    """Let `app`, with `redirect_slashes` off, redirect such paths."""
     not_found = app.router.default
 
     async def default(scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,7 +28,7 @@ def redirect_slashes(app: FastAPI) -> None:
 
 
 def _other(path: str) -> str | None:
-    """The same path without the slashes at its end, or with one."""
+    """Return the same path without the slashes at its end, or with one."""
     return (path.rstrip("/") or None) if path.endswith("/") else f"{path}/"
 
 
@@ -38,7 +38,10 @@ def _is_served(app: FastAPI, scope: Scope, path: str) -> bool:
 
 
 def _reference(path: str, other: str) -> str:
-    """`other` from `path`; it begins with a dot, so that nothing in it is read as a host."""
+    """Return `other` relative to `path`.
+
+    It starts with a dot, so that no part is taken for a host.
+    """
     name = quote(other.rstrip("/").rpartition("/")[2], safe="")
     if path.endswith("/"):
         return "../" * (len(path) - len(other)) + name

@@ -1,1 +1,1 @@
-"""What all JSON bodies share."""
+"""Parts that all JSON bodies share."""

@@ -1,4 +1,4 @@
-"""What all bodies share: Hermes' names, strict types, merge patch, and every problem at once."""
+"""Rules for all bodies: Hermes' names, strict types, merge patches, complete errors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailed
 
 JsonObject = dict[str, Any]
 
-# So many unknown fields of a body are compared with those that there are: a body can have many.
+# At most this many unknown fields of a body are compared with known names: a body can have many.
 NEAREST_MAX: Final = 50
 
 
 class Schema(BaseModel):
-    """A JSON object with camelCase names; a value of another type is refused, never converted."""
+    """A JSON object with camelCase names. A value of another type is refused, never converted."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -28,19 +28,19 @@ class Schema(BaseModel):
         serialize_by_alias=True,
         strict=True,
         frozen=True,
-        # With the first body of its kind: most processes see few of them.
+        # Built with the first body of its kind: most processes use few of them.
         defer_build=True,
     )
 
     def answered(self) -> JsonObject:
-        """As JSON, without its nulls (as Hermes does)."""
+        """Return the JSON object without nulls (as Hermes does)."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
 class OwnSchema(Schema):
-    """An object that Hermes does not have: a field that it does not know is refused.
+    """An object that Hermes does not have: unknown fields are refused.
 
-    Hermes ignores unknown fields of its own objects, and clients send them.
+    Unknown fields of Hermes' own objects are ignored as in Hermes, because clients send them.
     """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
@@ -52,11 +52,11 @@ OwnT = TypeVar("OwnT", bound=OwnSchema)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported:
-    """A field of Hermes or of ours that is not supported yet.
+    """A field of Hermes or Angelia that is not supported yet.
 
-    A `harmless` value says what is done anyway and is accepted. Any other value is refused when
-    ignoring it would change what is delivered or who may do what (`refused`); else it is ignored,
-    and said to be.
+    A `harmless` value matches what is done anyway and is accepted. Other values are refused if
+    ignoring them would change the delivery or the permissions (`refused`); else they are ignored
+    and reported as ignored.
     """
 
     harmless: Callable[[object], bool]
@@ -64,22 +64,22 @@ class Unsupported:
 
 
 def only(*values: object) -> Callable[[object], bool]:
-    """Whether a JSON value is one of `values` (in JSON, unlike in Python, 0 is not false)."""
+    """Return a check for one of `values` (in JSON, unlike in Python, 0 is not false)."""
     return lambda given: any(type(given) is type(value) and given == value for value in values)
 
 
 def off(given: object) -> bool:
-    """Only false is harmless."""
+    """Whether the value is false, the only harmless one."""
     return given is False
 
 
 def on(given: object) -> bool:
-    """Only true is harmless."""
+    """Whether the value is true, the only harmless one."""
     return given is True
 
 
 def never(_given: object) -> bool:
-    """No value is harmless."""
+    """Return False: no value is harmless."""
     return False
 
 
@@ -88,7 +88,7 @@ UNKNOWN_HERE: Final = Unsupported(harmless=never, refused=True)
 
 
 class Ignored(NamedTuple):
-    """A field that had no effect, and the field that its sender may have meant."""
+    """A field that had no effect, and the field that the sender may have meant."""
 
     path: str
     meant: str | None = None
@@ -103,7 +103,7 @@ class OtherFields:
 
 
 def checked(check: Callable[[str], str]) -> AfterValidator:
-    """A field that `check`, which raises ValidationFailedError, must accept."""
+    """Return a validator that calls `check`, which raises ValidationFailedError."""
 
     def validate(text: str) -> str:
         try:
@@ -122,11 +122,15 @@ def _storable(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_storable)]
-"""Any text but what PostgreSQL's cannot hold."""
+"""Any text that PostgreSQL can store."""
 
 
 def json_object(body: object) -> JsonObject:
-    """`body`, if it is a JSON object; else FormatInvalidError."""
+    """Return `body` if it is a JSON object.
+
+    Raises:
+        FormatInvalidError: It is not an object.
+    """
     if not isinstance(body, dict):
         message = "The body must be a JSON object"
         raise FormatInvalidError(message)
@@ -134,9 +138,10 @@ def json_object(body: object) -> JsonObject:
 
 
 def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
-    """`patch` applied to `current`, as Hermes does it and RFC 7396 has it.
+    """Return `current` with `patch` applied, as in Hermes and RFC 7396.
 
-    Objects are merged, scalars and lists replaced; null takes a field out, back to its default.
+    Objects are merged, scalars and lists replaced. null removes a field, which then has its
+    default.
     """
     result = dict(current)
     for key, value in patch.items():
@@ -152,10 +157,10 @@ def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a body is taken, besides its model.
+    """How a body is parsed, besides its model.
 
-    `fixed` fields may be absent but say nothing else than given here. `strict` (the client's
-    `Prefer: handling=strict`) refuses what would be ignored.
+    `fixed` fields may be missing, but must not have another value. `strict` (the client's `Prefer:
+    handling=strict`) refuses fields that would be ignored.
     """
 
     others: OtherFields
@@ -164,7 +169,11 @@ class Rules:
 
 
 def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> SchemaT:
-    """`body` as `model`; ValidationFailedError with every problem it has."""
+    """Return `body` as `model`.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     problems = [
         *_refusals(model, body, rules),
         *(
@@ -183,16 +192,20 @@ def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> Schema
 
 
 def parse_own(model: type[OwnT], body: Mapping[str, Any]) -> OwnT:
-    """`body` as an object of ours, of which nothing is ignored; ValidationFailedError."""
+    """Return `body` as an Angelia object, which ignores no field.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     return parse(model, body, Rules(others=OtherFields()))
 
 
 def ignored_fields(
     model: type[Schema], body: Mapping[str, Any], others: OtherFields
 ) -> tuple[Ignored, ...]:
-    """The fields of `body` that have no effect, for the header `Angelia-Ignored-Fields`.
+    """Return the fields of `body` without effect, for the header `Angelia-Ignored-Fields`.
 
-    The first of them with the nearest names.
+    The first of them have the nearest names.
     """
     judged = _judged(model, merged({}, body), others)
     found = (other for other, verdict in judged if not verdict.refused)
@@ -201,7 +214,7 @@ def ignored_fields(
 
 
 class _Other(NamedTuple):
-    """A field of a body that its object, `model`, does not read."""
+    """A field of a body that `model` does not read."""
 
     path: str
     value: object
@@ -257,7 +270,7 @@ def _other_values(
 
 
 def _objects(path: str, value: JsonObject | list[Any]) -> Iterator[tuple[str, JsonObject]]:
-    """The object that a field holds, or those in its list, with their paths."""
+    """Yield the object in a field, or the objects in its list, with their paths."""
     if isinstance(value, dict):
         yield path, value
         return

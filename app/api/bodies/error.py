@@ -1,4 +1,4 @@
-"""The one shape of every error."""
+"""The common form of all errors."""
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ class ProblemRead(Schema):
 
 
 class ErrorRead(Schema):
-    """What went wrong: `code` is stable and for programs, `message` for people."""
+    """An error: `code` is stable and for programs, `message` is for people."""
 
     message: str = Field(examples=["Topic not found: shop.orders"])
     code: str = Field(examples=["TOPIC_NOT_EXISTS"], json_schema_extra={"enum": [*codes()]})

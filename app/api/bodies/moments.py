@@ -1,4 +1,4 @@
-"""Times as requests give them."""
+"""Times in requests."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -15,7 +15,7 @@ _RULE: Final = (
 def moment_of(text: str, *, now: datetime, path: str) -> datetime:
     """Parse RFC 3339 (UTC unless it has an offset), ms since the epoch, or `-30s` to `-2d`.
 
-    What is before the year 1 becomes its first moment.
+    A time before the year 1 becomes the start of year 1.
 
     Raises:
         ValidationFailedError: It has none of these forms; names `path`.
@@ -27,7 +27,7 @@ def moment_of(text: str, *, now: datetime, path: str) -> datetime:
 
 
 def instant_of(text: str | None, *, path: str) -> datetime | None:
-    """Parse as `moment_of`, from now; None where nothing is given."""
+    """Parse as `moment_of`, relative to now; return None for None."""
     return None if text is None else moment_of(text, now=datetime.now(UTC), path=path)
 
 

@@ -1,4 +1,4 @@
-"""Which field somebody may have meant by a name that no field has."""
+"""Finds the field that a sender may have meant by an unknown name."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -9,16 +9,16 @@ from pydantic import BaseModel
 
 from app.api.bodies.problems import schema_in
 
-# More alike than this are names that differ by a prefix, a plural or a slip of the keys.
+# Names above this similarity differ by a prefix, a plural or a typing error.
 _ALIKE: Final = 0.72
-# Comparing takes time that grows with the length, and no field has so long a name.
+# The comparison takes longer for longer names, and no field has such a long name.
 _LENGTH_MAX: Final = 64
 
 
 def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> str | None:
-    """The name of the nearest field of `model`, which is the object at `path`.
+    """Return the name of the nearest field of `model`, which is the object at `path`.
 
-    Where none is near, the path of a field of that very name elsewhere in `root`.
+    If none is near, return the path of a field with exactly this name elsewhere in `root`.
     """
     name = path.rpartition(".")[2].lower()
     if len(name) > _LENGTH_MAX:
@@ -30,14 +30,17 @@ def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> s
 
 @cache
 def _fields(model: type[BaseModel]) -> Mapping[str, str]:
-    """Its fields' names by their lower-case forms."""
+    """Return the field names by their lower-case forms."""
     names = (info.alias or name for name, info in model.model_fields.items())
     return {name.lower(): name for name in names}
 
 
 @cache
 def _paths(root: type[BaseModel]) -> Mapping[str, str]:
-    """The paths of all fields below `root` by their lower-case names, of one name the first."""
+    """Return the paths of all fields below `root` by lower-case name.
+
+    The first one of equal names.
+    """
     found: dict[str, str] = {}
     for path in _walked(root):
         found.setdefault(path.rpartition(".")[2].lower(), path)

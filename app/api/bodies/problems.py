@@ -1,4 +1,4 @@
-"""What is wrong with a body, field by field, in words that say what would be right."""
+"""The problems of a body, field by field, in words that say what would be right."""
 
 from functools import cache
 from typing import Any, Final, get_args
@@ -26,14 +26,14 @@ def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldPro
 
 
 def schema_in(annotation: object) -> type[BaseModel] | None:
-    """The model that a field of this type holds, one of it or a list."""
+    """Return the model that a field of this type holds, alone or in a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(schema_in, get_args(annotation))), None)
 
 
 def _message(model: type[BaseModel], error: ErrorDetails) -> str:
-    """What a value must be; of a number also both of its bounds."""
+    """Return what a value must be; for a number both of its bounds."""
     kind, path = error["type"], error["loc"]
     if kind in _OUT_OF_RANGE and (span := _range_of(model, path)):
         return f"must be {span}"
@@ -43,7 +43,7 @@ def _message(model: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """Both bounds of a number, as far as its schema has them."""
+    """Return both bounds of a number, if its schema has them."""
     schema = _json_schema(model)
     node = schema
     for part in path:
@@ -57,7 +57,7 @@ def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
 
 
 def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """What a reference, or a choice of something and null, stands for."""
+    """Return the target of a reference, or of a choice between a schema and null."""
     for each in node.get("anyOf", ()):
         if each.get("type") != "null":
             return _resolved(each, schema)

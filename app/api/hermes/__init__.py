@@ -1,1 +1,1 @@
-"""What Hermes' console and tools ask, and Angelia answers for them alone."""
+"""Routes that exist only for Hermes' console and tools."""

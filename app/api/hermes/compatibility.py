@@ -1,7 +1,7 @@
-"""What Hermes has for many data centres and for tools around it, answered as it is here.
+"""Hermes' routes for several data centres and external tools, with Angelia's answers.
 
-There is one data centre, so none can differ from another: only its log from its database. There are
-no dashboards and no tracking tools to lead to.
+There is one data centre, so only its log and its database can differ. There are no dashboards and
+no tracking tools to link to.
 """
 
 from typing import Annotated, Final, Literal
@@ -57,7 +57,7 @@ async def inconsistent_groups(
         list[str] | None, Query(description="those to compare")
     ] = None,
 ) -> Response:
-    """Groups that data centres know differently: none, since there is one."""
+    """Groups that differ between data centres: none, since there is one."""
     del groupNames
     return answer([])
 
@@ -73,11 +73,11 @@ async def inconsistent_topics(
         Literal["log", "database"] | None, Query(description="those that only that one has")
     ] = None,
 ) -> Response:
-    """Topics that only the log has, and those that only the database has, each by name.
+    """Topics that are only in the log, and those that are only in the database, each by name.
 
-    A creation or a deletion to which the log did not answer in time can leave one. What only the
-    log has is removed by DELETE, what only the database has is made by
-    `POST /consistency/sync/topics/{topic}`; creating, or deleting, the topic again does it, too.
+    A creation or deletion that the log did not confirm in time can leave one. DELETE removes a
+    topic that only the log has. `POST /consistency/sync/topics/{topic}` creates a topic that only
+    the database has. Creating or deleting the topic again also repairs it.
     """
     found = await services.consistency.topics()
     match only:
@@ -98,7 +98,7 @@ async def delete_inconsistent_topic(
     services: ServicesOf,
     topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - Hermes' name
 ) -> Response:
-    """Delete, with its messages, a topic that only the log has."""
+    """Delete a topic that only the log has, with its messages."""
     await services.consistency.remove(topicName)
     return answer()
 
@@ -109,7 +109,7 @@ async def delete_inconsistent_topic(
     responses=answers(None) | errors(404, ClusterNotFoundError),
 )
 async def sync_group(group: GroupName, services: ServicesOf, primary: Primary = None) -> Response:
-    """Nothing is to be done for a group that exists."""
+    """Do nothing: an existing group is consistent."""
     _require_primary(primary)
     await services.groups.require(group)
     return answer()
@@ -121,7 +121,7 @@ async def sync_group(group: GroupName, services: ServicesOf, primary: Primary = 
     responses=answers(None) | errors(404, ClusterNotFoundError, LogUnavailableError),
 )
 async def sync_topic(topic: TopicName, services: ServicesOf, primary: Primary = None) -> Response:
-    """Make the topic in the log, if only the database has it; else nothing is to be done."""
+    """Create the topic in the log if only the database has it; otherwise do nothing."""
     _require_primary(primary)
     await services.consistency.restore(topic)
     return answer()
@@ -135,7 +135,7 @@ async def sync_topic(topic: TopicName, services: ServicesOf, primary: Primary = 
 async def sync_subscription(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, primary: Primary = None
 ) -> Response:
-    """Nothing is to be done for a subscription that exists."""
+    """Do nothing: an existing subscription is consistent."""
     _require_primary(primary)
     await services.subscriptions.get(topic, name)
     return answer()
@@ -148,7 +148,7 @@ async def sync_subscription(
     responses=errors(404, ImplementationAbsentError),
 )
 async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
-    """Where readers of a topic's offline storage are listed: nowhere."""
+    """Readers of a topic's offline storage: they are not listed."""
     await services.topics.get(topic)
     raise ImplementationAbsentError("Readers of offline storage are not listed here")
 

@@ -1,4 +1,4 @@
-"""`/console`: what Hermes' console asks before it shows anything."""
+"""`/console`: the settings that Hermes' console reads at its start."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from app.domain.owner import Owner
 
 router = APIRouter(tags=["access"])
 
-# Beyond this the console warns of a long requestTimeout, in milliseconds.
+# Above this requestTimeout in milliseconds the console shows a warning.
 _TIMEOUT_WARNING_MS: Final = 1001
 _UNITS: Final = ("SECONDS", "MINUTES", "HOURS", "DAYS")
 _ANSWER: Final[Responses] = {
@@ -34,7 +34,7 @@ _ANSWER: Final[Responses] = {
     "/console", dependencies=[requires(Role.OPEN)], responses=_ANSWER | errors(KeyRefusedError)
 )
 async def console(services: ServicesOf) -> Response:
-    """What a console shows and offers here: defaults, choices, and what there is not."""
+    """What a console shows and offers: defaults, choices, and missing features."""
     return answer(_configuration(services.console))
 
 
@@ -49,7 +49,7 @@ def _configuration(settings: ConsoleSettings) -> dict[str, Any]:
         },
         "dashboard": {"metrics": "", "docs": "/docs"},
         "metrics": {"fetchingDashboardUrlEnabled": False},
-        # Callers have API keys; nobody is sent elsewhere to log in.
+        # Callers have API keys; there is no other login.
         "auth": {"oauth": _no_login()},
         "owner": {"sources": [{"name": Owner().source, "placeholder": "name of a team"}]},
         "topic": _topic_configuration(),

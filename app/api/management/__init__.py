@@ -1,1 +1,1 @@
-"""The management API: routes by capability, with the bodies they read and write."""
+"""The management API: routes by capability, with their bodies."""

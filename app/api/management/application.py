@@ -46,7 +46,7 @@ PUBLISH_PATH: Final = "/topics/{topic}"
 BATCH_PATH: Final = "/topics/{topic}/batch"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
-    # Before what has a topic's name where these have a word.
+    # Before the routes that have a topic name at a place where these have a fixed word.
     queries.router,
     topics.router,
     schemas.router,
@@ -77,7 +77,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit.router,
 )
 
-# What is asked for while much is delivered: a request is held against one route after the other.
+# Often requested during many deliveries: a request is compared with one route after the other.
 _OFTEN: Final = (undelivered.router, traces.router)
 
 
@@ -88,17 +88,17 @@ def management_app(
     batch: ASGIApp | None = None,
     status_only: bool = False,
 ) -> FastAPI:
-    """The application over `services`; without any it can only describe itself.
+    """Return the application over `services`; without services it only describes itself.
 
-    `publish` is what publishing goes to, so that `Allow` names it too, and `batch` where whole
-    batches are published. `status_only` leaves all but them and `/status` out, for a process that
-    only publishes.
+    `publish` handles publishing, and `batch` the publishing of batches; `Allow` names their methods
+    too. `status_only` leaves out everything except these and `/status`, for a process that only
+    publishes.
     """
     app = FastAPI(
         title=TITLE,
         version=VERSION,
         description=DESCRIPTION,
-        # The usual pages load their scripts from a public CDN: see `app.api.docs_page`.
+        # FastAPI's pages load their scripts from a public CDN; see `app.api.docs_page`.
         docs_url=None,
         redoc_url=None,
         openapi_url=None if status_only else "/openapi.json",
@@ -110,7 +110,7 @@ def management_app(
     app.add_exception_handler(ClientGoneError, _on_gone)
     for router in (status.router,) if status_only else (status.router, *_routers(services)):
         require_roles(router.routes)
-        # As they are: `include_router` has FastAPI make each of them again, and look twice.
+        # Added unchanged: `include_router` would create each of them again, and compare twice.
         app.routes.extend(router.routes)
     if not status_only:
         app.routes.extend(docs_routes())
@@ -122,12 +122,12 @@ def management_app(
 
 
 def _routers(services: Services | None) -> Sequence[APIRouter]:
-    """In the order of the documents, or the other way that they are looked through sooner."""
+    """Return the routers in the order of the documents, or in the order for quick look-up."""
     if services is None:
         return ROUTERS
     return (*_OFTEN, *(each for each in ROUTERS if each not in _OFTEN))
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:
-    # Nobody reads it, and nothing is wrong with us: no line of the log either.
+    # The client is gone and nothing is wrong here, so nothing is logged.
     return Response(status_code=400)

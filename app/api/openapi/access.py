@@ -1,4 +1,4 @@
-"""What OpenAPI says that routes have in common: keys and roles, and headers with conditions."""
+"""The common parts of routes in OpenAPI: keys, roles, and headers with conditions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -46,7 +46,7 @@ _ROLE: Final = "x-angelia-role"
 
 
 def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> None:
-    """Add to the document, in place, what callers need; publishing has no routes of its own."""
+    """Add to the document, in place, what callers need; publishing has no routers."""
     described["components"]["securitySchemes"] = dict(_SCHEMES)
     for router in routers:
         for route in router.routes:

@@ -1,4 +1,4 @@
-"""A smaller OpenAPI document: what several operations have stands once, in the components."""
+"""A smaller OpenAPI document: parts that several operations share are components."""
 
 import json
 from collections import Counter
@@ -11,10 +11,10 @@ Json = dict[str, Any]
 
 
 def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
-    """Drop the titles that FastAPI and Pydantic make of names: they repeat the names.
+    """Drop the titles that FastAPI and Pydantic make from names: they only repeat them.
 
     Args:
-        schema: any part of a document that may hold JSON schemas.
+        schema: Any part of a document that may hold JSON schemas.
     """
     if isinstance(schema, list):
         return [without_titles(each) for each in schema]
@@ -25,7 +25,7 @@ def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def simplify_parameters(document: Json) -> None:
-    """Say once, in place, what a parameter is: FastAPI repeats its description, and allows null."""
+    """Simplify parameters in place: FastAPI repeats their descriptions, and allows null."""
     for operation in _operations(document):
         for parameter in operation.get("parameters", ()):
             schema = {k: v for k, v in parameter["schema"].items() if k != "description"}
@@ -36,7 +36,7 @@ def simplify_parameters(document: Json) -> None:
 
 
 def shared(document: Json) -> Json:
-    """The same document, with references to parameters and errors that it has several times."""
+    """Return the same document, with references to repeated parameters and errors."""
     parameters, responses = _Components("parameters"), _Components("responses")
     for operation in _operations(document):
         for parameter in operation.get("parameters", ()):
@@ -60,7 +60,7 @@ def shared(document: Json) -> Json:
 
 
 class _Components:
-    """The parts of one kind that stand in the document more than once, each with a name."""
+    """The repeated parts of one kind, each with a name."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -69,7 +69,7 @@ class _Components:
         self._parts: Json = {}
 
     def count(self, name: str, part: Json) -> None:
-        """Count one more place of `part`; equal parts have one name."""
+        """Count one more use of `part`; equal parts have one name."""
         text = json.dumps(part, sort_keys=True)
         self._counts[text] += 1
         if self._counts[text] == _TWICE:
@@ -78,11 +78,11 @@ class _Components:
             self._parts[self._names[text]] = part
 
     def named(self) -> Json:
-        """All of them by name, in the order of the names."""
+        """Return all repeated parts by name, in the order of the names."""
         return dict(sorted(self._parts.items()))
 
     def reference(self, part: Json) -> Json:
-        """A reference to the part, or the part itself where it stands once."""
+        """Return a reference to the part, or the part itself if it is used once."""
         name = self._names.get(json.dumps(part, sort_keys=True))
         return part if name is None else {"$ref": f"#/components/{self._kind}/{name}"}
 
@@ -106,7 +106,7 @@ def _operations(document: Json) -> Iterator[Json]:
 
 
 def _codes(response: Json) -> Iterator[str]:
-    """The codes of an error, which tell responses of one status apart."""
+    """Yield the codes of an error, which distinguish responses with the same status."""
     for content in response.get("content", {}).values():
         yield from content.get("examples", ())
 

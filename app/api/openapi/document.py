@@ -39,7 +39,7 @@ from app.api.openapi.publishing import batch_operation, publish_operation
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{model}"
 _NAMED: Final = re.compile(r'"#/components/schemas/(\w+)"')
-# Read by the routes themselves, so FastAPI does not know them.
+# The routes read these themselves, so FastAPI does not know them.
 _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
     TopicBody,
@@ -64,7 +64,7 @@ _BODIES: Final[Sequence[type[Schema]]] = (
 
 
 def document() -> dict[str, Any]:
-    """The whole API, publishing included; `shared` of it is what clients get."""
+    """Return the document of the whole API with publishing; clients get it through `shared`."""
     described = management_app().openapi()
     schemas = described["components"]["schemas"]
     answered = _definitions(_answered(described), "serialization")
@@ -84,7 +84,7 @@ def document() -> dict[str, Any]:
 
 
 def serve_document(app: FastAPI) -> None:
-    """Have the app serve this document, made when it is first asked for, instead of its own."""
+    """Serve this document instead of FastAPI's; it is made on the first request."""
     app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
 
 
@@ -95,7 +95,7 @@ def _definitions(models: Iterable[type[Schema]], mode: JsonSchemaMode) -> dict[s
 
 
 def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of what is answered, where what has no value is left out."""
+    """Return the schema of a response, in which fields without a value are left out."""
     for each in schema.get("properties", {}).values():
         if each.get("default", ...) is None:
             del each["default"]
@@ -103,7 +103,7 @@ def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answered(described: Mapping[str, Any]) -> Iterator[type[Schema]]:
-    """The models that answers refer to: FastAPI does not know them."""
+    """Yield the models that responses refer to: FastAPI does not know them."""
     responses = [
         operation["responses"]
         for path in described["paths"].values()
@@ -120,13 +120,13 @@ def _below(model: type[Schema]) -> Iterator[type[Schema]]:
 
 
 def _topic(described: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameter of the path."""
+    """Return the path parameter."""
     parameter: dict[str, Any] = described["paths"]["/topics/{topic}"]["get"]["parameters"][0]
     return parameter
 
 
 def _drop_unused(described: dict[str, Any]) -> None:
-    """Take out FastAPI's own validation errors, which ours replace."""
+    """Remove FastAPI's own validation errors, which Angelia's replace."""
     for path in described["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)
@@ -135,7 +135,7 @@ def _drop_unused(described: dict[str, Any]) -> None:
 
 
 def _drop_unsaid(described: dict[str, Any]) -> None:
-    """Take out the JSON that FastAPI has in answers of which nobody said that they have a body."""
+    """Remove FastAPI's default JSON from responses without a described body."""
     for path in described["paths"].values():
         for operation in path.values():
             for answer in operation["responses"].values():

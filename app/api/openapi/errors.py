@@ -1,8 +1,8 @@
-"""What OpenAPI says of errors: which codes each route can answer, status by status.
+"""Errors in OpenAPI: the codes that each route can return, by status.
 
-A route says which kinds of errors are its own, and which statuses it can answer at all
-(`app.api.documented.errors`). What is usual of a status follows from the route itself: what its
-path names, what it takes, and whether it changes something.
+A route names its own kinds of errors, and the statuses that it can return
+(`app.api.documented.errors`). The usual codes of a status follow from the route itself: from the
+names in its path, its input, and whether it changes something.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ from app.domain.errors import (
 )
 
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{ErrorRead.__name__}"}
-# What is said not to exist, by the parameter of the path that names it.
+# The error for a missing object, by the path parameter that names it.
 _NAMED: Final[Mapping[str, type[NotFoundError]]] = {
     "group": GroupNotFoundError,
     "topic": TopicNotFoundError,
@@ -62,7 +62,7 @@ class _Operation:
 
     @property
     def asks(self) -> bool:
-        """Whether a caller can say something in it that cannot be."""
+        """Whether the route has any input that can be invalid."""
         parameters = self.documented.get("parameters", ())
         return self.takes_body or any(each["in"] != "path" for each in parameters)
 
@@ -71,9 +71,10 @@ class _Operation:
 
 
 def describe_errors(described: dict[str, Any], routers: Iterable[APIRouter]) -> None:
-    """Add to the document, in place, the codes of each answer, with an example of each code.
+    """Add to the document, in place, the codes of each response, each with an example.
 
-    LookupError where an answer is an error and nothing says which.
+    Raises:
+        LookupError: An error response has no codes.
     """
     writes = {*_changing(routers)}
     for path, operations in described["paths"].items():
@@ -86,7 +87,7 @@ def describe_errors(described: dict[str, Any], routers: Iterable[APIRouter]) -> 
 
 
 def add_errors(operation: dict[str, Any], *kinds: type[AngeliaError]) -> None:
-    """Let an operation of the document answer these, too."""
+    """Add these error responses to an operation of the document."""
     for status, answer in rendered(errors(*kinds)).items():
         there = operation["responses"].setdefault(status, answer)
         if _is_error(there):
@@ -95,7 +96,7 @@ def add_errors(operation: dict[str, Any], *kinds: type[AngeliaError]) -> None:
 
 
 def rendered(responses: Mapping[int | str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What `errors` says, as it stands in a document that FastAPI has made."""
+    """Return the responses of `errors` in the form of FastAPI's document."""
     return {str(status): _rendered(answer) for status, answer in responses.items()}
 
 

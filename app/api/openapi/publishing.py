@@ -1,4 +1,4 @@
-"""What OpenAPI says of publishing, whose routes FastAPI does not know."""
+"""Publishing in OpenAPI: FastAPI does not know its routes."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -144,7 +144,7 @@ _EVENT: Final = {
 
 
 def publish_operation(topic: Json) -> Json:
-    """`POST /topics/{topic}`; `topic` is the parameter of its path."""
+    """Return `POST /topics/{topic}`; `topic` is its path parameter."""
     return {
         "tags": ["publish"],
         "summary": "Publish",
@@ -201,7 +201,7 @@ def publish_operation(topic: Json) -> Json:
 
 
 def batch_operation(topic: Json) -> Json:
-    """`POST /topics/{topic}/batch`; `topic` is the parameter of its path."""
+    """Return `POST /topics/{topic}/batch`; `topic` is its path parameter."""
     return {
         "tags": ["publish"],
         "summary": "Publish a batch",
@@ -326,7 +326,7 @@ def _results(description: str, example: list[Json]) -> Json:
 
 
 def _refusals(*said: int | type[AngeliaError], headers: Mapping[str, Any] | None = None) -> Json:
-    """The error answers, each with these headers; 500 and 503 belong to each route."""
+    """Return the error responses, each with these headers; 500 and 503 belong to each route."""
     return {
         status: answer | ({"headers": {**headers, **answer.get("headers", {})}} if headers else {})
         for status, answer in rendered(errors(*said)).items()

@@ -1,1 +1,1 @@
-"""Publishing: raw ASGI routes, which must be lean."""
+"""Publishing: raw ASGI routes, which must be fast."""

@@ -1,4 +1,4 @@
-"""Answers to publishers, sent without a framework in between."""
+"""Responses to publishers, sent without a framework."""
 
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -28,13 +28,13 @@ class Answer(NamedTuple):
 
 
 def failure(error: Exception, message_id: bytes | None = None) -> Answer:
-    """The answer for whatever went wrong; what broke inside is logged, and not told."""
+    """Return the response for any error; an internal error is logged, and not shown."""
     if isinstance(error, AngeliaError):
         headers = [(key.encode(), value.encode()) for key, value in error_headers(error).items()]
         return Answer(status_of(error), headers, orjson.dumps(error_body(error)))
     if isinstance(error, RequestRefusedError):
         body = orjson.dumps({"message": error.message, "code": error.code})
-        # Whoever is too slow to send a body is not left with the connection to go on dripping.
+        # A client that is too slow to send a body must not keep the connection.
         over = error.status == _REQUEST_TIMEOUT
         return Answer(error.status, [(b"connection", b"close")] if over else [], body)
     about = {} if message_id is None else {"message_id": message_id.decode("latin-1")}
@@ -44,7 +44,7 @@ def failure(error: Exception, message_id: bytes | None = None) -> Answer:
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send all of it."""
+    """Send the whole response."""
     status, headers, body = answer
     headers.append((b"content-length", b"%d" % len(body)))
     if body:

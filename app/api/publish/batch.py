@@ -1,4 +1,4 @@
-"""`POST /topics/{topic}/batch` as a raw ASGI application: many messages, an answer for each."""
+"""`POST /topics/{topic}/batch` as a raw ASGI application: many messages, a result for each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ from app.services.publishing.publisher import Publication, record_of
 
 BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-# Between other requests, so many bytes of a batch are taken apart at a time.
+# Between other requests, this many bytes of a batch are parsed at a time.
 _BYTES_PER_TURN: Final = 256 * 1024
-# And of one that is held against a schema.
+# The same for a batch that is validated against a schema.
 _CHECKED_BYTES_PER_TURN: Final = 32 * 1024
 _CREATED: Final = int(HTTPStatus.CREATED)
 
@@ -55,9 +55,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Outcome:
-    """What becomes of one message: `record` is None, and `error` says why, once it is refused.
+    """The result of one message: for a refused one, `record` is None and `error` has the reason.
 
-    `topic` is where it goes, and `own`: its publisher gave it its id.
+    `topic` is its target; `own` means that the publisher gave it its id.
     """
 
     id: bytes
@@ -69,11 +69,11 @@ class Outcome:
 
     @property
     def status(self) -> int:
-        """As if it had been published alone."""
+        """Return the status that it would have if published alone."""
         return _CREATED if self.error is None else status_of(self.error)
 
     def answered(self, asked_for: str) -> dict[str, Any]:
-        """As JSON, to a publisher who asked for that topic."""
+        """Return it as JSON for a publisher that requested the topic `asked_for`."""
         said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
             said |= {"code": self.error.code, "message": self.error.message}
@@ -87,7 +87,7 @@ class Outcome:
 
 
 class BatchRoute:
-    """Stores each message that can be, and answers for each of them, in their order."""
+    """Stores each valid message, and returns a result for each, in their order."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class BatchRoute:
         self._ids = MessageIds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 201 when all are stored, 207 when some are; else see `answer_of`."""
+        """Answer 201 if all are stored, 207 if some are; otherwise see `answer_of`."""
         try:
             answer = await self._published(scope, receive)
         except ClientGoneError:
@@ -157,7 +157,7 @@ class BatchRoute:
     async def _following(
         self, batch: "ReceivedBatch", routes: Routes | None, headers: PublishHeaders
     ) -> list["ReceivedBatch"]:
-        """The same for each other topic that its messages may go to."""
+        """Return the same batch for each other topic to which its messages may go."""
         following = []
         for topic in routes.topics[1:] if routes else ():
             named = requested_schema_of(headers) if topic.schemas else RequestedSchema()
@@ -167,10 +167,12 @@ class BatchRoute:
         return following
 
     async def _store_all(self, outcomes: Sequence[Outcome]) -> list[Topic]:
-        """Store what can be, and return the topics that it went to.
+        """Store what can be stored, and return the topics used.
 
-        What fails for all of one topic is the error of each of its messages. AngeliaError when by
-        that nothing is stored at all.
+        An error of a whole topic becomes the error of each of its messages.
+
+        Raises:
+            AngeliaError: Because of such an error, nothing is stored.
         """
         by_topic: dict[str, list[Outcome]] = {}
         for outcome in outcomes:
@@ -184,7 +186,7 @@ class BatchRoute:
         return topics
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> AngeliaError | None:
-        """Why it failed for all of them, if it did."""
+        """Store the messages; return the error if it failed for all of them."""
         records = [outcome.record for outcome in outcomes if outcome.record]
         own_ids = [outcome.id if outcome.own else None for outcome in outcomes]
         answers: Sequence[AngeliaError | bool]
@@ -205,7 +207,7 @@ class BatchRoute:
 
 
 def _reported(error: Exception, topic: Topic) -> AngeliaError:
-    """What publishers are told of it; what broke inside is logged, and not told."""
+    """Return the error for publishers; an internal error is logged, and not shown."""
     if isinstance(error, AngeliaError):
         return error
     _log.error("publish_broke", exc_info=error, topic=topic.name)
@@ -214,7 +216,7 @@ def _reported(error: Exception, topic: Topic) -> AngeliaError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedBatch:
-    """A batch as it came, on its way to one topic."""
+    """A received batch on its way to one topic."""
 
     topic: Topic
     named: RequestedSchema
@@ -225,15 +227,16 @@ class ReceivedBatch:
     envelope: bool
     ids: MessageIds
     now_ms: int
-    # Of all its messages.
+    # For all of its messages.
     work: RequestWork
 
 
 def answer_of(outcomes: Sequence[Outcome], asked_for: str) -> Answer:
-    """One result for each message, and a status for all of them.
+    """Return one result for each message, and a status for all of them.
 
-    201: all are stored; 207: some are. When none is, it is an error, with the results in it: its
-    status is the one that they share; else 503 if a message may be stored later, and 400 if not.
+    201: all are stored; 207: some are. If none is, the response is an error with the results in it:
+    its status is their common status; otherwise 503 if a later retry may store a message, and 400
+    if not.
     """
     results = [outcome.answered(asked_for) for outcome in outcomes]
     statuses = {outcome.status for outcome in outcomes}
@@ -267,7 +270,7 @@ async def _outcomes(
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     turns = BatchTurns(bytes_max=per_turn, clock=perf_counter)
     for item in items(batch.body, batch.form, envelope=batch.envelope):
-        # To find where a large one ends takes as long as to read it.
+        # Finding the end of a large message takes as long as parsing it.
         if turns.is_over(0):
             await asyncio.sleep(0)
             turns.begin()
@@ -291,7 +294,10 @@ async def _routed(
     *,
     directory: TopicDirectory,
 ) -> Outcome:
-    """The outcome in the first topic where somebody wants the message, or that nobody does."""
+    """Return the result in the first topic with a subscription that wants the message.
+
+    If no subscription wants it, the result is an error.
+    """
     for batch in batches:
         outcome = outcome_of(item, batch)
         if outcome.record is None or (batch is batches[-1] and routes.last_takes_all):
@@ -302,7 +308,7 @@ async def _routed(
 
 
 def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
-    """What is to be stored of one message, or why nothing is: whatever breaks, breaks it alone."""
+    """Return what to store of one message, or its error: an error affects only its own message."""
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)
     message_id = item.id or batch.ids.new()

@@ -1,4 +1,4 @@
-"""The messages in a batch, each with the very bytes that its publisher sent (pure)."""
+"""The messages in a batch, each with the exact bytes that its publisher sent (pure)."""
 
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
@@ -17,7 +17,7 @@ _ENVELOPE_MEMBERS: Final = frozenset({"id", "key", "message"})
 
 
 class Form(Enum):
-    """How the messages of a batch are written down."""
+    """The format of the messages in a batch."""
 
     ARRAY = auto()
     LINES = auto()
@@ -33,9 +33,9 @@ _FORMS: Final = {
 
 
 class BatchItem(NamedTuple):
-    """One message of a batch. Without `id` it gets one; without `key` it has the batch's.
+    """One message of a batch. Without `id` it gets a new one; without `key` it has the batch's.
 
-    `checked`: it was read as JSON.
+    `checked`: it was parsed as JSON.
     """
 
     body: bytes
@@ -49,7 +49,11 @@ Read = Callable[[bytes], BatchItem]
 
 
 def form_of(media: str) -> Form:
-    """The form of a media type; RequestRefusedError (415)."""
+    """Return the format of a media type.
+
+    Raises:
+        RequestRefusedError: The type is unknown (415).
+    """
     if media not in _FORMS:
         message = f"Content-Type must be one of {', '.join(_FORMS)}, not {media or 'absent'}"
         raise RequestRefusedError(415, message)
@@ -57,10 +61,12 @@ def form_of(media: str) -> Form:
 
 
 def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[BatchItem | AngeliaError]:
-    """Each message, or why it is none, in order; they are read as they are asked for.
+    """Yield each message, or why it is invalid, in order. They are parsed on demand.
 
-    `envelope`: each is `{"message": …, "id": …, "key": …}`, of which only `message` is stored.
-    FormatInvalidError, which may come after some messages: the body as a whole cannot be read.
+    With `envelope` each is `{"message": …, "id": …, "key": …}`, and only `message` is stored.
+
+    Raises:
+        FormatInvalidError: The body as a whole cannot be parsed. This may come after some messages.
     """
     pieces = _lines(body) if form is Form.LINES else _elements(body)
     read = _enveloped if envelope else _READ[form]
@@ -118,9 +124,9 @@ def _lines(body: bytes) -> Iterator[bytes]:
 
 
 def _elements(body: bytes) -> Iterator[bytes]:
-    """The elements of a JSON array, as they stand there."""
+    """Yield the elements of a JSON array as raw bytes."""
     text = _text(body)
-    # Then the places in the text are those in the body, and nothing needs to be encoded again.
+    # Then positions in the text equal those in the body, and nothing must be encoded again.
     same = body.isascii()
     at = _opened(text)
     if text[at : at + 1] == "]":

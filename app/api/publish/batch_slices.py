@@ -1,14 +1,14 @@
-"""How long a batch is taken apart before other requests have their turn (pure)."""
+"""How long a batch is parsed before other requests have their turn (pure)."""
 
 from collections.abc import Callable
 from typing import Final
 
-# Small messages may each take up to 10 ms to be held against a schema.
+# Validating a small message against a schema may take up to 10 ms.
 TURN_S: Final = 0.005
 
 
 class BatchTurns:
-    """Turns of the event loop, each ended by so many bytes or by time."""
+    """Turns of the event loop. Each ends after a number of bytes or a time."""
 
     def __init__(self, *, bytes_max: int, clock: Callable[[], float]) -> None:
         self._bytes_max = bytes_max
@@ -22,6 +22,6 @@ class BatchTurns:
         return self._bytes > self._bytes_max or self._clock() >= self._ends
 
     def begin(self) -> None:
-        """Begin the next turn."""
+        """Start the next turn."""
         self._bytes = 0
         self._ends = self._clock() + TURN_S

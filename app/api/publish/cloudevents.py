@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 as they are published: what of an event is of use to us (pure)."""
+"""Published CloudEvents 1.0: the parts of an event that Angelia uses (pure)."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ _REQUIRED: Final = ("id", "source", "type")
 class PublishedEvent(NamedTuple):
     """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension).
 
-    `checked`: a topic takes its body as it is, for it is JSON, or an event without data.
+    `checked`: the topic stores its body unchanged, because it is JSON, or an event without data.
     """
 
     id: bytes | None
@@ -31,7 +31,12 @@ NO_EVENT: Final = PublishedEvent(id=None, key=None)
 
 
 def event_of(raw: bytes) -> PublishedEvent:
-    """An event in structured mode; FormatInvalidError, ValidationFailedError if it is none."""
+    """Parse an event in structured mode.
+
+    Raises:
+        FormatInvalidError: It is not JSON.
+        ValidationFailedError: It is not an event.
+    """
     try:
         event = orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
@@ -50,19 +55,19 @@ def event_of(raw: bytes) -> PublishedEvent:
 
 
 def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> PublishedEvent:
-    """The event whose attributes are among these headers, taken as it is; NO_EVENT's if none is."""
+    """Return the event with its attributes in these headers; NO_EVENT if they have none."""
     attributes = dict(reversed(propagated))
     given_id = attributes.get(_BINARY_ID, b"")
     return PublishedEvent(
         id=given_id if is_own_id(given_id) else None,
         key=attributes.get(_BINARY_KEY) or None,
-        # Data is optional (CloudEvents 1.0, 2.4), and without it there is no body (HTTP, 3.1.2).
+        # Data is optional (CloudEvents 1.0, 2.4). Without data there is no body (HTTP, 3.1.2).
         checked=bool(given_id) and not body,
     )
 
 
 def _problems(event: dict[str, Any]) -> list[FieldProblem]:
-    """What CloudEvents 1.0 requires of every event, and this one lacks."""
+    """Return the attributes that CloudEvents 1.0 requires and this event lacks."""
     problems = [
         FieldProblem(path=name, message="must be a string that is not empty")
         for name in _REQUIRED

@@ -1,4 +1,4 @@
-"""What headers and query of a publish request say."""
+"""Headers and query parameters of a publish request."""
 
 import re
 from functools import lru_cache
@@ -12,8 +12,8 @@ from app.domain.catalogue.headers import AUTHORIZATION
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 
-# Printable ASCII without the dot, which separates the parts of a signed webhook (Standard Webhooks
-# 1.0), and without spaces.
+# Printable ASCII without spaces and without the dot, which separates the parts of a signed webhook
+# (Standard Webhooks 1.0).
 _OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
 OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
 
@@ -21,9 +21,9 @@ _CONTENT_TYPE: Final = b"content-type"
 _PARTITION_KEY: Final = b"partition-key"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _AUTHORIZATION: Final = AUTHORIZATION.encode()
-# Names and values of propagated headers together: what a record may have beside its body.
+# The largest size of all propagated headers together: the space that a record has beside its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
-# W3C Trace Context: what is in the second means nothing without the first.
+# W3C Trace Context: the second header has no meaning without the first.
 _TRACE: Final = frozenset({b"traceparent", b"tracestate"})
 # The attributes of a CloudEvent in binary mode.
 _EVENT_PREFIX: Final = b"ce-"
@@ -31,9 +31,9 @@ _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUT
 
 
 class PublishHeaders:
-    """The headers that concern a message, read in one pass; of repeated ones the first counts.
+    """The headers about a message, read in one pass; of repeated ones the first counts.
 
-    `given_id` is the publisher's own id as it came: see `own_id`.
+    `given_id` is the publisher's raw id; see `own_id`.
     """
 
     __slots__ = ("_all", "authorization", "content_type", "given_id", "partition_key")
@@ -50,13 +50,14 @@ class PublishHeaders:
         self.authorization = first.get(_AUTHORIZATION)
 
     def value(self, name: bytes) -> bytes | None:
-        """That of any other header, by its lower-case name: the first, if there is one."""
+        """Return the value of any other header by lower-case name: the first one, if any."""
         return next((value for key, value in self._all if key == name), None)
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
-        """Those that go to the topic's subscribers, repetitions included.
+        """Return those for the topic's subscribers, with repetitions.
 
-        MessageTooLargeError when they are larger than the log has room for.
+        Raises:
+            MessageTooLargeError: They are too large for the log.
         """
         names = _propagated_names(topic.propagated_headers)
         found = tuple(
@@ -72,18 +73,22 @@ class PublishHeaders:
 
 @lru_cache(maxsize=1024)
 def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
-    # As in a request that has arrived: in lower case.
+    # Lower case, as in a received request.
     passed_on = {*_TRACE, *(name.lower().encode("ascii") for name in names)}
     return frozenset(passed_on - {_AUTHORIZATION})
 
 
 def is_own_id(given: bytes) -> bool:
-    """Whether a message may have that id."""
+    """Whether a message may have this id."""
     return _OWN_ID.fullmatch(given) is not None
 
 
 def own_id(headers: PublishHeaders) -> bytes | None:
-    """The id in `Idempotency-Key`, if there is one; ValidationFailedError."""
+    """Return the id in `Idempotency-Key`, if there is one.
+
+    Raises:
+        ValidationFailedError: It is not a valid id.
+    """
     given = headers.given_id
     if given is not None and not is_own_id(given):
         raise ValidationFailedError.of("Idempotency-Key", OWN_ID_RULE)
@@ -91,9 +96,10 @@ def own_id(headers: PublishHeaders) -> bytes | None:
 
 
 def flag(scope: Scope, name: str) -> bool:
-    """A query parameter that is true or false, and false when it is absent.
+    """Parse a boolean query parameter; a missing one is false.
 
-    ValidationFailedError.
+    Raises:
+        ValidationFailedError: It is neither true nor false.
     """
     given = query_value(scope, name)
     if given not in {None, "true", "false"}:
@@ -102,7 +108,7 @@ def flag(scope: Scope, name: str) -> bool:
 
 
 def query_value(scope: Scope, name: str) -> str | None:
-    """The query parameter of that name, if it is there; of repeated ones the last."""
+    """Return the query parameter, if present; of repeated ones the last."""
     query: bytes = scope["query_string"]
     if not query:
         return None
@@ -111,5 +117,5 @@ def query_value(scope: Scope, name: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def media_type(content_type: bytes | None) -> str:
-    """The media type without its parameters, in lower case; empty when there is none."""
+    """Return the media type without its parameters in lower case; empty if missing."""
     return (content_type or b"").partition(b";")[0].strip().lower().decode("latin-1")

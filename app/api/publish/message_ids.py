@@ -1,4 +1,4 @@
-"""Ids for messages: random UUIDs (RFC 9562, version 4), many made at a time."""
+"""Message ids: random UUIDs (RFC 9562, version 4), created many at a time."""
 
 import os
 from typing import Final
@@ -9,13 +9,13 @@ _VARIANTS: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
 class MessageIds:
-    """A source of ids. Asking the system for each alone takes longer than all the rest of it."""
+    """A source of ids. Reading random bytes for each id would take longer than everything else."""
 
     def __init__(self) -> None:
         self._made: list[bytes] = []
 
     def new(self) -> bytes:
-        """An id that nobody has, as text."""
+        """Return a new unique id as text."""
         if not self._made:
             self._made = _made(os.urandom(_AT_A_TIME * _DIGITS // 2).hex())
         return self._made.pop()

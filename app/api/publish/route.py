@@ -1,4 +1,4 @@
-"""`POST /topics/{topic}` as a raw ASGI application: the one route that must be lean."""
+"""`POST /topics/{topic}` as a raw ASGI application: the route that must be fast."""
 
 import time
 from collections.abc import Sequence
@@ -38,12 +38,12 @@ from app.services.publishing.waiters import Waiters, Waiting
 DUPLICATE: Final = (b"angelia-duplicate", b"true")
 _NO_BATCH: Final = f"{BATCHED} is a batch: POST it to /topics/{{topic}}/batch"
 _PREFIX: Final = "/topics/"
-# `POST /topics/query` looks for topics; no topic is called so, for want of a group.
+# `POST /topics/query` searches topics; no topic has this name, because it lacks a group.
 _NO_TOPIC: Final = frozenset({"", "query"})
 
 
 def published_topic(scope: Scope) -> str | None:
-    """The topic that this path publishes to; None for any other path, whatever the method."""
+    """Return the topic of this path; None for other paths, whatever the method."""
     path: str = scope["path"]
     name = path[len(_PREFIX) :]
     is_topic = path.startswith(_PREFIX) and name not in _NO_TOPIC and "/" not in name
@@ -74,7 +74,7 @@ class PublishRoute:
         self._publisher = publisher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 201 once the log has the message, else the error."""
+        """Answer 201 when the log has the message, otherwise with the error."""
         message_id = self._ids.new()
         name = published_topic(scope) or ""
         headers = PublishHeaders(scope["headers"])
@@ -84,7 +84,7 @@ class PublishRoute:
             wait = wait_of(scope)
             caller = await self._gate.caller(token_of(headers.authorization))
             topic, routes = await publish_topic(name, scope, self._directory)
-            # The topic that was asked for: where its messages go is its owners' decision.
+            # The requested topic is checked: its owners decide to which topics its messages go.
             self._gate.require(caller, self._directory.known(name) or topic)
             refusing = topic
             body = await self._bodies.read(
@@ -110,16 +110,16 @@ class PublishRoute:
                 publication = await checked
             elif not event.checked:
                 json_body(body)
-            # The id that its publisher gave it, if it is not ours.
+            # The id from the publisher, if it gave one.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(
                 scope, wait, topic.name, directory=self._directory, waiters=self._waiters
             ) as waiting:
-                refusing = None  # from here on the publisher says what became of it
+                refusing = None  # from here on the publisher reports what happened to it
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
                 )
-                # A duplicate is not waited for, so nothing acknowledges it.
+                # Nobody waits for a duplicate, so nothing acknowledges it.
                 answer = Answer(stored_status(waiting), said_of_topic(topic, name, self._directory))
                 if duplicate:
                     answer.headers.append(DUPLICATE)
@@ -139,7 +139,11 @@ class PublishRoute:
     async def _routed(
         self, routes: Routes, given: Publication, headers: PublishHeaders, *, is_checked: bool
     ) -> tuple[Topic, Publication]:
-        """The topic where somebody wants it, and what that stores; UnroutableError: nobody does."""
+        """Return the first topic with a subscription that wants it, and what it stores.
+
+        Raises:
+            UnroutableError: No subscription wants it.
+        """
         for place, topic in enumerate(routes.topics, 1):
             offered = given._replace(propagated=headers.propagated(topic))
             parsed = UNPARSED

@@ -1,4 +1,4 @@
-"""Messages for topics with schemas: held against them on their way into the log."""
+"""Validates messages of topics with schemas before they are stored."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ _DIGITS_MAX = 18
 
 
 class RequestedSchema(NamedTuple):
-    """The version and the id of a schema that a publisher names; None: it names none."""
+    """The version and the id of a schema in a request; None if not given."""
 
     version: int | None = None
     id: int | None = None
@@ -34,7 +34,7 @@ _NOT_NAMED = RequestedSchema()
 
 
 class SchemaCheck:
-    """Makes of publications what their topics store of them."""
+    """Converts publications to the form that their topics store."""
 
     def __init__(self, directory: TopicDirectory, fresh: FreshSchemas) -> None:
         self._directory = directory
@@ -44,15 +44,18 @@ class SchemaCheck:
     async def checked(
         self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
     ) -> Publication:
-        """The publication as it is stored; what `typed` raises, for a topic with schemas."""
+        """Return the publication as it is stored.
+
+        For a topic with schemas it raises the same as `typed`.
+        """
         named = requested_schema_of(headers)
         topic = await self.known(topic, _looked_up(topic, publication, named))
         return stored(topic, publication, named, now_ms=now_ms)
 
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
-        """The topic as it is known here, and its schema made ready for messages.
+        """Return the known topic with its schema prepared.
 
-        Its newest versions are looked up where one is named that is not known.
+        The newest versions are looked up if the request names an unknown one.
         """
         topic = await self._looked_at(topic, named)
         # Nearly always the newest one is in force.
@@ -73,7 +76,7 @@ class SchemaCheck:
 
 
 def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
-    """What is to be known of the topic: what is named, or what the prefix of Avro names."""
+    """Return the schema to look up: the named one, or the one in the Avro prefix."""
     if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
         return named
     if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):
@@ -89,9 +92,9 @@ def stored(
     now_ms: int,
     work: RequestWork | None = None,
 ) -> Publication:
-    """As `SchemaCheck.checked`, by what is known of the topic, and with what is left of `work`."""
+    """Do as `SchemaCheck.checked` with the known topic and the remaining `work`."""
     if topic.schema is None and named == RequestedSchema():
-        # All versions are retired: it is as a topic that never had one.
+        # All versions are retired: the topic is like one that never had a schema.
         json_body(publication.body)
         return publication
     given = Given(
@@ -113,7 +116,11 @@ def stored(
 
 
 def requested_schema_of(headers: PublishHeaders) -> RequestedSchema:
-    """What `Schema-Version` and `Schema-Id` name; ValidationFailedError."""
+    """Parse `Schema-Version` and `Schema-Id`.
+
+    Raises:
+        ValidationFailedError: They are not valid.
+    """
     return RequestedSchema(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
 
 

@@ -1,4 +1,4 @@
-"""Publishing as a span: it continues the publisher's trace, and what is stored continues it."""
+"""Publishing as a span: a child of the publisher's span, and a parent for deliveries."""
 
 import random
 import time
@@ -19,14 +19,14 @@ _MESSAGE_ID: Final = b"hermes-message-id"
 
 
 def topic_in_path(scope: Scope) -> str | None:
-    """The topic that the router found in the path."""
+    """Return the topic that the router found in the path."""
     name: str = scope["path_params"]["topic"]
     return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Where spans go, and which share of the requests without a trace gets one."""
+    """Where spans are sent, and the share of requests without a trace that get one."""
 
     spans: SpanBuffer
     share: float
@@ -35,9 +35,9 @@ class Sampling:
     def parent_and_own(
         self, given: SpanContext | None
     ) -> tuple[SpanContext | None, SpanContext] | None:
-        """The contexts above a span and of it; None: it is not recorded.
+        """Return the parent context and the span's own; None if it is not recorded.
 
-        Whoever began a trace decides whether it is.
+        The process that started a trace decides whether it is recorded.
         """
         if given is not None:
             return (given, given.child()) if given.sampled else None
@@ -45,10 +45,10 @@ class Sampling:
 
 
 class Spanned:
-    """`route`, of whose requests those that are sampled leave a span.
+    """Records a span for each sampled request to `route`.
 
-    Their messages carry it in `traceparent`, in place of the publisher's; all others carry what
-    their publishers sent.
+    Its messages carry this span in `traceparent` instead of the publisher's; other messages carry
+    what their publishers sent.
     """
 
     def __init__(self, route: ASGIApp, sampling: Sampling, *, named_by: NamedBy) -> None:

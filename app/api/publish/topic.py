@@ -1,4 +1,4 @@
-"""Which topics a publish request may go to, and what its answer says of the one it went to."""
+"""The possible topics of a publish request, and what its response reports of the chosen one."""
 
 from starlette.types import Scope
 
@@ -13,9 +13,13 @@ from app.services.directory.topics import TopicDirectory
 async def publish_topic(
     name: str, scope: Scope, directory: TopicDirectory
 ) -> tuple[Topic, Routes | None]:
-    """The topic of that name; with `?mandatory=true` the first of its routes, and these.
+    """Return the topic of that name; with `?mandatory=true` the first of its routes, and these.
 
-    TopicNotFoundError, UnroutableError, ValidationFailedError, StorageUnavailableError.
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        UnroutableError: No subscription can get the message.
+        ValidationFailedError: A parameter is not valid.
+        StorageUnavailableError: The database cannot be reached.
     """
     topic = directory.known(name) or await directory.get(name)
     if not flag(scope, "mandatory"):
@@ -25,13 +29,13 @@ async def publish_topic(
 
 
 def unwanted(routes: Routes) -> UnroutableError:
-    """That nobody wants a message in any of these topics."""
+    """Return the error that no subscription wants a message in any of these topics."""
     names = ", ".join(each.name for each in routes.topics)
     return UnroutableError(f"No active subscription of {names} has filters that let it through")
 
 
 def said_of_topic(topic: Topic, asked_for: str, directory: TopicDirectory) -> RawHeaders:
-    """How many subscriptions get what was stored, and its topic if it is not the one asked for."""
+    """Return how many subscriptions get the message, and its topic if another was requested."""
     said = [(b"angelia-subscriptions", b"%d" % directory.subscriptions(topic.name))]
     if topic.name != asked_for:
         said.append((b"angelia-alternate-topic", topic.name.encode()))

@@ -1,6 +1,6 @@
-"""`?wait=5s` of a publish request: the answer says what became of the message.
+"""`?wait=5s` of a publish request: the response says what happened to the message.
 
-With `ackExpression` it comes when that is true, and its status says whether it ever was.
+With `ackExpression` it is sent when that is true, and its status shows whether it ever was.
 """
 
 import asyncio
@@ -26,7 +26,11 @@ _RULE: Final = f"must be 0 to {WAIT_MAX.seconds} seconds, as 5s or 500ms"
 
 
 def wait_of(scope: Scope) -> timedelta | None:
-    """How long the publisher waits, if he does; ValidationFailedError."""
+    """Return how long the publisher waits, if requested.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     given = query_value(scope, "wait")
     if given is None:
         if scope["query_string"] and query_value(scope, PATH) is not None:
@@ -50,9 +54,10 @@ def waiting_for(
     directory: TopicDirectory,
     waiters: Waiters,
 ) -> AbstractContextManager[Waiting | None]:
-    """Let the publisher wait for the topic's subscriptions in the block, if he asked for it.
+    """Let the publisher wait for the topic's subscriptions in the block, if requested.
 
-    ValidationFailedError when what he takes for an acknowledgement is no condition.
+    Raises:
+        ValidationFailedError: Its acknowledgement condition is not valid.
     """
     if wait is None:
         return nullcontext()
@@ -62,9 +67,12 @@ def waiting_for(
 
 
 async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple[int, bytes]:
-    """Status and body of the answer; ClientGoneError when nobody is there for it.
+    """Return status and body of the response.
 
-    202 says that the message is stored, and not acknowledged.
+    202 means that the message is stored, and not acknowledged.
+
+    Raises:
+        ClientGoneError: The client closed the connection.
     """
     body: bytes | None = None
     try:
@@ -74,14 +82,14 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
             body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
-        pass  # said below, by itself
+        pass  # reported below
     if body is None:
         raise ClientGoneError
     return stored_status(waiting), body
 
 
 def stored_status(waiting: Waiting | None) -> int:
-    """202 where it is not known to be what its publisher takes for an acknowledgement, else 201."""
+    """Return 202 if the requested acknowledgement is missing, otherwise 201."""
     unacknowledged = waiting is not None and waiting.acknowledged is False
     return HTTPStatus.ACCEPTED if unacknowledged else HTTPStatus.CREATED
 

@@ -1,1 +1,1 @@
-"""HTTP/1.1 connections: bounded, framed, and closed in time."""
+"""HTTP/1.1 connections with limits, strict framing and timeouts."""

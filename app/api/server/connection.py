@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of the server, which nobody can hold or fill by sending without end."""
+"""One HTTP/1.1 connection of the server, protected from clients that send without end."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,10 +13,11 @@ from app.api.server.request_head import content_length, head_problem, without_up
 from app.api.server.request_parts import CHUNKS_MAX, RequestParts
 from app.api.server.unread_answers import UnreadAnswers
 
-# What may come in a row without the end of a request's head, or any body.
+# The most bytes in a row without the end of a request head or any body.
 BARREN_BYTES_MAX: Final = 64 * 1024
-# So much is looked at of what has come at once before it is asked whether a request waits already:
-# a few dozen of the smallest requests. Of a body that has begun it is more: it may be large.
+# At most this much of the received data is parsed before checking for a waiting request: a few
+# dozen of the smallest requests. For the rest of a body the limit is higher, because it may be
+# large.
 _LOOKED_AT: Final = 4 * 1024
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
 _FULL: Final = b"Too many connections are open and at work: try again soon."
@@ -27,9 +28,9 @@ _REFUSAL_OF_ONE_MORE: Final = (
 
 
 class _Held(FlowControl):
-    """Reads on only while nothing that has come waits, whoever asks for it.
+    """Flow control that resumes reading only if no received data waits.
 
-    Applications do, when they want a body that is there already.
+    Applications request to resume when they want a body that is already received.
     """
 
     def __init__(self, transport: asyncio.Transport, *, waits: Callable[[], bool]) -> None:
@@ -37,32 +38,31 @@ class _Held(FlowControl):
         self._waits = waits
 
     def resume_reading(self) -> None:
-        """Unless something waits."""
+        """Resume, unless received data waits."""
         if not self._waits():
             super().resume_reading()
 
 
 class _HeadRefusedError(Exception):
-    """Raised within the parser, which then stops; the text is for the client."""
+    """Raised inside the parser, which then stops; the text is for the client."""
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Uvicorn's own protocol, with bounds on what it waits for and keeps.
+    """Uvicorn's own protocol with limits for waiting and for memory.
 
     It is closed when a client takes longer than PATIENCE_S for its first byte, for the head of a
-    request, or for the rest of a request that is answered already (a body is the routes' to time);
-    and when the head grows beyond about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive
-    time holds.
+    request, or for the rest of an answered request (routes limit the time for a body); and when the
+    head exceeds about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive time applies.
 
-    It is cut when its client reads less than READ_MIN in PATIENCE_S of the answers that keep it at
-    work, or open though it is closed.
+    It is aborted when its client reads less than READ_MIN in PATIENCE_S of the responses that keep
+    it busy, or that keep it open after it was closed.
 
-    Requests that are sent ahead wait unread behind the one that is answered, but for a few: whoever
-    sends thousands takes no more of the loop for it than one who sends a few. After some hundred
-    chunks of a body the rest waits for the next turn of the loop, for the same reason.
+    Pipelined requests wait unread behind the current one, except for a few. So a client that sends
+    thousands takes no more time of the loop than one that sends a few. For the same reason, after
+    some hundred chunks of a body the rest waits for the next turn of the loop.
 
-    A wish for another protocol is ignored, and the request is served (RFC 9110, section 7.8). After
-    bytes that are no request it is closed: the requests before them get their answers first.
+    A request to upgrade the protocol is ignored, and the request is served (RFC 9110, section 7.8).
+    After invalid bytes the connection is closed, but earlier requests get their responses first.
     """
 
     PATIENCE_S: ClassVar[float] = 30.0
@@ -79,19 +79,19 @@ class BoundedConnection(HttpToolsProtocol):
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._unread_answers = UnreadAnswers()
-        # What has come and was not looked at: at most what one read brings, as none follows it.
+        # Received data that is not parsed yet: at most one read, because no read follows it.
         self._unread = b""
-        # It is looked at in the next turn of the loop.
+        # The rest is parsed in the next turn of the loop.
         self._goes_on = False
         self._in_body = False
         self._parts = RequestParts()
-        # The head of a request that asks for another protocol has come.
+        # The head of a request with a protocol upgrade was received.
         self._upgrading = False
-        # Why nothing is read any more, to be said once all that came before is answered.
+        # Why nothing more is read; sent after all earlier requests are answered.
         self._refusal: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
-        """Watch it from now on."""
+        """Start to watch the connection."""
         super().connection_made(transport)
         self.flow = _Held(transport, waits=self._waits)
         if self._among is not None and not self._among.opened(self):
@@ -103,7 +103,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._look_again()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Watch it no more."""
+        """Stop watching it."""
         if self._among is not None:
             self._among.closed(self)
         if self._watch:
@@ -112,23 +112,23 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def make_room(self) -> None:
-        """Close at once, for another connection; no request is under way."""
+        """Close immediately, to make place for another connection; no request is in flight."""
         if self.transport.get_write_buffer_size():
-            # It would stay open until its client has read all that.
+            # It would stay open until its client has read everything.
             self.transport.abort()
         else:
             self.transport.close()
 
     def resume_writing(self) -> None:
-        """The client has read nearly all."""
+        """Note that the client has read nearly everything."""
         self._unread_answers.moved()
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, as far as no other request waits to be answered."""
+        """Parse received data, unless another request waits for its response."""
         if self._refusal is not None:
             return
-        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # nearly always
+        if len(data) <= _LOOKED_AT and not self._unread and not self.pipeline:  # the usual case
             self._parts.chunks = 0
             self._take(data)
             self._rest()
@@ -153,15 +153,15 @@ class BoundedConnection(HttpToolsProtocol):
         return bool(self._unread or self.pipeline)
 
     def _rest(self) -> None:
-        """Read nothing more while something waits."""
+        """Stop reading while received data waits."""
         if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
             if not self.pipeline:
-                # It is no answer that is waited for.
+                # It does not wait for a response.
                 self._go_on_soon()
 
     def _go_on_soon(self) -> None:
-        """In a turn of its own: others have theirs between."""
+        """Continue in a later turn of the loop, so that other work runs in between."""
         if not self._goes_on:
             self._goes_on = True
             self.loop.call_soon(self._go_on)
@@ -175,13 +175,13 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _is_ahead(self) -> bool:
-        """Whether the application has much of a body to read, and reads on when it has."""
+        """Whether the application has a large body to read, and will resume reading after it."""
         cycle = self.cycle
         return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _take(self, data: bytes) -> None:
-        """Look at it, unless nothing has come of it for too long."""
-        # The callbacks below say when something does.
+        """Parse data, unless it has brought no progress for too long."""
+        # The callbacks below set it back on progress.
         self._barren_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
@@ -202,7 +202,7 @@ class BoundedConnection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data[start:end])
             except httptools.HttpParserUpgrade as upgrade:
-                # The parser has left out the body, if there is one: it is to read it all again.
+                # The parser has skipped the body, if there is one: it must parse all of it again.
                 rest = data[start + upgrade.args[0] :]
                 if len(rest) == left:
                     raise httptools.HttpParserError("the same head again") from None
@@ -222,21 +222,21 @@ class BoundedConnection(HttpToolsProtocol):
         return without_upgrade(first_line, self.headers)
 
     def _refuse(self, reason: str) -> None:
-        """Read nothing more, and close when all that is under way is answered."""
+        """Read nothing more, and close when all requests in flight are answered."""
         self._refusal, self._unread, self._waiting_since = reason, b"", None
         self.flow.pause_reading()
         if not self._in_body:
-            # None before the first request, whatever uvicorn declares.
+            # None before the first request, whatever uvicorn's annotation says.
             if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
                 self.send_400_response(reason)
         elif self.pipeline:
-            # The newest one, of which the body cannot be read.
+            # The newest request, because its body cannot be read.
             self.pipeline.popleft()
         else:
             self._refuse_current(reason)
 
     def _refuse_current(self, reason: str) -> None:
-        """The same, of the body of the request that is being answered."""
+        """Do the same for the body of the current request."""
         if self.cycle.response_complete:
             self.transport.close()
         elif self.cycle.response_started:
@@ -247,24 +247,24 @@ class BoundedConnection(HttpToolsProtocol):
             self.send_400_response(reason)
 
     def on_message_begin(self) -> None:
-        """A head begins, and must end in time."""
+        """Note the start of a head, which must end in time."""
         self._barren_bytes = 0
         self._waiting_since = self.loop.time()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; fields behind the body are left out (RFC 9110, section 6.5.1).
+        """Handle a field of the head; fields behind the body are ignored (RFC 9110, section 6.5.1).
 
-        A proxy that sets a field in the head, or removes it, may pass on one behind the body.
+        A proxy that sets or removes a field in the head may pass on one behind the body.
         """
         if not self._in_body:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """From here on it is the application that waits, for the body.
+        """Check the complete head. From here on the application waits for the body.
 
         Raises:
-            _HeadRefusedError: others may read another request in it than we do.
+            _HeadRefusedError: Other servers may interpret the request differently.
         """
         parser = self.parser
         problem = head_problem(parser.get_method(), parser.get_http_version(), self.headers)
@@ -282,12 +282,12 @@ class BoundedConnection(HttpToolsProtocol):
             self._among.began(self)
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body, which the application bounds."""
+        """Handle a part of a body, which the application limits."""
         self._barren_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """Note the end of the request."""
         if self._upgrading:
             return
         self._barren_bytes = 0
@@ -295,12 +295,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_body = False
         self._parts.ended()
         if not self.parser.should_keep_alive():
-            # Or else a trailer says so: the parser reads nothing behind it.
+            # Otherwise a trailer may set it: the parser reads nothing behind it.
             self.cycle.keep_alive = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """It is answered; what is left of it is read, and thrown away, for a while."""
+        """Note the response; the rest of the request is read and dropped for a while."""
         if self.cycle.more_body and self.cycle.response_complete:
             self._waiting_since = self.loop.time()
         last = not self.pipeline
@@ -321,25 +321,25 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._waiting_since is not None and self._waits() and not self._goes_on:
-            # It is not the client who is waited for: the rest of that head may have come. (What
-            # waits for a turn says nothing: a client may send without end.)
+            # The client is not the reason for the wait: the rest of that head may be received.
+            # (Data that waits for a turn proves nothing: a client may send without end.)
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
-        # Also of a closed one, which is open until its client has read the answers.
+        # Also for a closed connection, which is open until its client has read the responses.
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
 
     def _unread_s(self, now: float) -> float:
-        """For how long the client has read too little, though it is waited for."""
-        # Nothing is written meanwhile, so what is left shrinks as soon as something is read.
+        """For how long the client has read too little of what waits for it."""
+        # Nothing is written meanwhile, so the rest shrinks as soon as something is read.
         waits_for_client = self.flow.write_paused or self.transport.is_closing()
         left = self.transport.get_write_buffer_size() if waits_for_client else 0
         return self._unread_answers.unmoved_s(left, now)
 
 
 def _reason(error: httptools.HttpParserError) -> str:
-    """What the client is told, who may have sent anything."""
+    """Return a reason for the client, which may have sent anything."""
     if isinstance(error.__context__, _HeadRefusedError):
         return str(error.__context__)
     if isinstance(error, httptools.HttpParserCallbackError):

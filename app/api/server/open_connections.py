@@ -1,31 +1,31 @@
-"""How many connections of the API are open, and which are closed for new ones."""
+"""The number of open connections of the API, and which are closed for new ones."""
 
 import resource
 from contextlib import suppress
 from typing import Final, Protocol
 
-# Files that a process needs beside connections: the log's, the database's, its own.
+# Files that a process needs besides connections: for the log, the database, and itself.
 _OTHER_FILES: Final = 200
 
 
 class Closable(Protocol):
-    """A connection, as `OpenConnections` knows it."""
+    """A connection for `OpenConnections`."""
 
     def make_room(self) -> None:
-        """Close at once: no request is under way."""
+        """Close immediately: no request is in flight."""
 
 
 class OpenConnections:
-    """Keeps at most `connections_max` open, and those at work before all others.
+    """Keeps at most `connections_max` open, and prefers those with a request.
 
-    For a new one goes the oldest of those that have never asked anything, else the one that has
-    waited longest for its next request. Where all are at work the new one is refused. So nobody
-    takes the connections of running publishers by opening many.
+    For a new connection, the oldest one without any request is closed, otherwise the one that has
+    been idle the longest. If all have requests, the new one is refused. So nobody can take the
+    connections of publishers by opening many.
     """
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
-        # As ordered sets: the first has waited longest.
+        # Used as ordered sets: the first has waited longest.
         self._unused: dict[Closable, None] = {}
         self._idle: dict[Closable, None] = {}
         self._at_work: set[Closable] = set()
@@ -34,26 +34,26 @@ class OpenConnections:
         return len(self._unused) + len(self._idle) + len(self._at_work)
 
     def opened(self, connection: Closable) -> bool:
-        """Whether there is room for it."""
+        """Register a connection; return whether there is room for it."""
         if len(self) >= self._connections_max and not self._make_room():
             return False
         self._unused[connection] = None
         return True
 
     def began(self, connection: Closable) -> None:
-        """A request has come on it."""
+        """Note that a request has started on it."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.add(connection)
 
     def ended(self, connection: Closable) -> None:
-        """All its requests are answered."""
+        """Note that all its requests are answered."""
         if connection in self._at_work:
             self._at_work.discard(connection)
             self._idle[connection] = None
 
     def closed(self, connection: Closable) -> None:
-        """It is gone; may be said more than once."""
+        """Note that it is closed; may be called more than once."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.discard(connection)
@@ -68,9 +68,9 @@ class OpenConnections:
 
 
 def connections_allowed(wanted: int) -> int:
-    """As many as are wanted, if the system lets the process open as many files."""
+    """Return `wanted`, or less if the system allows fewer open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems take no infinite one
+    with suppress(ValueError, OSError):  # some systems accept no infinite limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""What the head of a request must be, so that nobody takes its end for another place than we do."""
+"""Rules for request heads, so that every server finds the same end of a request."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,15 +6,15 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 
 _VERSIONS: Final = ("1.1", "1.0")
-# Others read no number in more.
+# Some servers read no longer number.
 _LENGTH_DIGITS_MAX: Final = 20
 
 
 def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
-    """Why a request with this head is refused; None if it is not.
+    """Return why a request with this head is refused; None if it is not.
 
-    Names of `headers` are in lower case. The parser has refused what contradicts itself already:
-    two lengths, or a length beside chunks.
+    Names of `headers` are in lower case. The parser already refuses contradictions: two lengths, or
+    a length together with chunks.
     """
     if version not in _VERSIONS:
         return f"The version of HTTP must be 1.1 or 1.0, not {version}."
@@ -33,7 +33,7 @@ def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
 
 
 def content_length(headers: Headers) -> bytes | None:
-    """What they say of the length of the body, as they say it; the parser takes it but once."""
+    """Return the raw length of the body in the headers; the parser accepts only one."""
     return next((value for name, value in headers if name == b"content-length"), None)
 
 
@@ -46,6 +46,9 @@ def _coding_problem(version: str, coding: bytes) -> str | None:
 
 
 def without_upgrade(first_line: bytes, headers: Headers) -> bytes:
-    """The head of a request without its wish for another protocol (RFC 9110, section 7.8)."""
+    """Return the head of a request without its upgrade to another protocol.
+
+    See RFC 9110, section 7.8.
+    """
     lines = [b"%s: %s" % header for header in headers if header[0] != b"upgrade"]
     return b"\r\n".join((first_line, *lines, b"", b""))

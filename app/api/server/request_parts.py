@@ -1,26 +1,26 @@
-"""Where to cut what comes on a connection, so that the first line of each request is seen.
+"""Divides received data, so that the first line of each request is seen.
 
-The parser says neither what the line was nor where in the bytes a request ends. It is given what
-comes in parts that end where a head or a body does: then the next part begins a request. Within
-chunks there is no end to look for, whatever they hold: their sizes say where the last one is.
+The parser reports neither the first line nor where a request ends in the bytes. So it gets the data
+in parts that end where a head or a body ends: then the next part starts a request. Within chunks
+their sizes show where the last one is, whatever they contain.
 """
 
 import re
 from enum import Enum, auto
 from typing import Final
 
-# A method, a target and a version, with one space between them (RFC 9112, section 3). What each may
-# be the parser knows, and which versions are served `head_problem`.
+# A method, a target and a version with one space between them (RFC 9112, section 3). The parser
+# checks each of them, and `head_problem` the version.
 _FIRST_LINE: Final = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[^ \r\n]*\r\n")
 _NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
 _END: Final = b"\r\n\r\n"
 # The line before a chunk: its size, perhaps with extensions (section 7.1).
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
-# Others read no size in more, or take only the last ones of them.
+# Some servers read no longer size, or only its last digits.
 _SIZE_DIGITS_MAX: Final = 20
 _LONG_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{%d}" % (_SIZE_DIGITS_MAX + 1))
 _NO_SIZE: Final = f"The size of a chunk must have at most {_SIZE_DIGITS_MAX} digits"
-# A part has no more chunks than this: each of them is a step of the parser, and of the server.
+# A part has at most this many chunks: each is a step of the parser and of the server.
 CHUNKS_MAX: Final = 256
 
 
@@ -33,23 +33,26 @@ class _Within(Enum):
 
 
 class RequestParts:
-    """Follows the requests of a connection, as the parser tells of them."""
+    """Follows the requests of a connection through the parser's callbacks."""
 
     def __init__(self) -> None:
         self._within = _Within.LINE
-        # Of a first line, what has come of it.
+        # The received part of a first line.
         self._line = b""
-        # The bytes before the next part: an end may come in two reads.
+        # The bytes before the next part: an end may be split between two reads.
         self._before = b""
-        # Bytes of the body, or of the chunk and the end of its line, that are still to come.
+        # The remaining bytes of the body, or of the chunk and its line end.
         self._left = 0
-        # How many chunks have begun, since somebody set it to 0.
+        # How many chunks have started since this was set to 0.
         self.chunks = 0
-        # Why the line with which the last part ended is refused, though the parser takes it.
+        # Why the line at the end of the last part is refused, although the parser accepts it.
         self.problem = ""
 
     def cut(self, data: bytes, start: int) -> int:
-        """Where in `data` the part ends that begins at `start`; at most at the end of both."""
+        """Return the end in `data` of the part that starts at `start`.
+
+        It is at most the end of the data.
+        """
         match self._within:
             case _Within.LINE:
                 return self._line_end(data, start)
@@ -61,18 +64,18 @@ class RequestParts:
                 return self._blank_line_end(data, start)
 
     def head_ended(self, length: bytes | None) -> None:
-        """A body of that length follows, or None: chunks, if anything."""
+        """Note the end of a head, with a body of that length; None: chunks or no body."""
         if length is None:
             self._within, self._left, self._line = _Within.CHUNKS, 0, b""
         else:
             self._within, self._left = _Within.LENGTH, int(length)
 
     def ended(self) -> None:
-        """The request is there."""
+        """Note the end of the request."""
         self._within, self._line = _Within.LINE, b""
 
     def _line_end(self, data: bytes, start: int) -> int:
-        """The end of the first line, and of the head where that has come, too."""
+        """Return the end of the first line, and of the head if it is complete."""
         if not self._line:
             # Empty lines before a request are ignored (section 2.2).
             while data[start : start + 1] in {b"\r", b"\n"}:
@@ -93,7 +96,7 @@ class RequestParts:
         return start + size
 
     def _chunks_end(self, data: bytes, start: int) -> int:
-        """The end of the body where that has come, or else of some of its chunks."""
+        """Return the end of the body if it is complete, otherwise of some of its chunks."""
         for _ in range(CHUNKS_MAX):
             start = self._skipped(data, start)
             end = data.find(b"\n", start) + 1
@@ -112,7 +115,7 @@ class RequestParts:
         return start
 
     def _blank_line_end(self, data: bytes, start: int) -> int:
-        """Where a head may end, or the fields behind the last chunk."""
+        """Return where a head may end, or the fields behind the last chunk."""
         before = self._before
         found = (before + data[start : start + len(_END) - 1]).find(_END)
         if found >= 0:
@@ -125,6 +128,6 @@ class RequestParts:
 
 
 def _chunk_size(line: bytes) -> int:
-    """0 is that of the last one; or there is none, and the parser refuses that line."""
+    """Return the size of the chunk; 0 for the last one, or for a line that the parser refuses."""
     found = _CHUNK_LINE.fullmatch(line)
     return int(found[1], 16) if found else 0

@@ -1,9 +1,9 @@
-"""For how long a client has read too little of the answers that wait for it."""
+"""For how long a client has read too little of its waiting responses."""
 
 from typing import Final
 
-# Who is waited for reads at least so many bytes, or all there are, in the time that is allowed for
-# it. Less is no progress: a byte now and then would hold a connection for ever.
+# A client must read at least this many bytes, or everything, in the allowed time. Less does not
+# count as progress: otherwise a byte now and then would keep a connection forever.
 READ_MIN: Final = 32 * 1024
 
 
@@ -15,11 +15,11 @@ class UnreadAnswers:
         self._since = 0.0
 
     def unmoved_s(self, left: int, now: float) -> float:
-        """How long ago READ_MIN were last seen to be read, where `left` bytes wait now."""
+        """Return how long ago READ_MIN were last read; `left` bytes wait now."""
         if not left or not self._left or left <= self._left - READ_MIN:
             self._left, self._since = left, now
         return now - self._since
 
     def moved(self) -> None:
-        """Nearly all was read: from now on it is measured anew."""
+        """Start to measure again, because nearly everything was read."""
         self._left = 0

@@ -41,7 +41,7 @@ async def list_events(  # noqa: PLR0913 - each a filter of the query
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Changes of what is managed here, newest first; `Link: rel="next"` leads to the next page."""
+    """Changes of managed objects, newest first; `Link: rel="next"` leads to the next page."""
     wanted = AuditFilter(
         kind=kind,
         name=name,

@@ -1,4 +1,4 @@
-"""Audit events as answered."""
+"""Responses with audit events."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ _ID_DIGITS_MAX: Final = 18
 
 
 class AuditEventRead(Schema):
-    """A change: who, when, what; `before` and `after` as the API answers it, without secrets."""
+    """A change: who, when, what; `before` and `after` as the API shows it, without secrets."""
 
     id: int
     at: str = Field(description="RFC 3339")
@@ -26,7 +26,7 @@ class AuditEventRead(Schema):
 
 
 def audit_event_read(event: AuditEvent) -> AuditEventRead:
-    """The answer for one event."""
+    """Return the response for one event."""
     change = event.change
     return AuditEventRead(
         id=event.id,
@@ -42,7 +42,11 @@ def audit_event_read(event: AuditEvent) -> AuditEventRead:
 
 
 def action_of(text: str | None) -> Action | None:
-    """The query parameter `action`; ValidationFailedError."""
+    """Parse the query parameter `action`.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     if text is None:
         return None
     try:
@@ -53,7 +57,11 @@ def action_of(text: str | None) -> Action | None:
 
 
 def event_id_of(text: str | None) -> int | None:
-    """The query parameter `after`; ValidationFailedError."""
+    """Parse the query parameter `after`.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > _ID_DIGITS_MAX:

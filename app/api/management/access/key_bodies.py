@@ -1,4 +1,4 @@
-"""API keys as bodies and answers."""
+"""Bodies and responses with API keys."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ EXAMPLE: Final[Mapping[str, object]] = {
 
 
 class KeyBody(OwnSchema):
-    """A key to make: for whom, and what it may do."""
+    """A key to create: its holder, and its permissions."""
 
     name: Text = Field(
         description=f"who it is for, 1 to {KEY_NAME_LENGTH_MAX} characters; in audit events, and in"
@@ -54,13 +54,17 @@ class KeyRead(Schema):
 
 
 class MadeKeyRead(KeyRead):
-    """A key that was just made."""
+    """A new key."""
 
     key: str = Field(description="the token: it is shown this once")
 
 
 def key_body(body: JsonObject) -> KeyBody:
-    """What a body asks for; ValidationFailedError with every problem."""
+    """Return the requested key.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     wanted = parse_own(KeyBody, merged({}, body))
     if wanted.expires_in is not None and wanted.expires_at is not None:
         raise ValidationFailedError.of("expiresIn", "must be absent when expiresAt is given")
@@ -68,14 +72,18 @@ def key_body(body: JsonObject) -> KeyBody:
 
 
 def scopes_of(wanted: KeyBody) -> tuple[Scope, ...]:
-    """Its scopes, each once; ValidationFailedError."""
+    """Return the scopes, each once.
+
+    Raises:
+        ValidationFailedError: A scope is not valid.
+    """
     named = enumerate(wanted.scopes)
     scopes = (Scope.parse(text, path=f"scopes.{index}") for index, text in named)
     return tuple(dict.fromkeys(scopes))
 
 
 def key_read(key: ApiKey) -> KeyRead:
-    """The answer for `key`."""
+    """Return the response for `key`."""
     return KeyRead(
         id=key.id,
         name=key.name,
@@ -89,7 +97,7 @@ def key_read(key: ApiKey) -> KeyRead:
 
 
 def made_key_read(made: MadeKey) -> MadeKeyRead:
-    """The one answer that has the token."""
+    """Return the only response that contains the token."""
     return MadeKeyRead(**key_read(made.key).model_dump(by_alias=False), key=made.token)
 
 

@@ -1,4 +1,4 @@
-"""`/keys`: who may call the API."""
+"""`/keys`: the keys of the API's callers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -38,7 +38,7 @@ KeyId = Annotated[str, Path(description="id of the key: 12 characters")]
     openapi_extra=takes(KeyBody, EXAMPLE),
 )
 async def create_key(request: Request, services: ServicesOf) -> Response:
-    """Make a key. Its token, `key`, is in this answer and nowhere else."""
+    """Create a key. Only this response contains its token, `key`."""
     asked = await json_request(request)
     wanted = key_body(asked.body)
     draft = KeyDraft(name=wanted.name, scopes=scopes_of(wanted), expires_at=_expiry(wanted))
@@ -60,7 +60,7 @@ async def list_keys(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="keys after this id")] = None,
 ) -> Response:
-    """All keys by id, also those that open nothing any more; `Link` leads to the next page."""
+    """All keys by id, with expired and revoked ones; `Link` leads to the next page."""
     wanted = limit_of(limit)
     found = await services.keys.page(limit=wanted, after=after)
     link = next_link(request, found[-1].id) if len(found) == wanted else {}
@@ -77,7 +77,7 @@ async def get_key(key: KeyId, services: ServicesOf) -> Response:
     "/{key}", dependencies=[requires(Role.ADMIN)], responses=answers(KeyRead) | errors(404)
 )
 async def revoke_key(key: KeyId, services: ServicesOf) -> Response:
-    """Revoke a key: at once for this process, and for others within moments."""
+    """Revoke a key: immediately for this process, and soon for others."""
     return answer(key_read(await services.keys.revoke(key)))
 
 

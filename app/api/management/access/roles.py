@@ -1,4 +1,4 @@
-"""`/roles` and `/mode`: what the caller may do, and whether anything may be changed."""
+"""`/roles` and `/mode`: the permissions of the caller, and whether changes are allowed."""
 
 from typing import Annotated, Final
 
@@ -39,7 +39,7 @@ _ROLES: Final[Responses] = {
     "/roles", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(KeyRefusedError)
 )
 async def roles(services: ServicesOf, caller: CallerOf) -> Response:
-    """The caller's roles everywhere (as in Hermes): `any`, `admin`; none without a key."""
+    """The caller's global roles (as in Hermes): `any`, `admin`; none without a key."""
     return await _answer(services.access, caller, Target())
 
 
@@ -49,7 +49,7 @@ async def roles(services: ServicesOf, caller: CallerOf) -> Response:
     responses=_ROLES | errors(KeyRefusedError),
 )
 async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerOf) -> Response:
-    """The caller's roles for a topic: `topicOwner`, too."""
+    """The caller's roles for a topic, which may include `topicOwner`."""
     return await _answer(services.access, caller, Target(topic=topic))
 
 
@@ -61,13 +61,13 @@ async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerO
 async def roles_of_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf, *, caller: CallerOf
 ) -> Response:
-    """The caller's roles for a subscription: `subscriptionOwner`, too."""
+    """The caller's roles for a subscription, which may include `subscriptionOwner`."""
     return await _answer(services.access, caller, Target(topic=topic, subscription=name))
 
 
 @router.get("/mode", dependencies=[requires(Role.OPEN)], responses=_MODE | errors(KeyRefusedError))
 async def get_mode(services: ServicesOf) -> Response:
-    """`readWrite`, `readOnly` or `readOnlyAdmin`: in the last two only admins change anything."""
+    """`readWrite`, `readOnly` or `readOnlyAdmin`: in the last two only admins can make changes."""
     return PlainTextResponse(services.access.mode.value)
 
 
@@ -81,7 +81,7 @@ async def set_mode(
     *,
     mode: Annotated[str | None, Query(description=f"one of {_MODES}")] = None,
 ) -> Response:
-    """Change the mode, of all API processes; publishing and deliveries go on."""
+    """Change the mode of all API processes; publishing and deliveries continue."""
     try:
         wanted = Mode(mode or "")
     except ValueError as exc:

@@ -1,1 +1,1 @@
-"""Topics, subscriptions, and what belongs to them."""
+"""Topics, subscriptions, and their parts."""

@@ -25,7 +25,7 @@ _EXAMPLE = {
     openapi_extra=takes(FilterTrialBody, _EXAMPLE),
 )
 async def try_filters(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Try filters on a message, by the code that delivers; nothing is published."""
+    """Try filters on a message with the code of deliveries; nothing is published."""
     asked = await json_request(request)
     await services.topics.get(topic)
     return answer(tried(topic, asked.body, strict=asked.strict))

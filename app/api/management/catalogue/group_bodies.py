@@ -19,18 +19,22 @@ OTHER_FIELDS: Final = OtherFields()
 
 
 class GroupBody(Schema):
-    """A group, by its name: letters, digits and dots."""
+    """A group with its name: letters, digits and dots."""
 
     group_name: str = Field(examples=["shop"])
 
 
 def new_group(body: JsonObject, *, strict: bool, fixed: str | None = None) -> str:
-    """The name in a body, which must be `fixed` if that is given; ValidationFailedError."""
+    """Return the name in a body, which must equal `fixed` if set.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     must = {"groupName": fixed} if fixed else {}
     rules = Rules(others=OTHER_FIELDS, fixed=must, strict=strict)
     return parse(GroupBody, merged({}, body), rules).group_name
 
 
 def ignored_in_group(body: JsonObject) -> tuple[Ignored, ...]:
-    """The fields of a group body that have no effect."""
+    """Return the fields of a group body without effect."""
     return ignored_fields(GroupBody, body, OTHER_FIELDS)

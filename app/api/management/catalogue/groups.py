@@ -57,7 +57,7 @@ async def get_group(group: GroupName, services: ServicesOf) -> Response:
     openapi_extra=takes(GroupBody, {"groupName": "shop"}, patch=True),
 )
 async def change_group(request: Request, group: GroupName, services: ServicesOf) -> Response:
-    """Accepted as in Hermes: a group has nothing but its name, which stays."""
+    """Accepted as in Hermes: a group has only its name, which cannot change."""
     asked = await json_request(request)
     new_group({"groupName": group, **asked.body}, strict=asked.strict, fixed=group)
     await services.groups.require(group)

@@ -1,4 +1,4 @@
-"""What a new subscription gets of the time before its topic's log."""
+"""What a new subscription gets from before the start of its topic's log."""
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from app.services.catalogue.subscriptions import Acknowledged
 
 
 class HistoryRead(Schema):
-    """What was asked for with `startFrom`, and the log has no more."""
+    """The messages before the log that `startFrom` requested."""
 
     retransmission: str | None = Field(
         default=None,
@@ -30,7 +30,7 @@ class HistoryRead(Schema):
 
 
 class CreatedSubscriptionRead(SubscriptionRead):
-    """A subscription that was just created."""
+    """A new subscription."""
 
     history: HistoryRead | None = Field(
         default=None, description="with startFrom, where the log does not reach back so far"
@@ -38,7 +38,7 @@ class CreatedSubscriptionRead(SubscriptionRead):
 
 
 def created_subscription_read(made: Acknowledged) -> CreatedSubscriptionRead:
-    """The answer to its creation."""
+    """Return the response to the creation."""
     shown = subscription_read(made.subscription, made.state)
     history = None if made.history is None else _history_read(made.history)
     return CreatedSubscriptionRead(**dict(shown), history=history)
@@ -57,5 +57,5 @@ def _history_read(history: History) -> HistoryRead:
 
 
 def _looked_at(asked: Retransmission) -> list[SpanRead]:
-    """Of partitions whose log reaches back so far there is nothing to look for."""
+    """Return the requested spans of partitions with a log that starts too late."""
     return [each for each in spans_of(asked) if each.offset < each.to_offset]

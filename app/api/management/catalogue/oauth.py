@@ -1,4 +1,4 @@
-"""`/oauth/providers`: who issues the access tokens of deliveries."""
+"""`/oauth/providers`: the issuers of access tokens for deliveries."""
 
 from typing import Annotated, Final
 
@@ -61,7 +61,7 @@ async def list_oauth_providers(services: ServicesOf) -> list[str]:
     openapi_extra=takes(OAuthProviderBody, _EXAMPLE),
 )
 async def create_oauth_provider(request: Request, services: ServicesOf) -> Response:
-    """Create an OAuth provider, which subscriptions name in their `oAuthPolicy`."""
+    """Create an OAuth provider, to be named in the `oAuthPolicy` of subscriptions."""
     asked = await json_request(request)
     provider = new_provider(asked.body, strict=asked.strict)
     await services.oauth.create(provider)
@@ -78,7 +78,7 @@ async def create_oauth_provider(request: Request, services: ServicesOf) -> Respo
     responses=answers(OAuthProviderRead) | errors(OAuthProviderNotFoundError),
 )
 async def get_oauth_provider(name: ProviderName, services: ServicesOf) -> Response:
-    """One OAuth provider, its secret masked."""
+    """One OAuth provider, with its secret masked."""
     return answer(provider_read(await services.oauth.get(name)))
 
 
@@ -92,7 +92,7 @@ async def get_oauth_provider(name: ProviderName, services: ServicesOf) -> Respon
 async def change_oauth_provider(
     request: Request, name: ProviderName, services: ServicesOf
 ) -> Response:
-    """Change an OAuth provider by a merge patch; its subscriptions ask it for new tokens."""
+    """Change an OAuth provider by a merge patch; its subscriptions request new tokens."""
     asked = await json_request(request)
     changed = await services.oauth.change(
         name, lambda current: changed_provider(current, asked.body, strict=asked.strict)

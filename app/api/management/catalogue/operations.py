@@ -33,7 +33,7 @@ from app.domain.errors import (
 router = APIRouter(tags=["operations"])
 
 _CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
-# It is answered to who asks, and has no effect.
+# The value is stored and shown, and has no effect.
 _KEPT_ONLY = Ignored("constraints.consumersNumber")
 _SET = (
     answers(None, description="Changed", headers=IGNORED_HEADER)
@@ -48,7 +48,7 @@ _SET = (
     responses=answers(WorkloadConstraintsRead) | errors(),
 )
 async def list_constraints(services: ServicesOf) -> Response:
-    """All workload constraints. They are kept, and change nothing: workers share all topics."""
+    """All workload constraints. They are stored without effect: workers share all topics."""
     return answer(WorkloadConstraintsRead.of(await services.operations.constraints()))
 
 
@@ -61,7 +61,7 @@ async def list_constraints(services: ServicesOf) -> Response:
     ),
 )
 async def constrain_topic(request: Request, services: ServicesOf) -> Response:
-    """Keep a topic's constraints, which change nothing; 201 when it had none."""
+    """Store a topic's constraints, which have no effect; 201 if it had none."""
     asked = await json_request(request)
     body = _constraints(TopicConstraintsBody, asked)
     wanted = body.constraints.to_domain()
@@ -79,7 +79,7 @@ async def constrain_topic(request: Request, services: ServicesOf) -> Response:
     ),
 )
 async def constrain_subscription(request: Request, services: ServicesOf) -> Response:
-    """Keep a subscription's constraints, which change nothing; 201 when it had none."""
+    """Store a subscription's constraints, which have no effect; 201 if it had none."""
     asked = await json_request(request)
     body = _constraints(SubscriptionConstraintsBody, asked)
     topic, name = body.named()
@@ -94,7 +94,7 @@ async def constrain_subscription(request: Request, services: ServicesOf) -> Resp
     responses=answers(None) | errors(TopicUnconstrainedError),
 )
 async def unconstrain_topic(topic: TopicName, services: ServicesOf) -> Response:
-    """Forget a topic's constraints."""
+    """Delete a topic's constraints."""
     await services.operations.unconstrain(topic=topic)
     return answer()
 
@@ -107,7 +107,7 @@ async def unconstrain_topic(topic: TopicName, services: ServicesOf) -> Response:
 async def unconstrain_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Forget a subscription's constraints."""
+    """Delete a subscription's constraints."""
     await services.operations.unconstrain(topic=topic, subscription=name)
     return answer()
 
@@ -118,7 +118,7 @@ async def unconstrain_subscription(
     responses=answers(DatacenterRead, many=True) | errors(),
 )
 async def list_datacenters(services: ServicesOf) -> Response:
-    """The data centres, of which there is one, and whether operators have it in service."""
+    """The only data centre, and whether operators have put it into service."""
     ready = await services.operations.is_ready()
     return answer([DatacenterRead(status="READY" if ready else "NOT_READY").answered()])
 
@@ -136,7 +136,7 @@ async def set_readiness(
     datacenter: Annotated[str, Path(description="its name", examples=["primary"])],
     services: ServicesOf,
 ) -> Response:
-    """Take the data centre into service, or out: `/status/ready` answers 503 then."""
+    """Put the data centre into service, or out: then `/status/ready` answers 503."""
     asked = await json_request(request)
     body = body_of(ReadinessBody, asked.body, strict=asked.strict)
     await services.operations.set_ready(datacenter, ready=body.is_ready)
@@ -149,7 +149,7 @@ async def set_readiness(
     responses=answers(InactiveTopicRead, many=True) | errors(),
 )
 async def list_inactive_topics(services: ServicesOf) -> Response:
-    """Topics to which nothing was published for 60 days, the longest inactive first."""
+    """Topics without messages for 60 days, the longest inactive first."""
     found = await services.activity.inactive()
     return answer([InactiveTopicRead.of(each).answered() for each in found])
 

@@ -1,4 +1,4 @@
-"""Workload constraints, readiness and inactive topics: Hermes' shapes."""
+"""Workload constraints, readiness and inactive topics in Hermes' form."""
 
 from typing import Any, Literal
 
@@ -28,26 +28,26 @@ from app.domain.catalogue.operations import (
 from app.domain.errors import ValidationFailedError
 
 _OTHER_FIELDS = OtherFields()
-# Between a topic and a subscription, in Hermes' name of the latter.
+# Hermes' separator between the names of topic and subscription.
 _DOLLAR = "$"
 
 
 class ConstraintsBody(Schema):
     """How many consumers there should be, and why.
 
-    It is kept for those who ask, and changes nothing: all live workers share each topic.
+    It is stored for tools that read it, without effect: all live workers share each topic.
     """
 
     consumers_number: int = Field(ge=1, le=CONSUMERS_MAX)
     reason: Text | None = Field(default=None, max_length=REASON_LENGTH_MAX)
 
     def to_domain(self) -> Constraints:
-        """What it describes."""
+        """Return the constraints."""
         return Constraints(consumers=self.consumers_number, reason=self.reason)
 
     @classmethod
     def of(cls, constraints: Constraints) -> "ConstraintsBody":
-        """The answer for `constraints`."""
+        """Return the response for `constraints`."""
         return cls(consumers_number=constraints.consumers, reason=constraints.reason)
 
 
@@ -59,13 +59,17 @@ class TopicConstraintsBody(Schema):
 
 
 class SubscriptionConstraintsBody(Schema):
-    """Constraints of one subscription, which is named `topic$subscription`."""
+    """Constraints of one subscription with the name `topic$subscription`."""
 
     subscription_name: str = Field(examples=["shop.orders$billing"])
     constraints: ConstraintsBody
 
     def named(self) -> tuple[str, str]:
-        """Topic and name of the subscription; ValidationFailedError."""
+        """Return the names of topic and subscription.
+
+        Raises:
+            ValidationFailedError: The name has another form.
+        """
         topic, dollar, name = self.subscription_name.partition(_DOLLAR)
         if not (topic and dollar and name):
             raise ValidationFailedError.of("subscriptionName", "must be topic$subscription")
@@ -80,7 +84,7 @@ class WorkloadConstraintsRead(Schema):
 
     @classmethod
     def of(cls, found: WorkloadConstraints) -> "WorkloadConstraintsRead":
-        """The answer for what was found."""
+        """Return the response for these constraints."""
         return cls(
             topic_constraints={
                 name: ConstraintsBody.of(each) for name, each in found.topics.items()
@@ -93,20 +97,20 @@ class WorkloadConstraintsRead(Schema):
 
 
 class ReadinessBody(Schema):
-    """Whether publishers and load balancers are to use the data centre."""
+    """Whether publishers and load balancers should use the data centre."""
 
     is_ready: bool
 
 
 class DatacenterRead(Schema):
-    """A data centre, as operators say: there is one."""
+    """The only data centre, with the state set by operators."""
 
     datacenter: str = DATACENTER
     status: Literal["READY", "NOT_READY"]
 
 
 class InactiveTopicRead(Schema):
-    """A topic to which nothing was published for a long time."""
+    """A topic without messages for a long time."""
 
     topic: str
     last_published_ts_ms: int = Field(
@@ -118,15 +122,19 @@ class InactiveTopicRead(Schema):
 
     @classmethod
     def of(cls, topic: InactiveTopic) -> "InactiveTopicRead":
-        """The answer for `topic`."""
+        """Return the response for `topic`."""
         return cls(topic=topic.name, last_published_ts_ms=epoch_ms(topic.since))
 
 
 def body_of(model: type[SchemaT], body: JsonObject, *, strict: bool) -> SchemaT:
-    """What a body says; ValidationFailedError."""
+    """Parse a body.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     return parse(model, merged({}, body), Rules(others=_OTHER_FIELDS, strict=strict))
 
 
 def ignored_in(model: type[Schema], body: dict[str, Any]) -> tuple[Ignored, ...]:
-    """The fields of a body that have no effect."""
+    """Return the fields of a body without effect."""
     return ignored_fields(model, body, _OTHER_FIELDS)

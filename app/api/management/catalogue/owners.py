@@ -1,4 +1,4 @@
-"""`/owners/sources`: the registers that owners are in. There is one, in which anybody is."""
+"""`/owners/sources`: the registers of owners. There is one, which accepts any name."""
 
 from typing import Annotated, Final
 
@@ -40,7 +40,7 @@ async def search_owners(
     source: SourceName,
     search: Annotated[str | None, Query(description="part of a name")] = None,
 ) -> Response:
-    """Owners whose names have `search` in them: refused, since any text is an owner."""
+    """Search owners by a part of their names: refused, since any text can be an owner."""
     _require(source)
     del search
     raise OwnerSourceNotSearchableError(f"Owners of {source} cannot be searched: any text is one")

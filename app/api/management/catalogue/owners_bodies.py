@@ -1,4 +1,4 @@
-"""Registers of owners, as Hermes answers them."""
+"""Registers of owners in Hermes' form."""
 
 from app.api.bodies.base import Schema
 

@@ -1,4 +1,4 @@
-"""`/query`, `/search`, `/stats`, and lists by owner: looking through topics and subscriptions."""
+"""`/query`, `/search`, `/stats`, and lists by owner, over topics and subscriptions."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -62,7 +62,7 @@ PageOf = Annotated[Page, Depends(_page)]
     openapi_extra=takes(QueryBody, {"query": {"groupName": {"like": "shop.*"}}}),
 )
 async def query_groups(request: Request, services: ServicesOf) -> Response:
-    """The groups for which a query holds, by name."""
+    """The groups that match a query, by name."""
     names = await services.catalogue.groups(await _requested(request))
     return answer([GroupBody(group_name=name).answered() for name in names])
 
@@ -74,7 +74,7 @@ async def query_groups(request: Request, services: ServicesOf) -> Response:
     openapi_extra=_TAKES,
 )
 async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> Response:
-    """The topics for which a query holds, by name; `Link: rel="next"` leads to the next page."""
+    """The topics that match a query, by name; `Link: rel="next"` leads to the next page."""
     found = await services.catalogue.topics(await _requested(request), _keyed(page, 1))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _topics(found.items), notes=AnswerNotes(extra=link))
@@ -87,7 +87,7 @@ async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> 
     openapi_extra=takes(QueryBody, {"query": {"endpoint": {"like": ".*shop.*"}}}),
 )
 async def query_subscriptions(request: Request, services: ServicesOf, page: PageOf) -> Response:
-    """The subscriptions for which a query holds, by topic and name, page by page as topics."""
+    """The subscriptions that match a query, by topic and name, in pages like topics."""
     found = await services.catalogue.subscriptions(await _requested(request), _keyed(page, 2))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _stated(found.items), notes=AnswerNotes(extra=link))
@@ -102,9 +102,9 @@ async def query_subscriptions(request: Request, services: ServicesOf, page: Page
 async def query_topic_metrics(
     request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
 ) -> Response:
-    """Figures of the topics for which a query over figures holds, by name, page by page.
+    """Metrics of the topics that match a query over metrics, by name, in pages.
 
-    With `Prefer: figures=texts` in Hermes' form.
+    In Hermes' form with `Prefer: figures=texts`.
     """
     asked = await _requested(request)
     found = await services.catalogue_figures.topics(asked, _keyed(page, 1))
@@ -120,9 +120,9 @@ async def query_topic_metrics(
 async def query_subscription_metrics(
     request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
 ) -> Response:
-    """Figures of the subscriptions for which a query over figures holds, page by page.
+    """Metrics of the subscriptions that match a query over metrics, in pages.
 
-    With `Prefer: figures=texts` in Hermes' form.
+    In Hermes' form with `Prefer: figures=texts`.
     """
     asked = await _requested(request)
     found = await services.catalogue_figures.subscriptions(asked, _keyed(page, 2))
@@ -141,7 +141,7 @@ async def query_topic_names(
     *,
     groupName: str | None = None,  # noqa: N803 - Hermes' name
 ) -> Response:
-    """The names of the topics for which a query holds: of all, or of one group.
+    """The names of the topics that match a query: of all groups, or of one.
 
     An empty `groupName` means all.
     """
@@ -159,7 +159,7 @@ async def query_topic_names(
 async def query_subscription_names(
     request: Request, topic: TopicName, services: ServicesOf
 ) -> Response:
-    """The names of the topic's subscriptions for which a query holds."""
+    """The names of the topic's subscriptions that match a query."""
     names = await services.catalogue.subscription_names(topic, await _requested(request))
     return answer(list(names))
 
@@ -172,7 +172,7 @@ async def query_subscription_names(
 async def topics_of_owner(
     request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
-    """Topics of an owner, by name, all or page by page."""
+    """Topics of an owner, by name, all or in pages."""
     whose = Owner(source=source, id=owner)
     found = await services.catalogue.topics_of(whose, keyed(page, 1))
     return answer(await _topics(found.items), notes=_next(request, found.after))
@@ -186,7 +186,7 @@ async def topics_of_owner(
 async def subscriptions_of_owner(
     request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
-    """Subscriptions of an owner, by topic and name, all or page by page."""
+    """Subscriptions of an owner, by topic and name, all or in pages."""
     whose = Owner(source=source, id=owner)
     found = await services.catalogue.subscriptions_of(whose, keyed(page, 2))
     return answer(await _stated(found.items), notes=_next(request, found.after))
@@ -217,7 +217,7 @@ async def search(
     ] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Topics and subscriptions that have a text in them, in either case; none for a blank one.
+    """Topics and subscriptions with a text in them, in upper or lower case; none for a blank text.
 
     Topics come first, by name, then subscriptions, by topic and name.
     """
@@ -232,7 +232,7 @@ async def search(
 
 @router.get("/stats", dependencies=[requires(Role.ANY)], responses=answers(StatsRead) | errors())
 async def stats(services: ServicesOf) -> Response:
-    """How many topics and subscriptions there are."""
+    """The numbers of topics and subscriptions."""
     return answer(StatsRead.of(await services.catalogue.counted()))
 
 
@@ -241,7 +241,11 @@ async def _requested(request: Request) -> Asked:
 
 
 def _place(after: str | None) -> Key | None:
-    """What a page of a search ended with: a topic, or a subscription; ValidationFailedError."""
+    """Parse the last item of a page: a topic or a subscription.
+
+    Raises:
+        ValidationFailedError: It is neither.
+    """
     if after is None:
         return None
     key = tuple(after.replace("\0", "").split("/"))
@@ -261,7 +265,11 @@ def _described(request: Request, found: FoundPage[Described], form: HermesForm |
 
 
 def _keyed(page: Page, width: int) -> Page:
-    """The page, whose key has that many parts; ValidationFailedError."""
+    """Return the page, with a key of `width` parts.
+
+    Raises:
+        ValidationFailedError: The key has another number of parts.
+    """
     if page.after is not None and len(page.after) != width:
         raise ValidationFailedError.of("after", "must be from the page before")
     return page

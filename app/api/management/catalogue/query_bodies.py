@@ -1,4 +1,4 @@
-"""Queries, search and counts: Hermes' shapes."""
+"""Queries, search and counts in Hermes' form."""
 
 from typing import Any, Literal
 
@@ -11,8 +11,8 @@ from app.storage.catalogue.listings import CatalogueCounts, Hits, SubscriptionHi
 class QueryBody(Schema):
     """A query in Hermes' language: fields by dotted paths, and `and`, `or`, `not`.
 
-    A field is compared with a value, or by `eq`, `ne`, `like` (a regex in RE2 syntax that matches
-    all of it), `in`, `gt` and `lt`; all members of an object hold together.
+    A field is compared with a value, or by `eq`, `ne`, `like` (a regex in RE2 syntax for the whole
+    text), `in`, `gt` and `lt`; all members of an object must match.
     """
 
     query: dict[str, Any] = Field(
@@ -27,14 +27,14 @@ class OwnerIdRead(Schema):
 
 
 class TopicOfHitRead(Schema):
-    """A topic that was found: whose it is."""
+    """The owner of a found topic."""
 
     group_name: str
     owner: OwnerIdRead
 
 
 class TopicHitRead(Schema):
-    """A topic that was found."""
+    """A found topic."""
 
     type: Literal["TOPIC"] = "TOPIC"
     name: str
@@ -42,14 +42,14 @@ class TopicHitRead(Schema):
 
     @classmethod
     def of(cls, hit: TopicHit) -> "TopicHitRead":
-        """The answer for `hit`."""
+        """Return the response for `hit`."""
         owner = OwnerIdRead(id=hit.owner_id)
         group = hit.name.rpartition(".")[0]
         return cls(name=hit.name, topic=TopicOfHitRead(group_name=group, owner=owner))
 
 
 class NamedTopicRead(Schema):
-    """The topic of a subscription that was found; `name` is without the group."""
+    """The topic of a found subscription; `name` is without the group."""
 
     name: str
     qualified_name: str
@@ -57,14 +57,14 @@ class NamedTopicRead(Schema):
 
 
 class SubscriptionOfHitRead(Schema):
-    """A subscription that was found: where it leads, and to what topic."""
+    """The endpoint and topic of a found subscription."""
 
     endpoint: str
     topic: NamedTopicRead
 
 
 class SubscriptionHitRead(Schema):
-    """A subscription that was found."""
+    """A found subscription."""
 
     type: Literal["SUBSCRIPTION"] = "SUBSCRIPTION"
     name: str
@@ -72,7 +72,7 @@ class SubscriptionHitRead(Schema):
 
     @classmethod
     def of(cls, hit: SubscriptionHit) -> "SubscriptionHitRead":
-        """The answer for `hit`."""
+        """Return the response for `hit`."""
         group, _, name = hit.topic.rpartition(".")
         topic = NamedTopicRead(name=name, qualified_name=hit.topic, group_name=group)
         found = SubscriptionOfHitRead(endpoint=hit.endpoint, topic=topic)
@@ -80,14 +80,14 @@ class SubscriptionHitRead(Schema):
 
 
 class SearchRead(Schema):
-    """What was found, topics first, and how many there are of all."""
+    """Search results, topics first, and their total number."""
 
     results: list[TopicHitRead | SubscriptionHitRead]
     total_count: int
 
     @classmethod
     def of(cls, hits: Hits) -> "SearchRead":
-        """The answer for `hits`."""
+        """Return the response for `hits`."""
         topics = [TopicHitRead.of(each) for each in hits.topics]
         subscriptions = [SubscriptionHitRead.of(each) for each in hits.subscriptions]
         return cls(results=[*topics, *subscriptions], total_count=hits.total)
@@ -111,14 +111,14 @@ class SubscriptionStatsRead(Schema):
 
 
 class StatsRead(Schema):
-    """How many there are of what."""
+    """Numbers of topics and subscriptions."""
 
     topic_stats: TopicStatsRead
     subscription_stats: SubscriptionStatsRead
 
     @classmethod
     def of(cls, counted: CatalogueCounts) -> "StatsRead":
-        """The answer for `counted`."""
+        """Return the response for `counted`."""
         return cls(
             topic_stats=TopicStatsRead(
                 topic_count=counted.topics,

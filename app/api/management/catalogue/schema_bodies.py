@@ -5,7 +5,7 @@ from app.domain.catalogue.topic import Topic
 
 
 class SchemaVersionRead(Schema):
-    """One version; of several `inForce` is true of the one that messages are held against."""
+    """One version; `inForce` is true for the one that validates messages."""
 
     version: int
     id: int
@@ -13,7 +13,7 @@ class SchemaVersionRead(Schema):
 
 
 def schema_versions_read(topic: Topic) -> list[JsonObject]:
-    """The answer for the topic's versions."""
+    """Return the response for the topic's versions."""
     return [
         SchemaVersionRead(
             version=each.version, id=each.id, in_force=each is topic.schema

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/schema`: what a topic's messages must be, version by version (as in Hermes)."""
+"""`/topics/{topic}/schema`: the schema of a topic's messages, with its versions (as in Hermes)."""
 
 from typing import Annotated, Any, Final
 
@@ -62,7 +62,7 @@ Number = Annotated[int, Path(ge=0, le=(1 << 32) - 1)]
 
 @router.get("/{topic}/schema", dependencies=[requires(Role.ANY)], responses=_READ | errors(404))
 async def get_schema(topic: TopicName, services: ServicesOf) -> Response:
-    """The schema that what is published is held against, or is kept for the change to AVRO."""
+    """The schema that validates messages, or that is kept for the change to AVRO."""
     return _response_of(_shown(await services.topics.get(topic)))
 
 
@@ -82,7 +82,7 @@ async def list_schema_versions(topic: TopicName, services: ServicesOf) -> Respon
     responses=_READ | errors(404, SchemaVersionNotFoundError, ValidationFailedError),
 )
 async def get_schema_version(topic: TopicName, version: Number, services: ServicesOf) -> Response:
-    """One version of the schema, also one that is no longer in force."""
+    """One version of the schema, in force or not."""
     found = (await services.topics.get(topic)).schemas
     return _response_of(next((each for each in found if each.version == version), None))
 
@@ -97,7 +97,7 @@ async def get_schema_by_id(
     id: Number,  # noqa: A002 - as in Hermes
     services: ServicesOf,
 ) -> Response:
-    """The version of the schema with that id, as `Schema-Id` has it."""
+    """The version of the schema with that id, as in `Schema-Id`."""
     found = (await services.topics.get(topic)).schemas
     return _response_of(next((each for each in reversed(found) if each.id == id), None))
 
@@ -117,10 +117,10 @@ async def add_schema(
     *,
     validate: Annotated[bool, Query(description=_VALIDATE)] = True,
 ) -> Response:
-    """Have another version of the schema in force.
+    """Add a version of the schema and put it into force.
 
-    An Avro schema must read what the version before it has written. The text of the version in
-    force changes nothing.
+    An Avro schema must be able to read messages of the version before it. The text of the current
+    version changes nothing.
     """
     text = await read_text(request)
     changed = await services.schemas.add(topic, text, keep=not validate, check=check(request))
@@ -136,7 +136,7 @@ async def add_schema(
     | errors(404, 412, OperationDisabledError, LogUnavailableError),
 )
 async def delete_schema(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Hold what is published against no schema any more; versions count on from the last."""
+    """Stop validating messages; the numbers of versions continue later."""
     changed = await services.schemas.remove(topic, check=check(request))
     return answer(notes=AnswerNotes(extra=etag(changed)))
 

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/subscriptions/{name}/secrets`: what deliveries are signed with."""
+"""`/topics/{topic}/subscriptions/{name}/secrets`: the secrets that sign deliveries."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -52,7 +52,7 @@ SecretId = Annotated[str, Path(description="id of the secret")]
 async def add_secret(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
-    """Sign with a new secret; it is in this answer and nowhere else."""
+    """Sign with a new secret; only this response contains it."""
     asked = await json_request_or_none(request)
     wanted = signing_body(asked.body)
     added = await services.signing.add(
@@ -81,7 +81,7 @@ async def add_secret(
     responses=answers(SigningSecretRead, many=True) | errors(400, 404),
 )
 async def list_secrets(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
-    """The secrets that deliveries are signed with, masked, the newest first."""
+    """The secrets that sign deliveries, masked, the newest first."""
     found = await services.signing.secrets(topic, name)
     return answer([signing_read(each).answered() for each in found])
 
@@ -101,6 +101,6 @@ async def list_secrets(topic: TopicName, name: SubscriptionName, services: Servi
 async def remove_secret(
     topic: TopicName, name: SubscriptionName, *, secret_id: SecretId, services: ServicesOf
 ) -> Response:
-    """Sign with it no more, at once."""
+    """Stop signing with it immediately."""
     applied = await services.signing.remove(topic, name, secret_id)
     return answer(notes=AnswerNotes(applied=applied))

@@ -1,4 +1,4 @@
-"""Subscription bodies: today's Hermes, its old documents, and the superset that is answered."""
+"""Subscription bodies: those of current Hermes, of its old documents, and the full response."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -108,12 +108,12 @@ def _failure_expression(text: str) -> str:
     return checked_expression(text, path="failureExpression")
 
 
-# The domain checks the range, and names it for the list as a whole.
+# The domain checks the range, with one error for the whole list.
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
 
 
 class SubscriptionBody(Schema):
-    """A subscription to create, or as changed. `supportTeam` is the owner's id in old bodies."""
+    """A subscription to create or change. In old bodies `supportTeam` is the owner's id."""
 
     name: Annotated[str, checked(subscription_name)] = Field(examples=["billing"])
     topic_name: str | None = None
@@ -223,7 +223,7 @@ class SubscriptionBody(Schema):
 
     @classmethod
     def of(cls, subscription: Subscription) -> "SubscriptionBody":
-        """The body that describes `subscription`, with its endpoint as it is."""
+        """Return the body that describes `subscription`, with its endpoint unmasked."""
         return cls(
             name=subscription.name,
             topic_name=subscription.topic,
@@ -260,8 +260,12 @@ class SubscriptionBody(Schema):
         )
 
     def to_domain(self, base: Subscription) -> Subscription:
-        """`base` with everything this body says; ValidationFailedError."""
-        # PENDING is ours to say: sent by a client it changes nothing.
+        """Return `base` with all fields of this body.
+
+        Raises:
+            ValidationFailedError: A field is not valid.
+        """
+        # Only Angelia sets PENDING: from a client it changes nothing.
         state = base.state if self.state == State.PENDING else State(self.state)
         return replace(
             base.in_state(state),
@@ -300,12 +304,12 @@ class SubscriptionBody(Schema):
         )
 
     def _endpoint_mode(self) -> EndpointMode:
-        """As in Hermes, whose console sends both."""
+        """Return the mode as Hermes does; its console sends both fields."""
         batched = self.delivery_type == DeliveryType.BATCH
         return EndpointMode.ANYCAST if batched else EndpointMode(self.mode)
 
     def _owner(self, current: Owner) -> Owner:
-        """The one of the two forms that says something new; both may, if they agree."""
+        """Return the owner from the form that has a new value; both forms may, if they agree."""
         owner = self.owner.to_domain() if self.owner else Owner()
         team = self.support_team
         if team is None or team in {current.id, owner.id}:
@@ -316,7 +320,7 @@ class SubscriptionBody(Schema):
 
 
 class NewSubscriptionBody(SubscriptionBody):
-    """A subscription to create, and where in its topic it begins."""
+    """A subscription to create, and its start position in the topic."""
 
     start_from: Annotated[str, checked(place_text)] | None = Field(
         default=None,
@@ -349,9 +353,9 @@ def _certificate_read(subscription: Subscription) -> ClientCertificateRead | Non
 
 
 class SubscriptionRead(Schema):
-    """A subscription as answered, with the fields of old and new clients.
+    """A subscription in responses, with the fields for old and new clients.
 
-    Passwords and values of headers are masked; times are decimal seconds since the epoch.
+    Passwords and header values are masked; times are decimal seconds since the epoch.
     """
 
     name: str
@@ -396,7 +400,7 @@ class SubscriptionRead(Schema):
 
 
 def subscription_read(subscription: Subscription, state: State) -> SubscriptionRead:
-    """The answer for `subscription`, which is in `state`."""
+    """Return the response for `subscription`, which is in `state`."""
     created, modified = subscription.created_at, subscription.modified_at
     return SubscriptionRead(
         name=subscription.name,
@@ -407,7 +411,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
         owner=OwnerBody.of(subscription.owner),
         support_team=subscription.owner.id,
         state=state.value,
-        # What stands in the way of its deliveries comes first.
+        # The reason that blocks its deliveries comes first.
         state_reason=subscription.locked or subscription.state_reason or None,
         subscription_policy=PolicyRead.of(subscription.policy),
         filters=tuple(FilterBody.of(each) for each in subscription.filters),
@@ -441,7 +445,11 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
 
 
 def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscription:
-    """The subscription a creation body describes; ValidationFailedError with every problem."""
+    """Return the subscription that a creation body describes.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     rules = Rules(others=OTHER_FIELDS, fixed={"topicName": topic}, strict=strict)
     wanted = parse(NewSubscriptionBody, _with_defaults(merged({}, body)), rules)
     base = Subscription(id=uuid4().hex, topic=topic, name=wanted.name, endpoint=wanted.endpoint)
@@ -449,9 +457,11 @@ def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscript
 
 
 def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bool) -> Subscription:
-    """`current` with a merge patch applied; ValidationFailedError with every problem.
+    """Return `current` with a merge patch applied.
 
-    SecretUnreadableError: it is locked, and what the patch leaves as it is would be lost.
+    Raises:
+        ValidationFailedError: The result is invalid; the error has all its problems.
+        SecretUnreadableError: It is locked, and unchanged secrets would be lost.
     """
     if current.locked:
         raise SecretUnreadableError(current.locked)
@@ -472,13 +482,13 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
 
 
 def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ignored, ...]:
-    """The fields of a subscription body, or of that of a `new` one, that have no effect."""
+    """Return the fields of a subscription body without effect; `new`: it is a creation body."""
     model = NewSubscriptionBody if new else SubscriptionBody
     return ignored_fields(model, body, OTHER_FIELDS)
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:
-    """What a body means by its form: the old documents promise a rate, and batches take time."""
+    """Add the defaults of the body's form: old documents have a rate, and batches more time."""
     if "supportTeam" in body and "owner" not in body:
         body = merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)
     if body.get("deliveryType") == DeliveryType.BATCH:
@@ -487,7 +497,11 @@ def _with_defaults(body: JsonObject) -> JsonObject:
 
 
 def state_of(text: str) -> State:
-    """A state as a client names it; ValidationFailedError."""
+    """Parse a state from a client.
+
+    Raises:
+        ValidationFailedError: It is not a state.
+    """
     try:
         return State(text)
     except ValueError as exc:

@@ -92,11 +92,11 @@ async def list_subscriptions(
 async def create_subscription(
     request: Request, topic: TopicName, services: ServicesOf, *, caller: CallerOf
 ) -> Response:
-    """Create a subscription: it gets every message that is published after the answer.
+    """Create a subscription: it gets every message that is published after the response.
 
-    With `startFrom` it gets those first that the log has since then, and none of them twice. Where
-    the log does not reach back so far, a retransmission sends what is archived of the time before:
-    `history` says of it, and how many messages are gone.
+    With `startFrom` it first gets the messages that the log has since then, each once. If the log
+    does not reach back so far, a retransmission sends the archived messages from before: `history`
+    describes it, and counts the messages that are gone.
     """
     asked = await json_request(request)
     draft = new_subscription(topic, asked.body, strict=asked.strict)
@@ -124,7 +124,7 @@ async def create_subscription(
 async def get_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """One subscription; 400 SUBSCRIPTION_NOT_EXISTS when there is none, as in Hermes."""
+    """One subscription; 400 SUBSCRIPTION_NOT_EXISTS if there is none, as in Hermes."""
     found, state = await services.subscriptions.get(topic, name)
     return answer(subscription_read(found, state), notes=AnswerNotes(extra=etag(found)))
 
@@ -175,7 +175,7 @@ async def change_subscription(
 async def delete_subscription(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
-    """Delete a subscription. Its undelivered messages are kept."""
+    """Delete a subscription. Its undelivered messages stay."""
     applied = await services.subscriptions.delete(topic, name, check=check(request))
     return answer(notes=AnswerNotes(applied=applied))
 
@@ -184,7 +184,7 @@ async def delete_subscription(
     "/{name}/state", dependencies=[requires(Role.ANY)], responses=answers(None) | errors(400, 404)
 )
 async def get_state(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> str:
-    """Its state as a JSON string."""
+    """The state as a JSON string."""
     _, state = await services.subscriptions.get(topic, name)
     return state.value
 
@@ -218,9 +218,9 @@ async def set_state(
 async def subscription_metrics(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, texts: TextsWanted
 ) -> Response:
-    """Counts of its life, what is open now, and rates per second.
+    """Counts since its creation, open messages, and rates per second.
 
-    With `Prefer: figures=texts` in Hermes' form.
+    In Hermes' form with `Prefer: figures=texts`.
     """
     found = SubscriptionMetricsRead.of(await services.metrics.subscription(topic, name))
     return answer(hermes_metrics.SUBSCRIPTION.of(found.answered()) if texts else found)
@@ -234,7 +234,7 @@ async def subscription_metrics(
 async def persistent_metrics(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """The counts of its whole life alone."""
+    """Only the counts since its creation."""
     return answer(LifetimeRead.of(await services.metrics.subscription(topic, name)))
 
 
@@ -247,6 +247,6 @@ def _noted(changed: Acknowledged, ignored: tuple[Ignored, ...] = ()) -> Response
 async def _require_dead_letter(
     services: Services, caller: Caller, wanted: DeadLetter | None
 ) -> None:
-    """Who may not publish to a topic may not have dead letters published there."""
+    """Refuse a dead-letter topic to which the caller may not publish."""
     if wanted is not None:
         await services.access.require_feeding(caller, wanted.topic, path="deadLetter.topic")

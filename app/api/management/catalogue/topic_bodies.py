@@ -1,4 +1,4 @@
-"""Topic bodies (Hermes' Topic; limits as there)."""
+"""Topic bodies (Hermes' Topic, with the same limits)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -97,7 +97,11 @@ class RetentionBody(Schema):
     retention_unit: Unit = "DAYS"
 
     def to_domain(self) -> timedelta:
-        """The span; ValidationFailedError beyond ten years."""
+        """Return the duration.
+
+        Raises:
+            ValidationFailedError: It is more than ten years.
+        """
         if self.duration > timedelta(days=_RETENTION_DAYS_MAX) / _UNITS[self.retention_unit]:
             message = f"must be at most {_RETENTION_DAYS_MAX} days"
             raise ValidationFailedError.of("retentionTime.duration", message)
@@ -105,7 +109,7 @@ class RetentionBody(Schema):
 
     @classmethod
     def of(cls, retention: timedelta) -> "RetentionBody":
-        """`retention`, of whole seconds, in the largest unit that says it exactly."""
+        """Return the body for `retention`, in whole seconds, in the largest exact unit."""
         unit = next(unit for unit, span in _UNITS.items() if not retention % span)
         return cls(duration=retention // _UNITS[unit], retention_unit=unit)
 
@@ -115,7 +119,7 @@ def _id_expression(text: str) -> str:
 
 
 class DeduplicationBody(OwnSchema):
-    """Messages are not stored again under an id that their publisher gave before."""
+    """A message is not stored again under an id that its publisher already used."""
 
     expression: Annotated[str, checked(_id_expression)] | None = Field(
         default=None,
@@ -147,7 +151,7 @@ class DeduplicationBody(OwnSchema):
     )
 
     def to_domain(self) -> Deduplication:
-        """The rule it describes."""
+        """Return the rule."""
         return Deduplication(
             expression=self.expression,
             ttl=timedelta(seconds=self.ttl),
@@ -157,7 +161,7 @@ class DeduplicationBody(OwnSchema):
 
     @classmethod
     def of(cls, rule: Deduplication) -> "DeduplicationBody":
-        """The body that describes `rule`."""
+        """Return the body that describes `rule`."""
         return cls(
             expression=rule.expression,
             ttl=int(rule.ttl.total_seconds()),
@@ -167,9 +171,9 @@ class DeduplicationBody(OwnSchema):
 
 
 class AuthBody(Schema):
-    """Who publishes: when `enabled`, only keys with the names of `publishers`, and admins.
+    """The publishers: if `enabled`, only keys with the names of `publishers`, and admins.
 
-    `unauthenticatedAccessEnabled`: and whoever sends no key.
+    With `unauthenticatedAccessEnabled` also callers without a key.
     """
 
     enabled: bool = False
@@ -179,7 +183,7 @@ class AuthBody(Schema):
     unauthenticated_access_enabled: bool = True
 
     def to_domain(self) -> PublishAuth:
-        """The rule it describes."""
+        """Return the rule."""
         return PublishAuth(
             enabled=self.enabled,
             publishers=tuple(self.publishers),
@@ -188,7 +192,7 @@ class AuthBody(Schema):
 
     @classmethod
     def of(cls, auth: PublishAuth) -> "AuthBody":
-        """The body that describes `auth`."""
+        """Return the body that describes `auth`."""
         return cls(
             enabled=auth.enabled,
             publishers=list(auth.publishers),
@@ -197,7 +201,7 @@ class AuthBody(Schema):
 
 
 class OfflineRetentionBody(Schema):
-    """How long the archive keeps messages: so many days, or for ever."""
+    """How long the archive keeps messages: a number of days, or forever."""
 
     duration: int | None = Field(
         default=0,
@@ -209,13 +213,17 @@ class OfflineRetentionBody(Schema):
 
 
 class OfflineStorageBody(Schema):
-    """The archive of a topic: Parquet files that Spark jobs write, every hour and when asked."""
+    """The archive of a topic: Parquet files that Spark jobs write, every hour and on request."""
 
     enabled: bool = False
     retention_time: OfflineRetentionBody = OfflineRetentionBody()
 
     def to_domain(self) -> OfflineStorage:
-        """The setting it describes; ValidationFailedError."""
+        """Return the setting.
+
+        Raises:
+            ValidationFailedError: It is not valid.
+        """
         kept = self.retention_time
         if kept.infinite:
             return OfflineStorage(enabled=self.enabled, days=None)
@@ -224,13 +232,13 @@ class OfflineStorageBody(Schema):
 
     @classmethod
     def of(cls, storage: OfflineStorage) -> "OfflineStorageBody":
-        """The body that describes `storage`."""
+        """Return the body that describes `storage`."""
         kept = OfflineRetentionBody(duration=storage.days, infinite=storage.days is None)
         return cls(enabled=storage.enabled, retention_time=kept)
 
 
 class TopicBody(Schema):
-    """A topic to create, or as changed."""
+    """A topic to create or change."""
 
     name: Annotated[str, checked(topic_name)] = Field(examples=["shop.orders"])
     description: Text = Field(default="", max_length=_TEXT_MAX)
@@ -257,7 +265,7 @@ class TopicBody(Schema):
             " delivered as JSON"
         ),
     )
-    # `schema` is a method of pydantic's models.
+    # pydantic's models have a method `schema`.
     schema_text: Text | None = Field(
         default=None,
         alias="schema",
@@ -298,7 +306,11 @@ class TopicBody(Schema):
     offline_storage: OfflineStorageBody = OfflineStorageBody()
 
     def to_domain(self) -> Topic:
-        """The topic it describes; ValidationFailedError. Hermes treats NONE as LEADER."""
+        """Return the topic. Hermes treats NONE as LEADER.
+
+        Raises:
+            ValidationFailedError: A field is not valid.
+        """
         self._require_id_headers()
         return Topic(
             name=self.name,
@@ -322,7 +334,7 @@ class TopicBody(Schema):
         )
 
     def _require_id_headers(self) -> None:
-        """Without them every message would be refused: none has an id."""
+        """Refuse a topic that would refuse every message, because no message could have an id."""
         if self.deduplication and self.deduplication.expression:
             expression = self.deduplication.expression
             require_propagated(expression, self.propagated_headers, path=_ID_FIELD)
@@ -334,7 +346,7 @@ class TopicBody(Schema):
 
     @classmethod
     def of(cls, topic: Topic) -> "TopicBody":
-        """The body that describes `topic`."""
+        """Return the body that describes `topic`."""
         return cls(
             name=topic.name,
             description=topic.description,
@@ -360,7 +372,7 @@ class TopicBody(Schema):
 
 
 def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
-    """`names`, unless one is that of the header in which publishers send their keys."""
+    """Return `names`, unless one is the header in which publishers send their keys."""
     for index, name in enumerate(names):
         if name.lower() == AUTHORIZATION:
             message = "must not be Authorization: subscribers would get the publishers' keys"
@@ -369,13 +381,13 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class ChaosRead(Schema):
-    """Failures on purpose: there are none."""
+    """Intentional failures: there are none."""
 
     mode: Literal["DISABLED"] = "DISABLED"
 
 
 class TopicRead(TopicBody):
-    """A topic as answered; times in decimal seconds since the epoch."""
+    """A topic in responses; times in decimal seconds since the epoch."""
 
     schema_version: int | None = Field(
         default=None, description="that of its schema, which is held against what is published"
@@ -388,7 +400,7 @@ class TopicRead(TopicBody):
 
 
 def topic_read(topic: Topic) -> TopicRead:
-    """The answer for `topic`."""
+    """Return the response for `topic`."""
     body = {**TopicBody.of(topic).model_dump(by_alias=False), **_tracked(topic)}
     return TopicRead(
         **body,
@@ -403,7 +415,11 @@ def _tracked(topic: Topic) -> JsonObject:
 
 
 def new_topic(body: JsonObject, *, strict: bool) -> Topic:
-    """The topic a creation body describes; ValidationFailedError with every problem."""
+    """Return the topic that a creation body describes.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     rules = Rules(others=OTHER_FIELDS, strict=strict)
     wanted = parse(TopicBody, merged({}, body), rules)
     if wanted.migrated_from_json_type:
@@ -415,13 +431,16 @@ def new_topic(body: JsonObject, *, strict: bool) -> Topic:
 def changed_topic(
     current: Topic, patch: JsonObject, *, strict: bool, registered: Registered | None = None
 ) -> Topic:
-    """`current` with a merge patch applied; ValidationFailedError with every problem.
+    """Return `current` with a merge patch applied.
 
-    `registered`: what a registry says of the schema in `patch`.
+    `registered` is what a registry has of the schema in `patch`.
+
+    Raises:
+        ValidationFailedError: The result is invalid; the error has all its problems.
     """
     before: JsonObject = TopicBody.of(current).model_dump()
     if is_migration(current, patch.get("contentType")):
-        # A JSON Schema from before is none of Avro.
+        # A JSON Schema from before is not an Avro schema.
         before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     asked = by_enabled(merged(before, patch), patch, current.tracking)
@@ -444,7 +463,7 @@ def changed_topic(
 def _versions(
     current: Topic, body: TopicBody, registered: Registered | None
 ) -> tuple[TopicSchema, ...]:
-    """Those that a topic has whose schema shall be that of `body`, or none."""
+    """Return the versions of a topic that must have the schema of `body`, or none."""
     text = body.schema_text
     if is_migration(current, body.content_type):
         return migrated_schemas(current, text, registered)
@@ -453,5 +472,5 @@ def _versions(
 
 
 def ignored_in_topic(body: JsonObject) -> tuple[Ignored, ...]:
-    """The fields of a topic body that have no effect."""
+    """Return the fields of a topic body without effect."""
     return ignored_fields(TopicBody, body, OTHER_FIELDS)

@@ -48,7 +48,7 @@ async def list_topics(
     groupName: str | None = None,  # noqa: N803 - Hermes' name
     tracked: TrackedOnly = False,
 ) -> Response:
-    """All topics, or those of one group, by qualified name. An empty `groupName` means all."""
+    """All topics, or those of one group, by full name. An empty `groupName` means all."""
     names = await services.topics.names(group=groupName or None, page=page, tracked=tracked)
     return names_answer(request, names, page)
 
@@ -62,7 +62,10 @@ async def list_topics(
     openapi_extra=takes(TopicBody, {"name": "shop.orders"}),
 )
 async def create_topic(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
-    """Create a topic, with its group if that does not exist, as one of its owners."""
+    """Create a topic, and its group if that does not exist.
+
+    The caller must be one of its owners.
+    """
     asked = await json_request(request)
     body = await _with_known_schema(services, asked.body)
     is_avro = body.get("contentType") == ContentType.AVRO
@@ -129,7 +132,7 @@ async def change_topic(
     responses=answers(None) | errors(404, 412, TopicNotEmptyError, LogUnavailableError),
 )
 async def delete_topic(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Delete a topic that has no subscriptions, with its messages."""
+    """Delete a topic without subscriptions, with its messages."""
     await services.topics.delete(topic, check=check(request))
     return answer()
 
@@ -140,7 +143,7 @@ async def delete_topic(request: Request, topic: TopicName, services: ServicesOf)
     responses=answers(TopicMetricsRead) | errors(404),
 )
 async def topic_metrics(topic: TopicName, services: ServicesOf, texts: TextsWanted) -> Response:
-    """What is known of its traffic; with `Prefer: figures=texts` in Hermes' form."""
+    """What is known of its traffic; in Hermes' form with `Prefer: figures=texts`."""
     found = TopicMetricsRead.of(await services.metrics.topic(topic))
     return answer(hermes_metrics.TOPIC.of(found.answered()) if texts else found)
 
@@ -150,7 +153,7 @@ def _kind(*, is_avro: bool) -> ContentType:
 
 
 async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:
-    """`body`, for an AVRO topic without a schema with the one that its registry has, if any."""
+    """Return `body`, with the schema of the registry for an AVRO topic without a schema."""
     name = body.get("name")
     if body.get("contentType") != ContentType.AVRO or body.get("schema") or type(name) is not str:
         return body
@@ -159,7 +162,7 @@ async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject
 
 
 async def _migrated_by_registry(services: Services, name: str, body: JsonObject) -> JsonObject:
-    """`body`, where the topic becomes AVRO by it, with the schema that the registry has."""
+    """Return `body`, with the schema of the registry if this makes the topic AVRO."""
     if body.get("contentType") != ContentType.AVRO or body.get("schema"):
         return body
     current = await services.topics.get(name)
@@ -169,6 +172,6 @@ async def _migrated_by_registry(services: Services, name: str, body: JsonObject)
 
 
 async def _require_alternate(services: Services, caller: Caller, name: str | None) -> None:
-    """Who may not publish to a topic may not have others' messages go there."""
+    """Refuse an alternate topic to which the caller may not publish."""
     if name is not None:
         await services.access.require_feeding(caller, name, path="alternateTopic")

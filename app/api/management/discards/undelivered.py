@@ -1,4 +1,4 @@
-"""`…/undelivered`: what subscriptions did not get."""
+"""`…/undelivered`: the messages that subscriptions did not get."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -60,7 +60,7 @@ WantedOf = Annotated[UndeliveredRequest, Depends(_wanted)]
 async def last_undelivered(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """The newest discarded message; an empty 404 when there is none."""
+    """The newest discarded message; an empty 404 if there is none."""
     last = await services.undelivered.last(topic, name)
     return answer(undelivered_answered(last)) if last else answer(None, 404)
 
@@ -93,7 +93,7 @@ async def list_undelivered(
 async def list_undelivered_of_topic(
     topic: TopicName, *, request: Request, services: ServicesOf, wanted: WantedOf
 ) -> Response:
-    """Discarded messages of all its subscriptions, deleted ones too; else as of one of them."""
+    """Discarded messages of all its subscriptions, also of deleted ones; otherwise as for one."""
     page = await services.undelivered.of_topic(topic, wanted)
     return _answer(request, page.items, page.after)
 
@@ -107,7 +107,7 @@ async def list_undelivered_of_topic(
 async def list_undelivered_of_message(
     *, request: Request, services: ServicesOf, wanted: WantedOf
 ) -> Response:
-    """The discards of the message `messageId`, whatever its topics and subscriptions."""
+    """The discards of the message `messageId` in all topics and subscriptions."""
     page = await services.undelivered.anywhere(wanted)
     return _answer(request, page.items, page.after)
 

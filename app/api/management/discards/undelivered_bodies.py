@@ -1,4 +1,4 @@
-"""Undelivered messages as answered (Hermes' SentMessageTrace, and what we know beyond it)."""
+"""Undelivered messages in responses (Hermes' SentMessageTrace, with more fields)."""
 
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class UndeliveredRead(Schema):
-    """A discarded message: when, why, where it is in the log, and its body."""
+    """A discarded message: time, reason, position in the log, and body."""
 
     message_id: str
     timestamp: int = Field(description="ms since the epoch")
@@ -36,7 +36,10 @@ class UndeliveredRead(Schema):
 
 
 def undelivered_answered(item: Undelivered) -> JsonObject:
-    """The answer for one discard: an UndeliveredRead, which would take far longer to make."""
+    """Return the JSON of an UndeliveredRead for one discard.
+
+    The model itself would be much slower.
+    """
     text, other = _as_text(item.body)
     said: JsonObject = {
         "messageId": item.message_id,
@@ -61,12 +64,12 @@ def undelivered_answered(item: Undelivered) -> JsonObject:
 
 
 def in_base64(body: bytes) -> str | None:
-    """A body that is not UTF-8, which text cannot say; None for any other."""
+    """Return the base64 of a body that is not UTF-8; None for any other."""
     return _as_text(body)[1]
 
 
 def _as_text(body: bytes) -> tuple[str, str | None]:
-    """As text, and in base64 where that says something else."""
+    """Return the body as text, and in base64 if the text differs from it."""
     try:
         return body.decode(), None
     except UnicodeDecodeError:

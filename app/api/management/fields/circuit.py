@@ -1,4 +1,4 @@
-"""`circuitBreaker` of a subscription: Anypoint MQ's names."""
+"""`circuitBreaker` of a subscription, with Anypoint MQ's names."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, 
 from app.domain.names import NAME_LENGTH_MAX
 
 ErrorTypeName = Literal["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"]
-# The domain checks these ranges: the one depends on the unit, the other on the characters.
+# The domain checks these ranges: one depends on the unit, the other on the characters.
 TripTimeout = Annotated[int, Field(json_schema_extra={"minimum": 1})]
 CircuitName = Annotated[
     str, Field(json_schema_extra={"minLength": 1, "maxLength": NAME_LENGTH_MAX})
@@ -17,7 +17,7 @@ CircuitName = Annotated[
 
 
 class CircuitBreakerBody(OwnSchema):
-    """When nothing is sent for a while, because too much failed in a row."""
+    """When to send nothing for some time after too many failures in a row."""
 
     error_types: list[ErrorTypeName] = Field(
         default=["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"],
@@ -41,7 +41,7 @@ class CircuitBreakerBody(OwnSchema):
 
     @classmethod
     def of(cls, breaker: CircuitBreaker) -> "CircuitBreakerBody":
-        """The body that describes `breaker`."""
+        """Return the body that describes `breaker`."""
         return cls(
             error_types=[each.value for each in ErrorType if each in breaker.error_types],
             errors_threshold=breaker.errors_threshold,
@@ -51,7 +51,11 @@ class CircuitBreakerBody(OwnSchema):
         )
 
     def to_domain(self) -> CircuitBreaker:
-        """The breaker it describes; ValidationFailedError."""
+        """Return the breaker.
+
+        Raises:
+            ValidationFailedError: A field is not valid.
+        """
         return CircuitBreaker(
             error_types=frozenset(ErrorType(each) for each in self.error_types),
             errors_threshold=self.errors_threshold,

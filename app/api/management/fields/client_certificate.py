@@ -1,4 +1,4 @@
-"""`clientCertificate` of a subscription: what it shows to endpoints that ask for one."""
+"""`clientCertificate` of a subscription, for endpoints that require one."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -11,7 +11,7 @@ from app.certificates import private_key as checked_key
 from app.domain.catalogue.client_certificate import PEM_LENGTH_MAX, ClientCertificate
 from app.domain.secrets import MASK
 
-# What is answered beside what can be set.
+# Fields of responses that cannot be set.
 READ_ONLY: Final = frozenset({"subject", "expiresAt", "warning"})
 
 _LENGTH: Final[dict[str, Any]] = {"minLength": 1, "maxLength": PEM_LENGTH_MAX}
@@ -33,13 +33,17 @@ class ClientCertificateBody(OwnSchema):
 
     @classmethod
     def of(cls, certificate: ClientCertificate) -> "ClientCertificateBody":
-        """The body that describes `certificate`, key included; it has been checked before."""
+        """Return the body that describes `certificate` with its key. It was checked before."""
         return cls.model_construct(
             certificate=certificate.chain, private_key=certificate.private_key
         )
 
     def to_domain(self, current: ClientCertificate | None) -> ClientCertificate:
-        """What it describes; `current` if it is that, however old; ValidationFailedError."""
+        """Return the certificate, or `current` if it is the same, even if expired.
+
+        Raises:
+            ValidationFailedError: It is not valid.
+        """
         given = (self.certificate, self.private_key)
         if current is not None and given == (current.chain, current.private_key):
             return current
@@ -47,7 +51,7 @@ class ClientCertificateBody(OwnSchema):
 
 
 class ClientCertificateRead(Schema):
-    """A certificate as answered."""
+    """A certificate in responses."""
 
     certificate: str
     private_key: str = Field(description="masked; sent back, it means unchanged")
@@ -59,7 +63,7 @@ class ClientCertificateRead(Schema):
 
     @classmethod
     def of(cls, certificate: ClientCertificate) -> "ClientCertificateRead":
-        """The answer for `certificate`."""
+        """Return the response for `certificate`."""
         return cls(
             certificate=certificate.chain,
             private_key=MASK,
@@ -70,7 +74,7 @@ class ClientCertificateRead(Schema):
 
 
 def unmasked_key(given: object, current: ClientCertificate | None) -> object:
-    """`given`, with the key that is kept where it has a mask."""
+    """Return `given`, with the stored key in place of a mask."""
     if current is None or not isinstance(given, dict) or given.get("privateKey") != MASK:
         return given
     kept: JsonObject = given | {"privateKey": current.private_key}

@@ -10,7 +10,7 @@ from app.domain.names import topic_name
 
 
 class DeadLetterBody(OwnSchema):
-    """Where discarded messages are published, too."""
+    """The topic to which discarded messages are copied."""
 
     topic: Annotated[str, checked(topic_name)] = Field(
         description="another topic, with a `maxMessageSize` at least as large",
@@ -19,6 +19,6 @@ class DeadLetterBody(OwnSchema):
 
 
 def dead_letter_body(subscription: Subscription) -> DeadLetterBody | None:
-    """The body of the subscription's dead letters; None: it has none."""
+    """Return the body of the subscription's dead-letter topic; None if it has none."""
     wanted = subscription.dead_letter
     return DeadLetterBody(topic=wanted.topic) if wanted else None

@@ -1,4 +1,4 @@
-"""Endpoints: what they may be."""
+"""Checks of endpoints."""
 
 from app.domain.catalogue.subscription import endpoint_url
 from app.domain.errors import ValidationFailedError
@@ -6,9 +6,11 @@ from app.domain.secrets import MASK, MASKED
 
 
 def plain_endpoint(text: str) -> str:
-    """`text`, if messages can be POSTed to it as it stands; else ValidationFailedError.
+    """Return `text`, if it is a usable URL for POST requests.
 
-    A masked endpoint is refused: it would send the mask as a password.
+    Raises:
+        ValidationFailedError: It is not. A masked endpoint is refused too, because the mask would
+            be sent as the password.
     """
     if f":{MASK}@" in text:
         raise ValidationFailedError.of("endpoint", f"has a password that {MASKED}")

@@ -1,4 +1,4 @@
-"""`fetch`: Anypoint MQ's names, units and defaults."""
+"""`fetch`, with Anypoint MQ's names, units and defaults."""
 
 from datetime import timedelta
 from typing import Final, Literal
@@ -20,7 +20,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class FetchBody(OwnSchema):
-    """When messages are taken out of the log, and how many before they are sent."""
+    """When messages are taken from the log, and how many wait to be sent."""
 
     mode: Literal["PREFETCH", "POLLING"] = Field(
         default="PREFETCH", description="as soon as there are any, or some at a time"
@@ -57,7 +57,7 @@ class FetchBody(OwnSchema):
 
     @classmethod
     def of(cls, policy: FetchPolicy) -> "FetchBody":
-        """The body that describes `policy`."""
+        """Return the body that describes `policy`."""
         return cls(
             mode=policy.mode.value,
             fetch_size=policy.fetch_size,
@@ -68,7 +68,7 @@ class FetchBody(OwnSchema):
         )
 
     def to_domain(self) -> FetchPolicy:
-        """The policy it describes. Anypoint MQ has no mode, but polls with a `fetchSize` of 0."""
+        """Return the policy. Anypoint MQ has no mode, but a `fetchSize` of 0 means polling."""
         polling = self.fetch_size == 0
         return FetchPolicy(
             mode=FetchMode.POLLING if polling else FetchMode(self.mode),

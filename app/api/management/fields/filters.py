@@ -1,4 +1,4 @@
-"""Filters of a subscription, in Hermes' form, and the debugger that tries them on a message."""
+"""Filters of a subscription in Hermes' form, and the debugger that tries them on a message."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ from app.filtering.matching import FilterChain, Verdict, check_filters
 class FilterBody(OwnSchema):
     """One filter: `path` belongs to jsonpath filters, `header` to header filters.
 
-    Both have a `matcher`; cel filters have an `expression`, and nothing else.
+    Both have a `matcher`; cel filters have only an `expression`.
     """
 
     type: Literal["jsonpath", "header", "cel", "avropath"] = Field(
@@ -61,7 +61,7 @@ class FilterBody(OwnSchema):
 
     @classmethod
     def of(cls, each: Filter) -> "FilterBody":
-        """The body that describes `each`."""
+        """Return the body that describes `each`."""
         by_path = each.type is FilterType.JSONPATH
         return cls(
             type=each.type.value,
@@ -73,7 +73,11 @@ class FilterBody(OwnSchema):
         )
 
     def to_domain(self) -> Filter:
-        """The filter it describes; ValidationFailedError."""
+        """Return the filter.
+
+        Raises:
+            ValidationFailedError: It is not valid.
+        """
         by_avropath = self.type == "avropath"
         return Filter(
             type=FilterType.JSONPATH if by_avropath else FilterType(self.type),
@@ -92,7 +96,11 @@ def _jsonpath(avropath: str) -> str:
 
 
 def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
-    """The filters they describe, all of which can be compiled; ValidationFailedError names each."""
+    """Return the filters, which can all be compiled.
+
+    Raises:
+        ValidationFailedError: Some cannot; the error names each.
+    """
     filters = _filters_of(bodies)
     check_filters(filters)
     return filters
@@ -130,9 +138,9 @@ class FilterTrialBody(Schema):
 
 
 class FilterTrialRead(Schema):
-    """What becomes of the message. With ERROR, which filters it out, too, `errorMessage` says why.
+    """The result for the message. ERROR also filters it out; `errorMessage` has the reason.
 
-    A body that is not JSON is an error of jsonpath filters, and of cel filters that look at it.
+    A body that is not JSON is an error for jsonpath filters, and for cel filters that read it.
     """
 
     status: Literal["MATCHED", "NOT_MATCHED", "ERROR"]
@@ -140,7 +148,11 @@ class FilterTrialRead(Schema):
 
 
 def tried(topic: str, body: JsonObject, *, strict: bool) -> FilterTrialRead:
-    """What the filters in `body` make of the message in it; ValidationFailedError."""
+    """Return the result of the filters in `body` for the message in it.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     trial = parse(FilterTrialBody, body, Rules(others=OtherFields(), strict=strict))
     chain = FilterChain(_filters_of(trial.filters), ParsedBodies())
     return _trial_read(chain.judge(_message_of(topic, trial)))

@@ -1,4 +1,4 @@
-"""Static headers of a subscription: their values are taken, and never shown."""
+"""Static headers of a subscription: their values can be set, but are never shown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -27,31 +27,31 @@ class HeaderBody(Schema):
 
     @classmethod
     def of(cls, header: Header) -> "HeaderBody":
-        """The body that describes it, with its value as it is."""
+        """Return the body that describes the header with its value."""
         return cls(name=header.name, value=header.value)
 
     def to_domain(self) -> Header:
-        """The header it describes."""
+        """Return the header."""
         return Header(name=self.name, value=self.value)
 
 
 class HeaderRead(Schema):
-    """A header that is sent with every message, as answered."""
+    """A header that is sent with every message, without its value."""
 
     name: str
     value: str = Field(default=MASK, description="never shown", examples=[MASK])
 
     @classmethod
     def of(cls, header: Header) -> "HeaderRead":
-        """Its name."""
+        """Return its name."""
         return cls(name=header.name)
 
 
 def unmasked(given: object, current: Sequence[Header]) -> object:
-    """`given`, headers in a body, with values in place of masks.
+    """Return `given`, headers in a body, with stored values in place of masks.
 
-    Each is that of the current header of the same name; of several, in their order. What is no
-    header, or has no such value, is left for validation to refuse.
+    A mask stands for the current header with the same name; repeated headers are matched in order.
+    Anything else is left for validation to refuse.
     """
     if not isinstance(given, list):
         return given

@@ -1,4 +1,4 @@
-"""`monitoringDetails`: what owners say for those who look after a subscription."""
+"""`monitoringDetails`: information of owners for those who operate a subscription."""
 
 from typing import Literal
 
@@ -9,16 +9,16 @@ from app.domain.catalogue.monitoring import REACTION_LENGTH_MAX, Monitoring, Sev
 
 
 class MonitoringBody(Schema):
-    """How much the subscription matters to its owner, and what to do when it is not healthy."""
+    """How important the subscription is to its owner, and what to do when it is unhealthy."""
 
     severity: Literal["CRITICAL", "IMPORTANT", "NON_IMPORTANT"] = "NON_IMPORTANT"
     reaction: Text = Field(default="", max_length=REACTION_LENGTH_MAX)
 
     @classmethod
     def of(cls, monitoring: Monitoring) -> "MonitoringBody":
-        """The body that describes `monitoring`."""
+        """Return the body that describes `monitoring`."""
         return cls(severity=monitoring.severity.value, reaction=monitoring.reaction)
 
     def to_domain(self) -> Monitoring:
-        """What it describes."""
+        """Return the details."""
         return Monitoring(severity=Severity(self.severity), reaction=self.reaction)

@@ -1,7 +1,8 @@
-"""A subscription whose endpoint moves to another place: its secrets do not go there by themselves.
+"""A subscription with an endpoint on a new host: its secrets must be given again.
 
-Whoever may change a subscription may not read its secrets, and so may not have them sent to a host
-of their choice. Signing secrets stay: a request has a signature, never the secret.
+A caller that may change a subscription may not read its secrets, so it must not be able to have
+them sent to a host of its choice. Signing secrets stay: a request has a signature, never the
+secret.
 """
 
 from collections.abc import Iterator
@@ -18,9 +19,10 @@ _AGAIN: Final = "must be given again, or taken out: endpoint has another scheme,
 
 
 def require_given_again(current: Subscription, wanted: Subscription, patch: JsonObject) -> None:
-    """Return if `patch`, which makes `wanted` of `current`, has each secret that is kept.
+    """Check that `patch`, which turns `current` into `wanted`, sets each stored secret again.
 
-    ValidationFailedError names those that it leaves as they are, by mask or by silence.
+    Raises:
+        ValidationFailedError: It names secrets that are masked or missing in the patch.
     """
     if origin(wanted.endpoint) == origin(current.endpoint):
         return
@@ -57,5 +59,5 @@ def _policy(wanted: Subscription, patch: JsonObject) -> Iterator[str]:
 
 
 def _is_kept(given: JsonObject, name: str) -> bool:
-    """Whether a part of a merge patch leaves that field as it is."""
+    """Whether a part of a merge patch leaves that field unchanged."""
     return name not in given or given[name] in MASKS

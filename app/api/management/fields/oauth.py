@@ -1,4 +1,4 @@
-"""OAuth providers, and the `oAuthPolicy` of a subscription: Hermes' names."""
+"""OAuth providers, and the `oAuthPolicy` of a subscription, with Hermes' names."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -38,7 +38,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.names import NAME_LENGTH_MAX
 from app.domain.secrets import MASK, MASKED
 
-# As Hermes masks what concerns OAuth; either mask, sent back, means that nothing changes.
+# Hermes' mask for OAuth secrets. Either mask in a request means no change.
 OAUTH_MASK: Final = "******"
 MASKS: Final = frozenset({OAUTH_MASK, MASK})
 
@@ -51,7 +51,7 @@ _TIMEOUT_MAX: Final = TIMEOUT_MAX // _MILLISECOND
 
 
 def _length(most: int) -> dict[str, Any]:
-    # The domain checks it, together with the characters.
+    # The domain checks it together with the characters.
     return {"minLength": 1, "maxLength": most}
 
 
@@ -63,7 +63,7 @@ TokenEndpoint = Annotated[str, checked(token_endpoint)]
 
 
 class OAuthProviderBody(Schema):
-    """Who issues access tokens, to create or as changed. Times are milliseconds."""
+    """An issuer of access tokens, to create or change. Times are milliseconds."""
 
     name: ProviderName = Field(examples=["login"])
     token_endpoint: TokenEndpoint = Field(
@@ -115,7 +115,7 @@ class OAuthProviderBody(Schema):
 
     @classmethod
     def of(cls, provider: OAuthProvider) -> "OAuthProviderBody":
-        """The body that describes `provider`, with its secret masked."""
+        """Return the body that describes `provider`, with its secret masked."""
         return cls(
             name=provider.name,
             token_endpoint=provider.token_endpoint,
@@ -132,7 +132,11 @@ class OAuthProviderBody(Schema):
         )
 
     def to_domain(self, secret: str | None) -> OAuthProvider:
-        """The provider it describes, if `secret` is there so far; ValidationFailedError."""
+        """Return the provider; a mask stands for `secret`, the stored one.
+
+        Raises:
+            ValidationFailedError: A field is not valid.
+        """
         return OAuthProvider(
             name=self.name,
             token_endpoint=self.token_endpoint,
@@ -150,7 +154,7 @@ class OAuthProviderBody(Schema):
 
 
 class OAuthProviderRead(OAuthProviderBody):
-    """Who issues access tokens, as answered."""
+    """An issuer of access tokens in responses."""
 
     warning: str | None = Field(
         default=None, description="that whoever owns a subscription may use it, and what to set"
@@ -158,7 +162,7 @@ class OAuthProviderRead(OAuthProviderBody):
 
 
 class OAuthPolicyBody(Schema):
-    """How a subscription's requests come by an access token."""
+    """How a subscription's requests get an access token."""
 
     grant_type: Literal["clientCredentials", "password", "usernamePassword"] = Field(
         default="clientCredentials",
@@ -177,7 +181,7 @@ class OAuthPolicyBody(Schema):
 
     @classmethod
     def of(cls, policy: OAuthPolicy) -> "OAuthPolicyBody":
-        """The body that describes `policy`, with its password masked."""
+        """Return the body that describes `policy`, with its password masked."""
         return cls(
             grant_type=policy.grant_type.value,
             provider_name=policy.provider_name,
@@ -187,7 +191,11 @@ class OAuthPolicyBody(Schema):
         )
 
     def to_domain(self, current: OAuthPolicy | None) -> OAuthPolicy:
-        """The policy it describes, if `current` is there so far; ValidationFailedError."""
+        """Return the policy; a mask stands for the password in `current`.
+
+        Raises:
+            ValidationFailedError: A field is not valid.
+        """
         named = "password" if self.grant_type == "usernamePassword" else self.grant_type
         return OAuthPolicy(
             grant_type=GrantType(named),
@@ -203,18 +211,26 @@ class OAuthPolicyBody(Schema):
 
 
 def new_provider(body: JsonObject, *, strict: bool) -> OAuthProvider:
-    """The provider that a creation body describes; ValidationFailedError with every problem."""
+    """Return the provider that a creation body describes.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     wanted = parse(OAuthProviderBody, merged({}, body), Rules(others=OTHER_FIELDS, strict=strict))
     return wanted.to_domain(None)
 
 
 def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool) -> OAuthProvider:
-    """`current` with a merge patch applied; ValidationFailedError with every problem."""
+    """Return `current` with a merge patch applied.
+
+    Raises:
+        ValidationFailedError: The result is invalid; the error has all its problems.
+    """
     before: JsonObject = OAuthProviderBody.of(current).model_dump()
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     wanted = parse(OAuthProviderBody, merged(before, patch), rules)
     changed = wanted.to_domain(current.client_secret)
-    # What cannot be read stays so until there is another.
+    # An unreadable secret stays unreadable until it is replaced.
     kept = changed.client_secret == current.client_secret
     restricted = bool(changed.owners or changed.endpoint_hosts or changed.scopes)
     return replace(
@@ -225,23 +241,27 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
 
 
 def provider_read(provider: OAuthProvider) -> OAuthProviderRead:
-    """The provider as it is answered, so without its secret."""
+    """Return the response for the provider, without its secret."""
     warning = UNRESTRICTED if provider.unrestricted else None
     return OAuthProviderRead(**OAuthProviderBody.of(provider).model_dump(), warning=warning)
 
 
 def provider_described(provider: OAuthProvider) -> JsonObject:
-    """As `provider_read`, as JSON."""
+    """Return the JSON of `provider_read`."""
     return provider_read(provider).answered()
 
 
 def ignored_in_provider(body: JsonObject) -> tuple[Ignored, ...]:
-    """The fields of a provider body that have no effect."""
+    """Return the fields of a provider body without effect."""
     return ignored_fields(OAuthProviderBody, body, OTHER_FIELDS)
 
 
 def _unmasked(given: str | None, current: str | None, *, path: str) -> str | None:
-    """The secret that is meant; ValidationFailedError when a mask stands for none."""
+    """Return the meant secret.
+
+    Raises:
+        ValidationFailedError: A mask stands for no secret.
+    """
     if given not in MASKS:
         return given
     if current is None:

@@ -1,4 +1,4 @@
-"""Owners, in the form of today's Hermes (`owner`) and of its old documents (`supportTeam`)."""
+"""Owners, in the form of current Hermes (`owner`) and of its old documents (`supportTeam`)."""
 
 from pydantic import Field
 
@@ -15,10 +15,10 @@ class OwnerBody(Schema):
     id: Text = Field(default="anonymous", min_length=1, max_length=OWNER_LENGTH_MAX)
 
     def to_domain(self) -> Owner:
-        """The owner it names."""
+        """Return the owner."""
         return Owner(source=self.source, id=self.id)
 
     @classmethod
     def of(cls, owner: Owner) -> "OwnerBody":
-        """The body that names `owner`."""
+        """Return the body that names `owner`."""
         return cls(source=owner.source, id=owner.id)

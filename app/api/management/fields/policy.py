@@ -1,4 +1,4 @@
-"""`subscriptionPolicy`: Hermes' names and units."""
+"""`subscriptionPolicy`, with Hermes' names and units."""
 
 from datetime import timedelta
 from functools import lru_cache
@@ -20,11 +20,10 @@ from app.domain.catalogue.subscription import (
 
 # The rate of subscriptions created with the old documents' bodies (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
-# What Hermes takes for subscriptions that are created with batches: a hundred messages need more
-# time than one.
+# Hermes' defaults for new subscriptions with batches: a hundred messages need more time than one.
 BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
 
-# Answers that are kept: most subscriptions have one of a few policies.
+# The number of cached responses: most subscriptions have one of a few policies.
 _POLICIES_MAX: Final = 1_000
 
 _SECOND: Final = timedelta(seconds=1)
@@ -37,7 +36,7 @@ UNSUPPORTED: Final = {
 
 
 class PolicyBody(Schema):
-    """How fast, how often and how long delivery is tried."""
+    """The rate, retries and time limits of deliveries."""
 
     rate: int = Field(default=400, ge=1, le=RATE_MAX, description="requests per second, at most")
     message_ttl: int = Field(default=3600, ge=0, le=7200, description="seconds")
@@ -108,7 +107,7 @@ class PolicyBody(Schema):
     )
 
     def to_domain(self) -> DeliveryPolicy:
-        """The policy it describes."""
+        """Return the policy."""
         return DeliveryPolicy(
             rate=self.rate,
             message_ttl=self.message_ttl * _SECOND,
@@ -135,12 +134,12 @@ class PolicyBody(Schema):
 
     @classmethod
     def of(cls, policy: DeliveryPolicy) -> "PolicyBody":
-        """The body that describes `policy`."""
+        """Return the body that describes `policy`."""
         return cls(**_values(policy))
 
 
 class PolicyRead(PolicyBody):
-    """The policy as answered, with what Hermes derives or always shows."""
+    """The policy in responses, with fields that Hermes derives or always shows."""
 
     backoff_max_interval_millis: int
     socket_timeout: int = 0
@@ -148,7 +147,7 @@ class PolicyRead(PolicyBody):
     @classmethod
     @lru_cache(maxsize=_POLICIES_MAX)
     def of(cls, policy: DeliveryPolicy) -> "PolicyRead":
-        """The answer for `policy`."""
+        """Return the response for `policy`."""
         millis = policy.backoff_interval_max // _MILLISECOND
         return cls(**_values(policy), backoff_max_interval_millis=millis)
 

@@ -1,4 +1,4 @@
-"""Signing secrets as bodies and answers."""
+"""Bodies and responses with signing secrets."""
 
 from datetime import timedelta
 from typing import Final, Literal
@@ -18,7 +18,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class SigningSecretBody(OwnSchema):
-    """A signing secret to make, or one that is given."""
+    """A signing secret: a given one, or one to create."""
 
     type: Literal["v1", "v1a"] = Field(
         default="v1", description="HMAC-SHA256, or ed25519, whose receivers need no secret"
@@ -37,7 +37,7 @@ class SigningSecretBody(OwnSchema):
 
 
 class SigningSecretRead(Schema):
-    """A signing secret as answered; times as in RFC 3339."""
+    """A signing secret in responses; times as in RFC 3339."""
 
     id: str
     type: Literal["v1", "v1a"]
@@ -48,12 +48,16 @@ class SigningSecretRead(Schema):
 
 
 def signing_body(body: JsonObject) -> SigningSecretBody:
-    """What a body asks for; ValidationFailedError with every problem."""
+    """Return the requested secret.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     return parse_own(SigningSecretBody, body)
 
 
 def signing_read(secret: SigningSecret, *, shown: bool = False) -> SigningSecretRead:
-    """The answer for `secret`, with itself if it is `shown`."""
+    """Return the response for `secret`, unmasked if it is `shown`."""
     ends = secret.expires_at
     return SigningSecretRead(
         id=secret.id,

@@ -1,4 +1,4 @@
-"""Where a new subscription is to begin, as a body says it."""
+"""The start position of a new subscription in bodies."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -15,19 +15,27 @@ _RULE: Final = (
 
 
 def place_text(text: str) -> str:
-    """`text`, if it names a place; ValidationFailedError."""
+    """Return `text`, if it names a position.
+
+    Raises:
+        ValidationFailedError: It does not.
+    """
     beginning_of(text, now=datetime.now(UTC))
     return text
 
 
 def beginning_in(body: JsonObject) -> Beginning:
-    """Where the body of a new subscription, which is valid otherwise, has that begin."""
+    """Return the start position in the valid body of a new subscription."""
     text = body.get(FIELD)
     return Edge.LATEST if text is None else beginning_of(text, now=datetime.now(UTC))
 
 
 def beginning_of(text: str, *, now: datetime) -> Beginning:
-    """The place that a text names at `now`; ValidationFailedError."""
+    """Return the position that a text names at `now`.
+
+    Raises:
+        ValidationFailedError: It names none.
+    """
     if text in set(Edge):
         return Edge(text)
     try:

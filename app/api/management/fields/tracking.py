@@ -15,16 +15,16 @@ ENABLED_TEXT: Final = "without `trackingMode`: trackingAll or trackingOff"
 
 
 def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noqa: FBT001 - Hermes' field
-    """The mode that a body asks for: `trackingMode` if it is there, else by `trackingEnabled`."""
+    """Return the requested mode: `trackingMode` if present, otherwise by `trackingEnabled`."""
     if mode is not None:
         return TrackingMode(mode)
     return TrackingMode.ALL if enabled else TrackingMode.OFF
 
 
 def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
-    """`wanted`, with the mode that a patch of `trackingEnabled` alone asks for.
+    """Return `wanted`, with the mode if the patch has only `trackingEnabled`.
 
-    Enabling what is traced in part leaves it as it is.
+    Enabling a partial tracking changes nothing.
     """
     enabled = patch.get("trackingEnabled")
     if "trackingMode" in patch or enabled is (current is not TrackingMode.OFF):

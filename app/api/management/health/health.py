@@ -36,7 +36,7 @@ _NUL: Final = "\0"
 async def subscription_health(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Its health by Hermes' indicators, as of the last look at it, a few seconds ago."""
+    """Its health by Hermes' indicators, as of the last evaluation some seconds ago."""
     return answer(HealthRead.of(await services.health.subscription(topic, name)))
 
 
@@ -48,7 +48,7 @@ async def subscription_health(
 async def subscription_forecast(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """What waits for it, when that is delivered, and what will be lost before it is."""
+    """Its waiting messages, when they will be delivered, and what will be lost before."""
     return answer(ForecastRead.of(await services.health.subscription(topic, name)))
 
 
@@ -68,7 +68,7 @@ async def _wanted(
 ) -> HealthQuery:
     asked = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
     if any(_NUL in each for each in asked):
-        # No name has one, and the database takes none in a question.
+        # No name has this character, and the database accepts none in a query.
         raise ValidationFailedError.of("query", "must be without zero characters")
     return HealthQuery(
         owner_source=ownerSourceName,
@@ -95,9 +95,9 @@ async def list_unhealthy(
     wanted: Annotated[HealthQuery, Depends(_wanted)],
     page: KeyPageOf,
 ) -> Response:
-    """Subscriptions that are not healthy, by topic and name, all or page by page.
+    """Unhealthy subscriptions, by topic and name, all or in pages.
 
-    As text, if that is asked for, a line for each.
+    As text on request, with one line for each.
     """
     unhealthy = await services.health.unhealthy(wanted, keyed(page, 2))
     full = page.limit is not None and len(unhealthy) == page.limit
@@ -124,7 +124,7 @@ async def list_alerts(
 ) -> Response:
     """Alerts, the newest first; `Link: rel="next"` leads to older ones.
 
-    They are published to the topic `angelia.alerts`, too.
+    They are also published to the topic `angelia.alerts`.
     """
     count = limit_of(limit)
     found = await services.health.alerts(active=active, limit=count, after=after)

@@ -1,4 +1,4 @@
-"""Health, forecasts and alerts as answered; health in Hermes' form."""
+"""Health, forecasts and alerts in responses; health in Hermes' form."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,26 +19,26 @@ _CODES = Literal[
 
 
 class HealthProblemRead(Schema):
-    """An indicator that is on."""
+    """An active indicator."""
 
     code: _CODES
     description: str
 
 
 class HealthRead(Schema):
-    """How a subscription does, as in Hermes."""
+    """The health of a subscription, as in Hermes."""
 
     status: Literal["HEALTHY", "UNHEALTHY", "NO_DATA"]
     problems: tuple[HealthProblemRead, ...] = ()
 
     @classmethod
     def of(cls, look: RecordedHealth) -> "HealthRead":
-        """The answer for what was seen."""
+        """Return the response for an evaluation."""
         return cls(status=look.health.value, problems=_problems(look.problems))
 
 
 class UnhealthyRead(Schema):
-    """A subscription that is not healthy, as in Hermes."""
+    """An unhealthy subscription, as in Hermes."""
 
     name: str
     topic_name: str
@@ -47,7 +47,7 @@ class UnhealthyRead(Schema):
 
     @classmethod
     def of(cls, found: Unhealthy) -> "UnhealthyRead":
-        """The answer for one of them."""
+        """Return the response for one of them."""
         problems = _problems(found.subscription_health.problems)
         return cls(
             name=found.name,
@@ -57,12 +57,12 @@ class UnhealthyRead(Schema):
         )
 
     def line(self) -> str:
-        """As a line of text."""
+        """Return it as a line of text."""
         return f"{self.name} - {'; '.join(problem.description for problem in self.problems)}"
 
 
 class LossRead(Schema):
-    """Messages that will be lost if all goes on as it does."""
+    """Messages that will be lost if nothing changes."""
 
     cause: Literal["RETENTION", "PUBLISH_TTL", "MESSAGE_TTL", "RETRY_BUFFER"] = Field(
         description=(
@@ -79,7 +79,7 @@ class LossRead(Schema):
 
 
 class ForecastRead(Schema):
-    """What a subscription has before it; what is not known is left out."""
+    """The backlog of a subscription and its forecast; unknown values are left out."""
 
     topic_name: str
     subscription_name: str
@@ -101,7 +101,7 @@ class ForecastRead(Schema):
 
     @classmethod
     def of(cls, look: RecordedHealth) -> "ForecastRead":
-        """The answer for what was seen."""
+        """Return the response for a forecast."""
         topic, name = look.subscription.topic, look.subscription.name
         subscription_health, at = look.subscription_health, look.at
         if subscription_health is None or at is None:
@@ -145,7 +145,7 @@ class AlertRead(Schema):
 
     @classmethod
     def of(cls, alert: Alert) -> "AlertRead":
-        """The answer for one of them."""
+        """Return the response for an alert."""
         return cls(
             id=alert.id,
             kind=alert.kind.value,

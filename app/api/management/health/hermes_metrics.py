@@ -1,7 +1,7 @@
-"""Metrics as today's Hermes answers them, whose clients read rates and lags as texts.
+"""Metrics in the form of current Hermes, with rates and lags as texts for its clients.
 
-Hermes' classes for metrics (`MetricDecimalValue`, `MetricLongValue`) take no numbers, and know
-these fields alone.
+Hermes' classes for metrics (`MetricDecimalValue`, `MetricLongValue`) accept no numbers, and only
+these fields.
 """
 
 from collections.abc import Mapping
@@ -9,19 +9,19 @@ from typing import Any, Final, NamedTuple
 
 from app.api.bodies.base import JsonObject
 
-# What Hermes says of a figure that is not known.
+# Hermes' text for an unknown value.
 UNAVAILABLE: Final = "unavailable"
 
 
 class HermesForm(NamedTuple):
-    """The fields of one kind of metrics: as they are, as decimals in texts, as texts of a count."""
+    """The fields of one kind of metrics: unchanged ones, decimals as texts, counts as texts."""
 
     plain: tuple[str, ...]
     decimals: tuple[str, ...]
     counts: tuple[str, ...] = ()
 
     def of(self, metrics: Mapping[str, Any]) -> JsonObject:
-        """Answered `metrics`, in this form."""
+        """Return the response's `metrics` in this form."""
         plain = {name: metrics[name] for name in self.plain if name in metrics}
         decimals = {name: _decimal(metrics.get(name)) for name in self.decimals}
         counts = {name: _count(metrics.get(name)) for name in self.counts}

@@ -1,4 +1,4 @@
-"""Metrics as answered: Hermes' names, numbers instead of its strings."""
+"""Metrics in responses: Hermes' names, with numbers instead of its strings."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from app.services.rates import BacklogForecast, SubscriptionMetrics, TopicMetric
 
 
 class SubscriptionMetricsRead(Schema):
-    """Counts of the subscription's life, what is open now, and rates per second."""
+    """Counts since the subscription's creation, open messages, and rates per second."""
 
     delivered: int
     discarded: int
@@ -63,7 +63,7 @@ class SubscriptionMetricsRead(Schema):
 
     @classmethod
     def of(cls, figures: SubscriptionMetrics) -> "SubscriptionMetricsRead":
-        """The answer for `figures`."""
+        """Return the response for `figures`."""
         output = figures.output
         circuit = output.circuit if output else None
         return cls(
@@ -106,7 +106,7 @@ def _before_it(backlog_forecast: BacklogForecast | None) -> dict[str, Any]:
 
 
 class LifetimeRead(Schema):
-    """Counts of a subscription's life."""
+    """Counts since the subscription's creation."""
 
     delivered: int
     discarded: int
@@ -114,12 +114,12 @@ class LifetimeRead(Schema):
 
     @classmethod
     def of(cls, figures: SubscriptionMetrics) -> "LifetimeRead":
-        """The answer for `figures`."""
+        """Return the response for `figures`."""
         return cls(delivered=figures.delivered, discarded=figures.discarded, volume=figures.volume)
 
 
 class TopicMetricsRead(Schema):
-    """What is known of a topic; what is not known is left out."""
+    """What is known of a topic; unknown values are left out."""
 
     published: int | None = Field(
         default=None, description="messages ever, and copies that were sent again"
@@ -135,7 +135,7 @@ class TopicMetricsRead(Schema):
 
     @classmethod
     def of(cls, figures: TopicMetrics) -> "TopicMetricsRead":
-        """The answer for `figures`."""
+        """Return the response for `figures`."""
         return cls(
             published=figures.published,
             volume=figures.volume,
@@ -147,13 +147,13 @@ class TopicMetricsRead(Schema):
 
 
 class NamedTopicMetricsRead(TopicMetricsRead):
-    """What is known of a topic, and its name."""
+    """A topic's metrics with its name."""
 
     name: str
 
 
 class NamedSubscriptionMetricsRead(SubscriptionMetricsRead):
-    """Figures of a subscription, and its names; its lag is as workers saw the log last."""
+    """A subscription's metrics with its names; its lag is as of the workers' last report."""
 
     name: str
     topic_name: str

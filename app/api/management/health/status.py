@@ -1,4 +1,4 @@
-"""`/status`, for load balancers and people, and `/metrics`, for Prometheus."""
+"""`/status` for load balancers and people, and `/metrics` for Prometheus."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ router = APIRouter(tags=["status"])
 
 @router.get("/status/ping", dependencies=[unasked()], response_class=PlainTextResponse)
 async def ping() -> str:
-    """`UP` as long as this process answers."""
+    """`UP` as long as this process responds."""
     return "UP"
 
 
@@ -34,9 +34,9 @@ def _health() -> Responses:
 
 @router.get("/status/health", dependencies=[unasked()], responses=_health())
 async def health(request: Request, services: ServicesOf) -> Response:
-    """`UP` as long as this process answers; what it depends on is in `ready`.
+    """`UP` as long as this process responds; `ready` has the state of its dependencies.
 
-    As JSON, if that is asked for, with where acknowledged messages can be lost.
+    As JSON on request, with the places where acknowledged messages can be lost.
     """
     if not prefers_json(request):
         return PlainTextResponse("UP")
@@ -57,9 +57,9 @@ def _readiness() -> Responses:
 
 @router.get("/status/ready", dependencies=[unasked()], responses=_readiness())
 async def ready(request: Request, services: ServicesOf) -> Response:
-    """Whether messages can be taken and subscriptions changed, and what that waits for.
+    """Whether messages and changes are accepted, and what this waits for.
 
-    As text, if that is asked for, the status alone, as Hermes has it.
+    As text on request, with only the status, as in Hermes.
     """
     body = readiness_read(await services.readiness.waits())
     status = 200 if body.status == _READY else 503

@@ -1,4 +1,4 @@
-"""Readiness as answered."""
+"""Readiness in responses."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -9,17 +9,17 @@ from app.api.bodies.base import Schema
 
 
 class ProcessHealthRead(Schema):
-    """That this process answers, and where messages that were acknowledged can be lost."""
+    """That this process responds, and the places where acknowledged messages can be lost."""
 
     status: Literal["UP"]
     may_lose: list[str]
 
 
 class ReadinessRead(Schema):
-    """Whether this process can do its work, and per part whether that is as it should be.
+    """Whether this process can do its work, and whether each of its parts can.
 
-    Parts: log, logWritable (whether it took what was published last), database, migrations,
-    datacenter. `waitingFor` says of each part that is not as it should be what is wrong with it.
+    Parts: log, logWritable (whether it accepted the last publication), database, migrations,
+    datacenter. `waitingFor` has the problem of each part that is not ready.
     """
 
     status: Literal["READY", "NOT_READY"]
@@ -28,7 +28,7 @@ class ReadinessRead(Schema):
 
 
 def readiness_read(waits: Mapping[str, str]) -> ReadinessRead:
-    """As answered, from what each part waits for: nothing where it is as it should be."""
+    """Return the response from what each part waits for: nothing if it is ready."""
     left = {name: why for name, why in waits.items() if why}
     return ReadinessRead(
         status="NOT_READY" if left else "READY",

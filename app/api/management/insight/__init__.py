@@ -1,1 +1,1 @@
-"""Spark jobs, and what they found."""
+"""Spark jobs, and their results."""

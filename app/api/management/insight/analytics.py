@@ -1,4 +1,4 @@
-"""`/analytics`: what Spark jobs found."""
+"""`/analytics`: the results of Spark jobs."""
 
 from typing import Annotated
 
@@ -53,7 +53,7 @@ async def undelivered(
     to: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
     limit: LimitQuery = None,
 ) -> Response:
-    """Discarded messages, counted; the largest counts first."""
+    """Counts of discarded messages, the largest first."""
     question = Question(
         limit=limit_of(limit),
         job_id=job,
@@ -78,7 +78,7 @@ async def failures(
     topic: TopicQuery = None,
     limit: LimitQuery = None,
 ) -> Response:
-    """Discarded messages with the same error and the same shape of payload, largest first."""
+    """Discarded messages with the same error and the same form of payload, the largest first."""
     question = Question(limit=limit_of(limit), job_id=job, topic=topic)
     return answer(failure_analysis(*await services.analytics.failures(question)))
 
@@ -96,6 +96,6 @@ async def latency(
     subscription: SubscriptionQuery = None,
     limit: LimitQuery = None,
 ) -> Response:
-    """How long messages took to each subscription, and where the time went; the worst first."""
+    """How long messages took to each subscription, and in which step; the slowest first."""
     question = Question(limit=limit_of(limit), job_id=job, topic=topic, subscription=subscription)
     return answer(latency_analysis(*await services.analytics.latency(question)))

@@ -1,4 +1,4 @@
-"""What analyses found, as answered."""
+"""Results of analyses in responses."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -15,7 +15,7 @@ BY_DEFAULT: Final = (Dimension.REASON, Dimension.STATUS)
 
 
 class UndeliveredCountRead(Schema):
-    """Discards that are alike; what they were not counted by is left out."""
+    """A group of similar discards; the fields that do not define the groups are left out."""
 
     topic: str | None = None
     subscription: str | None = None
@@ -28,7 +28,7 @@ class UndeliveredCountRead(Schema):
 
 
 class UndeliveredAnalysisRead(Schema):
-    """Discards counted, largest count first, by the job named."""
+    """Discards counted by the named job, the largest count first."""
 
     job_id: str
     scope: ScopeRead
@@ -36,7 +36,7 @@ class UndeliveredAnalysisRead(Schema):
 
 
 class FailureClusterRead(Schema):
-    """Discards of a topic with one status, one error and one shape of payload."""
+    """Discards of a topic with the same status, error and form of payload."""
 
     topic: str
     status: int | None = None
@@ -56,7 +56,7 @@ class FailureClusterRead(Schema):
 
 
 class FailureAnalysisRead(Schema):
-    """Failures in clusters, largest first, by the job named."""
+    """Failures in clusters by the named job, the largest first."""
 
     job_id: str
     scope: ScopeRead
@@ -64,7 +64,11 @@ class FailureAnalysisRead(Schema):
 
 
 def dimensions_of(text: str | None) -> Sequence[Dimension]:
-    """The query parameter `by`: dimensions with commas between them; ValidationFailedError."""
+    """Parse the query parameter `by`: dimensions separated by commas.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     if text is None:
         return BY_DEFAULT
     try:
@@ -75,7 +79,7 @@ def dimensions_of(text: str | None) -> Sequence[Dimension]:
 
 
 def undelivered_analysis(job: Job, counts: Sequence[UndeliveredCount]) -> UndeliveredAnalysisRead:
-    """The answer for `counts`."""
+    """Return the response for `counts`."""
     return UndeliveredAnalysisRead(
         job_id=job.id,
         scope=scope_read(job.scope),
@@ -96,7 +100,7 @@ def undelivered_analysis(job: Job, counts: Sequence[UndeliveredCount]) -> Undeli
 
 
 def failure_analysis(job: Job, clusters: Sequence[FailureCluster]) -> FailureAnalysisRead:
-    """The answer for `clusters`."""
+    """Return the response for `clusters`."""
     return FailureAnalysisRead(
         job_id=job.id,
         scope=scope_read(job.scope),

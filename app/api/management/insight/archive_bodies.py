@@ -1,4 +1,4 @@
-"""What there is of a topic in its archive."""
+"""Descriptions of a topic's archive in responses."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ class ArchiveRead(Schema):
 
 
 def archive_read(archive: Archive) -> ArchiveRead:
-    """The answer for `archive`."""
+    """Return the response for `archive`."""
     return ArchiveRead(
         messages=archive.messages,
         size=archive.size,
@@ -54,7 +54,7 @@ def archive_read(archive: Archive) -> ArchiveRead:
 
 
 def _folder_read(folder: ArchivedFolder) -> ArchivedFolderRead:
-    # By name: `from` is none that a call can give.
+    # By name, because `from` cannot be a keyword argument.
     return ArchivedFolderRead.model_validate(
         {
             "path": folder.path,
@@ -68,6 +68,6 @@ def _folder_read(folder: ArchivedFolder) -> ArchivedFolderRead:
 
 
 def _time(ms: int) -> str:
-    """A foreign producer may give a record any time: those beyond are the last there is."""
+    """Return the time; a foreign producer's time out of range becomes the last possible one."""
     last = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
     return (_EPOCH + min(max(ms, 0), last) * _MS).isoformat()

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/archive`: what there is of a topic beside the log."""
+"""`/topics/{topic}/archive`: the messages of a topic outside of the log."""
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -19,8 +19,8 @@ router = APIRouter(tags=["topics"])
     responses=answers(ArchiveRead) | errors(404),
 )
 async def get_archive(topic: TopicName, services: ServicesOf) -> Response:
-    """Where its Parquet files are that count, and how far it is archived.
+    """Where the valid Parquet files are, and how far the topic is archived.
 
-    A topic has an archive by `offlineStorage`; jobs of kind `ARCHIVE` write it.
+    `offlineStorage` gives a topic an archive; jobs of kind `ARCHIVE` write it.
     """
     return answer(archive_read(await services.archives.get(topic)))

@@ -1,4 +1,4 @@
-"""Spark jobs as they are asked for and answered."""
+"""Spark jobs in requests and responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -21,7 +21,7 @@ State = Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
 
 
 class JobBody(OwnSchema):
-    """A job that is asked for; without times, the last 24 hours. ARCHIVE takes what is new."""
+    """A requested job. Without times it covers the last 24 hours; ARCHIVE covers what is new."""
 
     kind: Kind
     from_: Text | None = Field(default=None, alias="from", description="RFC 3339 or ms, inclusive")
@@ -37,7 +37,7 @@ class JobBody(OwnSchema):
 
 
 class ScopeRead(Schema):
-    """What a job looks at."""
+    """The scope of a job."""
 
     from_: str = Field(alias="from")
     to: str
@@ -47,7 +47,7 @@ class ScopeRead(Schema):
 
 
 class JobRead(Schema):
-    """A job as it stands."""
+    """The current state of a job."""
 
     id: str
     kind: Literal[
@@ -77,7 +77,11 @@ class JobRead(Schema):
 
 
 def job_body(body: Mapping[str, Any]) -> JobBody:
-    """What a body asks for; ValidationFailedError."""
+    """Return the requested job.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     asked = parse_own(JobBody, body)
     if asked.kind == "ARCHIVE":
         _require_none(asked)
@@ -87,7 +91,7 @@ def job_body(body: Mapping[str, Any]) -> JobBody:
 
 
 def _require_none(asked: JobBody) -> None:
-    """No part of a topic is archived without the rest."""
+    """Refuse fields that limit an archive to a part of a topic."""
     given = (("from", asked.from_), ("to", asked.to), ("subscription", asked.subscription))
     for path, value in given:
         if value is not None:
@@ -95,7 +99,11 @@ def _require_none(asked: JobBody) -> None:
 
 
 def job_state_of(text: str | None) -> JobState | None:
-    """The query parameter `state`; ValidationFailedError."""
+    """Parse the query parameter `state`.
+
+    Raises:
+        ValidationFailedError: It is not a state.
+    """
     if text is None:
         return None
     try:
@@ -105,7 +113,7 @@ def job_state_of(text: str | None) -> JobState | None:
 
 
 def jobs_read(seen: JobsSeen, *, with_log: bool = False) -> Sequence[JobRead]:
-    """The answers for `seen`."""
+    """Return the responses for `seen`."""
     return [_job_read(job, runner_live=seen.runner_live, with_log=with_log) for job in seen.jobs]
 
 
@@ -133,8 +141,8 @@ def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
 
 
 def scope_read(scope: JobScope) -> ScopeRead:
-    """The answer for a scope."""
-    # By name: `from` is none that a call can give.
+    """Return the response for a scope."""
+    # By name, because `from` cannot be a keyword argument.
     return ScopeRead.model_validate(
         {
             "from": scope.start.isoformat(),

@@ -1,4 +1,4 @@
-"""`/jobs`: what Spark is asked to do."""
+"""`/jobs`: requests for Spark jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
@@ -53,7 +53,7 @@ JobId = Annotated[str, Path(description="id of the job")]
     openapi_extra=takes(JobBody, {"kind": "UNDELIVERED_ANALYTICS", "from": "2026-01-31T00:00:00Z"}),
 )
 async def request_job(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
-    """Ask for a job, which a Spark runner takes as soon as one is free; `Location` leads to it."""
+    """Request a job, which the next free Spark runner takes; `Location` leads to it."""
     asked = await json_request(request)
     body = job_body(asked.body)
     await _require_owner(services, caller, body.topic)
@@ -85,7 +85,7 @@ async def list_jobs(
 
 @router.get("/{job}", dependencies=[requires(Role.ANY)], responses=answers(JobRead) | errors(404))
 async def get_job(job: JobId, services: ServicesOf) -> Response:
-    """One job: its state, how far it is, and the last lines of its log."""
+    """One job: its state, its progress, and the last lines of its log."""
     [found] = jobs_read(await services.jobs.get(job), with_log=True)
     return answer(found)
 
@@ -96,7 +96,7 @@ async def get_job(job: JobId, services: ServicesOf) -> Response:
     responses=answers(JobRead) | errors(404) | _ENDED,
 )
 async def cancel_job(job: JobId, services: ServicesOf, caller: CallerOf) -> Response:
-    """Cancel a job: at once while it waits, within seconds while it runs."""
+    """Cancel a job: immediately while it waits, within seconds while it runs."""
     [asked] = (await services.jobs.get(job)).jobs
     await _require_owner(services, caller, asked.scope.topic)
     [cancelled] = jobs_read(await services.jobs.cancel(job), with_log=True)
@@ -111,6 +111,9 @@ def _scope(body: JobBody, now: datetime) -> JobScope:
 
 
 async def _require_owner(services: Services, caller: Caller, topic: str | None) -> None:
-    """A job about one topic is its owners' to ask for and to cancel; about all, admins'."""
+    """Refuse callers that may not request or cancel the job.
+
+    A job about one topic needs an owner of it, one about all topics an admin.
+    """
     role = Role.ADMIN if topic is None else Role.TOPIC_OWNER
     await services.access.require(caller, role, Target(topic=topic))

@@ -1,4 +1,4 @@
-"""How long messages took to their subscribers, as answered."""
+"""How long messages took to their subscribers, in responses."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class TimesRead(Schema):
-    """Milliseconds over all delivered messages of which the time is known."""
+    """Milliseconds over all delivered messages with a known time."""
 
     mean: float
     p50: float
@@ -26,7 +26,7 @@ class TimesRead(Schema):
 
 
 class SubscriptionLatencyRead(Schema):
-    """The messages of a subscription that were done with in the job's time."""
+    """The messages of a subscription that were finished in the job's time."""
 
     topic: str
     subscription: str
@@ -50,7 +50,7 @@ class SubscriptionLatencyRead(Schema):
 
 
 class LatencyAnalysisRead(Schema):
-    """How long messages took, subscription by subscription, the worst first, by the job named."""
+    """How long messages took by subscription, the slowest first, from the named job."""
 
     job_id: str
     scope: ScopeRead
@@ -63,7 +63,7 @@ class LatencyAnalysisRead(Schema):
 
 
 def latency_analysis(job: Job, found: Sequence[SubscriptionLatency]) -> LatencyAnalysisRead:
-    """The answer for `found`."""
+    """Return the response for `found`."""
     return LatencyAnalysisRead(
         job_id=job.id,
         scope=scope_read(job.scope),
@@ -74,7 +74,7 @@ def latency_analysis(job: Job, found: Sequence[SubscriptionLatency]) -> LatencyA
 
 def _covered_from(job: Job) -> str | None:
     at_ms = job.result.counts.get("coveredFrom")
-    # Earlier versions did not say so.
+    # Earlier versions did not store it.
     return None if at_ms is None else (_EPOCH + at_ms * _MILLISECOND).isoformat()
 
 

@@ -1,4 +1,4 @@
-"""Completeness ledgers as they are answered."""
+"""Ledgers in responses."""
 
 from dataclasses import asdict
 
@@ -13,7 +13,7 @@ from app.domain.insight.ledger_window import Ledger
 
 
 class LedgerSumsRead(Schema):
-    """How many messages; those up to `resent` are as many as those from `delivered` on."""
+    """Numbers of messages; the sum up to `resent` equals the sum from `delivered` on."""
 
     carried: int = Field(description="published before, and unfinished then")
     published: int
@@ -29,14 +29,14 @@ class LedgerSumsRead(Schema):
 
 
 class LedgerPartitionRead(LedgerSumsRead):
-    """The same of one partition."""
+    """The same for one partition."""
 
     partition: int
     doubts: list[str]
 
 
 class LedgerRangeRead(Schema):
-    """Offsets of a partition, as the `offsets` of a retransmission have them."""
+    """Offsets of a partition, in the form of a retransmission's `offsets`."""
 
     partition: int
     offset: int = Field(description="the first")
@@ -44,7 +44,7 @@ class LedgerRangeRead(Schema):
 
 
 class LedgerReasonRead(Schema):
-    """Recorded discards of one reason, with what differs masked, and one status."""
+    """Recorded discards with one reason (variable parts masked) and one status."""
 
     reason: str
     status: int | None = None
@@ -52,7 +52,7 @@ class LedgerReasonRead(Schema):
 
 
 class LedgerEntryRead(Schema):
-    """One entry: what became of all messages from the end of the one before it on."""
+    """One entry: what happened to all messages since the end of the entry before."""
 
     number: int
     from_: str = Field(alias="from")
@@ -72,7 +72,7 @@ class LedgerEntryRead(Schema):
 
 
 class LedgerRead(Schema):
-    """What all entries that are about some of a time say together, and the newest of them."""
+    """The sums of all entries that overlap a time span, and the newest of them."""
 
     from_: str = Field(alias="from", description="of what was asked for")
     to: str
@@ -90,7 +90,7 @@ class LedgerRead(Schema):
 
 
 class LedgerCheckRead(Schema):
-    """Whether all entries are as they were written."""
+    """Whether all entries are unchanged since they were written."""
 
     intact: bool
     entries: int = Field(description="how many are, from the oldest on")
@@ -106,9 +106,9 @@ class LedgerCheckRead(Schema):
 
 
 def ledger_read(ledger: Ledger) -> LedgerRead:
-    """The answer for a ledger."""
+    """Return the response for a ledger."""
     asked, covered = ledger.asked, ledger.covered
-    # By name: `from` is none that a call can give.
+    # By name, because `from` cannot be a keyword argument.
     return LedgerRead.model_validate(
         {
             "from": asked.since.isoformat(),
@@ -125,7 +125,7 @@ def ledger_read(ledger: Ledger) -> LedgerRead:
 
 
 def check_read(check: Check) -> LedgerCheckRead:
-    """The answer for a check."""
+    """Return the response for a check."""
     return LedgerCheckRead(
         intact=check.broken is None,
         entries=check.entries,
@@ -138,7 +138,11 @@ def check_read(check: Check) -> LedgerCheckRead:
 
 
 def known_of(number: int | None, hash_: str | None) -> KnownHash | None:
-    """The query parameters `number` and `hash`; ValidationFailedError."""
+    """Parse the query parameters `number` and `hash`.
+
+    Raises:
+        ValidationFailedError: They are not valid.
+    """
     if number is None and hash_ is None:
         return None
     if number is None or hash_ is None:

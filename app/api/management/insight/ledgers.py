@@ -1,4 +1,4 @@
-"""`/topics/{topic}/subscriptions/{name}/ledger`: what became of every message, provably."""
+"""`/topics/{topic}/subscriptions/{name}/ledger`: what happened to every message, with proof."""
 
 from typing import Annotated
 
@@ -52,10 +52,10 @@ async def get_ledger(
     ] = None,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
 ) -> Response:
-    """What became of all messages of a time, and the entries that say so, oldest first.
+    """What happened to all messages of a time span, and the entries about it, oldest first.
 
-    Sums and doubts are of all entries that are about some of it, and of the time that these cover;
-    with `limit`, the newest of them are shown.
+    Sums and doubts cover all entries that overlap the span, and the whole time of these entries.
+    With `limit`, only the newest of them are shown.
     """
     found = await services.ledgers.between(
         topic,
@@ -74,9 +74,9 @@ async def get_ledger(
     responses=answers(JobRead, status=202) | errors(400, 404, LogUnavailableError) | QUEUE_FULL,
 )
 async def request_entry(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
-    """Have Spark make an entry of the time from the last one until now; `Location`: its job.
+    """Let Spark write an entry from the last one until now; `Location` leads to its job.
 
-    If one is being made already, that is answered.
+    If one is being written already, the response is that job.
     """
     [job] = jobs_read(await services.ledgers.request(topic, name))
     return answer(job, 202, AnswerNotes(extra={"Location": f"/jobs/{job.id}"}))
@@ -99,9 +99,10 @@ async def check_ledger(
         str | None, Query(alias="hash", max_length=64, description="its hash, in hex")
     ] = None,
 ) -> Response:
-    """Follow the entries by their hashes: whether one was changed since it was written, and which.
+    """Verify the entries by their hashes: whether one was changed since it was written, and which.
 
-    Whoever can write into the database could write unsigned ones anew, and drop the last. That
-    shows, too, when you give the number and the hash of an entry that you have kept.
+    A person with write access to the database could write unsigned entries again, and delete the
+    last ones. This is detected too, if you give the number and hash of an entry that you have
+    stored.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))

@@ -1,4 +1,4 @@
-"""Simulations as they are asked for and answered."""
+"""Simulations in requests and responses."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 class SimulateBody(OwnSchema):
-    """What is to be tried on what was published; what is absent is as the subscription has it."""
+    """What to try on the published messages; missing fields are those of the subscription."""
 
     from_: Text | None = Field(
         default=None,
@@ -44,7 +44,7 @@ class SimulateBody(OwnSchema):
 
 
 class SimulatedMinuteRead(Schema):
-    """What would have come, and waited, in a minute."""
+    """The messages that would have arrived and waited in a minute."""
 
     minute: str
     read: int = Field(description="published")
@@ -56,7 +56,7 @@ class SimulatedMinuteRead(Schema):
 
 
 class DifferingRead(Schema):
-    """A message that only one of the two would send: the filters proposed, or those there are."""
+    """A message that only the proposed filters would send, or only the current ones."""
 
     message_id: str = Field(description=f"its first {ID_SHOWN_MAX} characters")
     partition: int
@@ -66,7 +66,7 @@ class DifferingRead(Schema):
 
 
 class SimulatedRead(Schema):
-    """What would have been in all the time."""
+    """The results for the whole time span."""
 
     read: int
     matched: int
@@ -87,7 +87,7 @@ class SimulatedRead(Schema):
 
 
 class SimulationRead(Schema):
-    """A simulation as it stands; `result` once it is DONE."""
+    """The current state of a simulation; `result` is set when it is DONE."""
 
     id: str = Field(description="also of its job")
     state: State
@@ -112,7 +112,11 @@ class SimulationRead(Schema):
 
 
 def wanted_of(body: JsonObject, *, now: datetime) -> WantedSimulation:
-    """What a body asks for; ValidationFailedError."""
+    """Return the requested simulation.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     asked = parse_own(SimulateBody, body)
     until = now if asked.to is None else moment_of(asked.to, now=now, path="to")
     since = until - WINDOW_DEFAULT
@@ -130,11 +134,11 @@ def wanted_of(body: JsonObject, *, now: datetime) -> WantedSimulation:
 
 
 def simulation_read(seen: SimulationSeen) -> SimulationRead:
-    """The answer for a simulation."""
+    """Return the response for a simulation."""
     job, request = seen.job, seen.request
     proposal, waits = request.proposal, job.state is JobState.REQUESTED and not seen.runner_live
     took = proposal.request_time
-    # By name: `from` is none that a call can give.
+    # By name, because `from` cannot be a keyword argument.
     return SimulationRead.model_validate(
         {
             "id": job.id,

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/subscriptions/{name}/simulate`: what another subscription would have had."""
+"""`/topics/{topic}/subscriptions/{name}/simulate`: the effect of other filters and rates."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -40,7 +40,7 @@ router = APIRouter(
 async def simulate(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
-    """Have Spark try other filters and another rate on what was published; `Location` has it."""
+    """Let Spark try other filters and another rate on published messages; see `Location`."""
     asked = await json_request_or_none(request)
     wanted = wanted_of(asked.body, now=datetime.now(UTC))
     [job] = jobs_read(await services.simulating.request(topic, name, wanted))
@@ -63,6 +63,6 @@ async def get_simulation(
         str | None, Query(description=f"minutes: 1 to {LIMIT_MAX}, 100 by default")
     ] = None,
 ) -> Response:
-    """A simulation, and what it has found once it is DONE."""
+    """A simulation, with its result when it is DONE."""
     seen = await services.simulating.get(topic, name, job_id=simulation, limit=limit_of(limit))
     return answer(simulation_read(seen))

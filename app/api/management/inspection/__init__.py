@@ -1,1 +1,1 @@
-"""Single messages: searched, previewed, traced; and pings."""
+"""Single messages: search, previews and traces; and pings."""

@@ -1,4 +1,4 @@
-"""Messages as they are found in the log."""
+"""Messages found in the log."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from app.domain.message import Message
 
 
 class MessageRead(Schema):
-    """A message of a topic, and where it is in the log."""
+    """A message of a topic, and its position in the log."""
 
     message_id: str
     timestamp: Annotated[int, Field(description="when it was published, ms since the epoch")]
@@ -23,7 +23,7 @@ class MessageRead(Schema):
 
 
 def message_read(message: Message) -> MessageRead:
-    """The answer for one message."""
+    """Return the response for one message."""
     body = message.stored
     return MessageRead(
         message_id=message.id.decode("utf-8", "replace"),

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/messages`: finding messages in the log."""
+"""`/topics/{topic}/messages`: search for messages in the log."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
@@ -45,9 +45,9 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Messages that were published between two times, by partition, as the log still has them.
+    """Messages published between two times that the log still has, by partition.
 
-    One call reads for three seconds, or 32 MiB: `Link: rel="next"` goes on from there, also when
+    One call reads for three seconds, or 32 MiB: `Link: rel="next"` continues from there, even if
     nothing was found so far.
     """
     end = instant_of(until, path="until") or datetime.now(UTC)
@@ -59,7 +59,7 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
         value=value,
     )
     page = await services.searching.page(topic, sought, limit=limit_of(limit), after=after)
-    # Of the next pages, too: what is published meanwhile is not looked for.
+    # The next pages have the same limits: messages published meanwhile are not included.
     window = {"since": sought.since.isoformat(), "until": sought.until.isoformat()}
     link = next_link(request, page.after, **window) if page.after else {}
     found = [message_read(message).answered() for message in page.messages]

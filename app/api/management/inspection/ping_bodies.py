@@ -1,4 +1,4 @@
-"""What came of a ping."""
+"""The result of a ping."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from app.domain.runtime.ping import Pong
 
 
 class AnsweredHeader(Schema):
-    """A header of an answer."""
+    """A header of a response."""
 
     name: str
     value: str
@@ -21,7 +21,7 @@ class TlsRead(Schema):
 
 
 class PingRead(Schema):
-    """How an endpoint answered a test message."""
+    """The response of an endpoint to a test message."""
 
     delivered: bool = Field(description="whether a message would have been, answered so")
     status: int | None = Field(default=None, description="absent when there was no answer")
@@ -38,7 +38,7 @@ class PingRead(Schema):
 
     @classmethod
     def of(cls, pong: Pong) -> "PingRead":
-        """The answer that tells of `pong`."""
+        """Return the response for `pong`."""
         return cls(
             delivered=pong.delivered,
             status=pong.status,

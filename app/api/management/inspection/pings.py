@@ -16,16 +16,16 @@ router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}", tags=["subscri
 
 @router.post(
     "/ping",
-    # It changes nothing of ours.
+    # It changes nothing in Angelia.
     dependencies=[requires(Role.SUBSCRIPTION_OWNER, writes=False)],
     responses=answers(PingRead) | errors(400, 404, PingTooSoonError, NoWorkerError),
 )
 async def ping_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Send a test message to the endpoint now, with all that deliveries have, and tell its answer.
+    """Send a test message to the endpoint now, in the form of a delivery, and return its response.
 
-    It is no message of the topic: nothing is retried, recorded or counted. Suspended subscriptions
-    get it, too.
+    It is not a message of the topic: it is not retried, recorded or counted. Suspended
+    subscriptions get it too.
     """
     return answer(PingRead.of(await services.pings.ping(topic, name)))

@@ -1,4 +1,4 @@
-"""Previews of a topic's messages, and the consumer groups of subscriptions: Hermes' shapes."""
+"""Previews of a topic's messages, and the consumer groups of subscriptions, in Hermes' form."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ CONTENT_MAX = 10 * 1024
 
 
 class PreviewRead(Schema):
-    """A message of a topic: its text, or the beginning of it."""
+    """A message of a topic: its text, or the start of it."""
 
     content: str
     truncated: bool = Field(description=f"whether it has more than {CONTENT_MAX} bytes")
@@ -24,7 +24,7 @@ class PreviewRead(Schema):
 
 
 def preview_read(message: Message) -> PreviewRead:
-    """The answer for one message."""
+    """Return the response for one message."""
     body = message.stored
     return PreviewRead(
         content=body[:CONTENT_MAX].decode("utf-8", "replace"),
@@ -37,7 +37,10 @@ def preview_read(message: Message) -> PreviewRead:
 
 
 class GroupPartitionRead(Schema):
-    """Where a subscription stands in one partition; no offset: nothing is committed there yet."""
+    """The position of a subscription in one partition.
+
+    Without an offset, nothing is committed yet.
+    """
 
     partition: int
     topic: str
@@ -49,7 +52,7 @@ class GroupPartitionRead(Schema):
 
 
 class GroupMemberRead(Schema):
-    """A live worker, and the partitions of which it delivers this subscription's messages."""
+    """A live worker, and the partitions in which it delivers this subscription's messages."""
 
     consumer_id: str
     client_id: str
@@ -58,10 +61,10 @@ class GroupMemberRead(Schema):
 
 
 class ConsumerGroupRead(Schema):
-    """A subscription as the consumer group that it is in the log.
+    """A subscription as its consumer group in the log.
 
-    Workers own partitions in a group of their own and commit to this one, which standard tools
-    show as empty.
+    Workers own partitions in a group of their own and commit to this one, so standard tools show it
+    as empty.
     """
 
     cluster_name: str = DATACENTER
@@ -72,7 +75,7 @@ class ConsumerGroupRead(Schema):
 
 
 def consumer_group_read(group: ConsumerGroup) -> ConsumerGroupRead:
-    """The answer for a subscription's group."""
+    """Return the response for a subscription's group."""
     return ConsumerGroupRead(
         group_id=group.id,
         state="Stable" if group.members else "Empty",

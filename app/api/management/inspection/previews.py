@@ -1,4 +1,4 @@
-"""`…/preview` and `…/consumer-groups`: messages of a topic, and who reads them from where."""
+"""`…/preview` and `…/consumer-groups`: messages of a topic, and the positions of its readers."""
 
 from typing import Annotated
 
@@ -27,9 +27,9 @@ from app.domain.message import Partition
 
 router = APIRouter(tags=["messages"])
 
-# As much as an offset of a log can be.
+# The largest offset of a log has this many digits.
 _DIGITS_MAX = 18
-# A browser is not to guess that it is a page.
+# Keeps browsers from guessing that it is a page.
 _AS_IT_IS = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -44,7 +44,7 @@ def _whole(media: str) -> Responses:
     responses=answers(PreviewRead, many=True) | errors(404, LogUnavailableError),
 )
 async def preview(topic: TopicName, services: ServicesOf) -> Response:
-    """The last three messages, the newest first, each up to 10 KiB of it."""
+    """The last three messages, the newest first, each up to 10 KiB."""
     found = await services.previews.newest(topic)
     return answer([preview_read(message).answered() for message in found])
 
@@ -60,7 +60,7 @@ async def preview_of_one(
     index: Annotated[str, Path(description="of the list, from 0", examples=["0"])],
     services: ServicesOf,
 ) -> Response:
-    """One of the last three messages, whole."""
+    """One of the last three messages, complete."""
     found = await services.previews.newest(topic)
     place = _number(index)
     if place is None or place >= len(found):
@@ -85,7 +85,7 @@ async def message_at(
     offset: Annotated[str, Path(description="in the partition")],
     services: ServicesOf,
 ) -> Response:
-    """The message at a place in the log, as it was published."""
+    """The message at a position in the log, as it was published."""
     require_cluster(cluster)
     index, place = _number(partition), _number(offset)
     if index is None:
@@ -104,12 +104,12 @@ async def message_at(
 async def consumer_groups(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Offsets and lag in each partition, and the workers that have them: one group, of one log."""
+    """Offsets and lag in each partition, and their workers: one group in one log."""
     group = await services.consumer_groups.of(topic, name)
     return answer([consumer_group_read(group).answered()])
 
 
 def _number(text: str) -> int | None:
-    """A number of digits alone; None for what is none, or larger than any."""
+    """Parse a number of digits; None for other texts, and for more than any offset."""
     fits = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if fits else None

@@ -1,4 +1,4 @@
-"""Traces as answered: Hermes' PublishedMessageTrace and SentMessageTrace, and more of each."""
+"""Traces in responses: Hermes' PublishedMessageTrace and SentMessageTrace, with more fields."""
 
 from datetime import timedelta
 from typing import Literal
@@ -13,9 +13,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class TraceRead(Schema):
-    """One thing that happened to a message; without `subscription`, when it was published.
+    """One event of a message; without `subscription` it is the publication.
 
-    Spans are in milliseconds.
+    Durations are in milliseconds.
     """
 
     message_id: str
@@ -46,7 +46,7 @@ class TraceRead(Schema):
 
 
 def trace_answered(entry: TraceEntry) -> JsonObject:
-    """The answer for one entry: a TraceRead, which would take far longer to make."""
+    """Return the JSON of a TraceRead for one entry. The model itself would be much slower."""
     said = {
         "messageId": entry.message_id,
         "timestamp": epoch_ms(entry.at),

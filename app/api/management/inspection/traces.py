@@ -15,7 +15,7 @@ from app.services.inspection.traces import Trace
 
 router = APIRouter(tags=["traces"])
 
-# Ids of foreign producers' messages have slashes in them.
+# Ids of foreign producers' messages may contain slashes.
 MessageId = Annotated[str, Path(description="id of the message")]
 
 _LOST: Final = {
@@ -47,7 +47,7 @@ async def trace_at_subscription(
     *,
     services: ServicesOf,
 ) -> Response:
-    """What happened to a message at its publication and at one subscription, oldest first."""
+    """What happened to a message at its publication and in one subscription, oldest first."""
     return _answer(await services.traces.of_message(messageId, topic=topic, subscription=name))
 
 
@@ -62,7 +62,7 @@ async def trace_in_topic(
     *,
     services: ServicesOf,
 ) -> Response:
-    """What happened to a message at its publication and at all subscriptions, oldest first."""
+    """What happened to a message at its publication and in all subscriptions, oldest first."""
     return _answer(await services.traces.of_message(messageId, topic=topic))
 
 
@@ -76,7 +76,7 @@ async def trace_anywhere(
     *,
     services: ServicesOf,
 ) -> Response:
-    """What happened to a message, whatever its topics, oldest first."""
+    """What happened to a message in all topics, oldest first."""
     return _answer(await services.traces.of_message(messageId))
 
 

@@ -1,1 +1,1 @@
-"""Messages sent again."""
+"""Routes that send messages again."""

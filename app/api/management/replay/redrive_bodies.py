@@ -1,4 +1,4 @@
-"""Sending discarded messages again: what is asked for, and what was done."""
+"""Redrives of discarded messages: requests and results."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -31,7 +31,7 @@ Only = Annotated[str, AfterValidator(_only_discarded)]
 
 
 class RedriveBody(OwnSchema):
-    """Which of the undelivered messages are sent again: those that pass all that is given."""
+    """Which undelivered messages are sent again: those that match all given fields."""
 
     only: Only = Field(description=_ONLY, examples=[_ONLY])
     from_: Text | None = Field(
@@ -78,12 +78,16 @@ class RedriveRead(Schema):
 
 
 def redrive_body(body: Mapping[str, Any]) -> RedriveBody:
-    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    """Return the request. No field is ignored.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     return parsed(RedriveBody, body, way_of(body))
 
 
 def redrive_read(redriven: Redriven, *, dry_run: bool) -> RedriveRead:
-    """The answer."""
+    """Return the response."""
     messages = redriven.messages
     return RedriveRead(
         id=redriven.id,

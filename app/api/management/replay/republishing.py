@@ -1,4 +1,4 @@
-"""`/offline-retransmission`: what a topic had in a time, published once more (as in Hermes)."""
+"""`/offline-retransmission`: publishes messages of a time span again (as in Hermes)."""
 
 from typing import Annotated, Final
 
@@ -53,10 +53,9 @@ Limit = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by defau
 async def request_offline_task(
     request: Request, services: ServicesOf, caller: CallerOf
 ) -> Response:
-    """Have messages of a time published to a topic, for owners of both; `Location` leads to it.
+    """Publish messages of a time span to a topic, for owners of both; see `Location`.
 
-    All subscriptions of the target get them as new messages. A Spark runner does it, as soon as
-    one is free.
+    All subscriptions of the target get them as new messages. The next free Spark runner does it.
     """
     asked = await json_request(request)
     wanted = wanted_task(asked.body, strict=asked.strict)
@@ -87,7 +86,7 @@ async def offline_tasks(services: ServicesOf, limit: Limit = None) -> Response:
     responses=answers(OfflineTaskRead) | errors(404),
 )
 async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
-    """One of them: how far it is, and what was not published."""
+    """One of them: its progress, and what was not published."""
     [found] = tasks_read(await services.offline.get(task))
     return answer(found)
 
@@ -97,12 +96,12 @@ async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
     dependencies=[requires(Role.ANY)],
     responses=answers(OfflineTaskRead, many=True) | errors(400, 404),
 )
-# As Hermes' console asks.
+# Hermes' console uses this path.
 @router.get("/topics/{topic}/tasks/", dependencies=[requires(Role.ANY)], include_in_schema=False)
 async def offline_tasks_of_topic(
     topic: TopicName, services: ServicesOf, limit: Limit = None
 ) -> Response:
-    """The newest of those from a topic, or to it."""
+    """The newest ones with this topic as source or target."""
     seen = await services.offline.newest(limit=limit_of(limit), topic=topic)
     return answer([task.answered() for task in tasks_read(seen)])
 
@@ -113,7 +112,7 @@ async def offline_tasks_of_topic(
     responses=answers(OfflineTaskRead) | errors(404) | _ENDED,
 )
 async def cancel_offline_task(task: TaskId, services: ServicesOf, caller: CallerOf) -> Response:
-    """Cancel one, for owners of its target: what is published by then stays."""
+    """Cancel one, for owners of its target. Messages published so far stay."""
     [asked] = (await services.offline.get(task)).tasks
     target = Target(topic=asked.request.target)
     await services.access.require(caller, Role.TOPIC_OWNER, target)

@@ -1,4 +1,4 @@
-"""Offline retransmission as it is asked for and answered: Hermes' fields, and ours beside them."""
+"""Offline retransmission in requests and responses: Hermes' fields, and Angelia's own."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ _OTHER_FIELDS: Final = OtherFields()
 
 
 class OfflineTaskBody(Schema):
-    """Which messages are published once more, and to which topic."""
+    """Which messages are published again, and to which topic."""
 
     type: Text = Field(default=_TOPIC, description="topic: there are no views of data here")
     source_topic: Text = Field(description="whose messages they are")
@@ -40,7 +40,7 @@ class OfflineTaskBody(Schema):
 
 
 class OfflineCountsRead(Schema):
-    """How many messages; those that were not published are the last two."""
+    """Numbers of messages; the last two are those that were not published."""
 
     written: int = Field(description="published to the target")
     bytes: int = Field(description="of the bodies of these")
@@ -52,7 +52,7 @@ class OfflineCountsRead(Schema):
 
 
 class OfflineTaskRead(Schema):
-    """A task as it stands."""
+    """The current state of a task."""
 
     type: Literal["topic"]
     task_id: str = Field(description="also of its job")
@@ -78,7 +78,7 @@ class OfflineTaskRead(Schema):
 
 
 class WantedTask(NamedTuple):
-    """What a body asks for."""
+    """The requested task."""
 
     source: str
     target: str
@@ -87,7 +87,11 @@ class WantedTask(NamedTuple):
 
 
 def wanted_task(body: Mapping[str, Any], *, strict: bool) -> WantedTask:
-    """What a body asks for; ValidationFailedError."""
+    """Return the requested task.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     _require_topic(body)
     asked = parse(OfflineTaskBody, body, Rules(others=_OTHER_FIELDS, strict=strict))
     return WantedTask(
@@ -99,17 +103,17 @@ def wanted_task(body: Mapping[str, Any], *, strict: bool) -> WantedTask:
 
 
 def ignored_in_task(body: JsonObject) -> tuple[Ignored, ...]:
-    """The fields of a body that have no effect."""
+    """Return the fields of a body without effect."""
     return ignored_fields(OfflineTaskBody, body, _OTHER_FIELDS)
 
 
 def tasks_read(seen: TasksSeen) -> Sequence[OfflineTaskRead]:
-    """The answers for `seen`."""
+    """Return the responses for `seen`."""
     return [_task_read(task, runner_live=seen.runner_live) for task in seen.tasks]
 
 
 def _require_topic(body: Mapping[str, Any]) -> None:
-    """First: a body that is about something else lacks other fields, too."""
+    """Check the topic first: the body of another request lacks other fields too."""
     kind = body.get("type", _TOPIC)
     if kind != _TOPIC:
         message = "must be topic: there are no views of data here, only topics are retransmitted"
@@ -118,7 +122,7 @@ def _require_topic(body: Mapping[str, Any]) -> None:
 
 def _instant(text: str, path: str) -> datetime:
     found = instant_of(text, path=path)
-    # Only of what is not there it is None; years beyond are none that are stored, or shown in UTC.
+    # None only for a missing time. Years outside of this range cannot be stored or shown in UTC.
     if found is None or not _FIRST <= found < _END:
         raise ValidationFailedError.of(path, f"must be of the years {_FIRST.year} to 9998")
     return found.astimezone(UTC)
@@ -153,5 +157,5 @@ def _task_read(task: RepublishTask, *, runner_live: bool) -> OfflineTaskRead:
 
 
 def _said(moment: datetime) -> str:
-    """As Java's `Instant` reads it, too."""
+    """Return the time in a form that Java's `Instant` can parse."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

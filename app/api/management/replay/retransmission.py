@@ -128,10 +128,10 @@ async def move_subscription(
     services: ServicesOf,
     dry_run: DryRun = False,
 ) -> Response:
-    """Send again all that was published since a time, or skip what was published before it.
+    """Send again everything published since a time, or skip everything published before it.
 
-    The subscription is moved there as a whole, active or suspended, and goes on from there at its
-    rate: new messages come after the old ones. Filters and times to live hold as ever.
+    The subscription is moved there as a whole, active or suspended, and continues from there at its
+    rate: new messages come after the old ones. Filters and times to live apply as usual.
     """
     asked = await dated_request(request)
     moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
@@ -154,23 +154,23 @@ async def redrive(
     services: ServicesOf,
     dry_run: DryRun = False,
 ) -> Response:
-    """Send messages again, to this subscription alone: discarded ones, or all since a time.
+    """Send messages again to this subscription only: discarded ones, or all since a time.
 
-    With `only: all`, `undelivered` or `missing`, a Spark job chooses any number of them, and they
-    come beside new messages, at a `share` of the rate.
+    With `only: all`, `undelivered` or `missing`, a Spark job chooses any number of messages, which
+    are sent beside new ones, with a `share` of the rate.
 
-    With `only: discarded` they are sent at once. Each request sends up to 1,000 messages (16 MiB),
-    the oldest discards first; while there are `more`, ask again. They come as they were
-    published, after what waits by now, and with `Hermes-Retransmission`. A suspended subscription
-    gets them when it is resumed.
+    With `only: discarded` they are sent immediately. Each request sends up to 1,000 messages (16
+    MiB), the oldest discards first; repeat it while there are `more`. They are sent as they were
+    published, after the messages that wait now, and with `Hermes-Retransmission`. A suspended
+    subscription gets them when it is resumed.
 
-    With `mode: seek` the subscription is moved as a whole, as by PUT, to a time or to offsets; the
-    answer says where it goes on.
+    With `mode: seek` the whole subscription is moved, as by PUT, to a time or to offsets; the
+    response has the new position.
 
     A time alone, in any of its forms (`-6h` as text or as a JSON string, or `retransmissionDate`),
-    does what PUT does; the answer is a list, as in Hermes' documents.
+    does the same as PUT; the response is a list, as in Hermes' documents.
 
-    A field that has no effect with what is asked for is refused.
+    A field that has no effect for the request is refused.
     """
     asked, named = await dated_request(request), (topic, name)
     match way_of(asked.body):

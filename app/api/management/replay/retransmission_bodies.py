@@ -1,4 +1,4 @@
-"""Retransmission by moving a subscription: Hermes' request and answer."""
+"""Retransmission by moving a subscription, in Hermes' form."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -15,7 +15,7 @@ CLUSTER: Final = DATACENTER
 
 
 class RetransmissionBody(Schema):
-    """From when on messages are sent again; a time to come skips all that is not sent yet."""
+    """From when on messages are sent again; a future time skips everything not sent yet."""
 
     retransmission_date: str = Field(
         description="RFC 3339, UTC unless it has an offset, or -30m, -6h, -2d",
@@ -25,14 +25,14 @@ class RetransmissionBody(Schema):
 
 
 class PlaceBody(OwnSchema):
-    """Where to go on in one partition."""
+    """The new position in one partition."""
 
     partition: int = Field(ge=0, le=100_000)
     offset: Annotated[int, Field(ge=0, le=2**62)]
 
 
 class SeekBody(OwnSchema):
-    """Where a subscription goes on: from a time, or at offsets, one of each partition."""
+    """The new position of a subscription: a time, or offsets with one for each partition."""
 
     mode: Literal["seek"]
     only: Literal["all"] = Field(default="all", description="it gets all from there on")
@@ -46,13 +46,13 @@ class SeekBody(OwnSchema):
 
 
 class TopicNameRead(Schema):
-    """A topic, as Hermes names it here."""
+    """A topic in the form of Hermes."""
 
     value: str
 
 
 class PartitionOffsetRead(Schema):
-    """Where a subscription goes on in one partition."""
+    """The new position of a subscription in one partition."""
 
     topic: TopicNameRead
     partition: int
@@ -60,7 +60,11 @@ class PartitionOffsetRead(Schema):
 
 
 def seek_body(body: JsonObject) -> SeekBody:
-    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    """Return the request. No field is ignored.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     asked = parsed(SeekBody, body, RetransmissionWay.SEEK)
     if (asked.from_ is None) == (asked.offsets is None):
         raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
@@ -68,7 +72,11 @@ def seek_body(body: JsonObject) -> SeekBody:
 
 
 def places_of(asked: SeekBody) -> Mapping[int, int]:
-    """The offsets that it asks for, by partition; ValidationFailedError."""
+    """Return the requested offsets by partition.
+
+    Raises:
+        ValidationFailedError: A partition is named twice.
+    """
     given = asked.offsets or []
     found = {each.partition: each.offset for each in given}
     if len(found) < len(given):
@@ -77,12 +85,12 @@ def places_of(asked: SeekBody) -> Mapping[int, int]:
 
 
 def offsets_by_cluster(moved: Moved) -> dict[str, list[JsonObject]]:
-    """The answer."""
+    """Return the response."""
     return {CLUSTER: offsets_by_partition(moved)}
 
 
 def offsets_by_partition(moved: Moved) -> list[JsonObject]:
-    """The answer in the form of Hermes' documents, which know of one cluster."""
+    """Return the response in the form of Hermes' documents, which have one cluster."""
     topic = TopicNameRead(value=moved.topic)
     offsets = [
         PartitionOffsetRead(topic=topic, partition=partition, offset=offset)

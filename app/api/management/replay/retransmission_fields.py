@@ -1,6 +1,6 @@
-"""Which fields go with which way to send messages again.
+"""The fields that belong to each way of sending messages again.
 
-A field that chooses messages, and is ignored, sends too many of them: so none is.
+If a field that selects messages were ignored, too many messages would be sent. So none is ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from app.domain.errors import FieldProblem, ValidationFailedError
 
 
 class RetransmissionWay(StrEnum):
-    """A way to send messages again, in the words of who asks for it."""
+    """A way of sending messages again, in the words of requests."""
 
     ALL = "only: all"
     UNDELIVERED = "only: undelivered"
@@ -35,7 +35,7 @@ TAKEN: Final[Mapping[RetransmissionWay, frozenset[str]]] = {
 
 
 def way_of(body: Mapping[str, Any]) -> RetransmissionWay | None:
-    """How it asks for messages; None: it does not say so."""
+    """Return the requested way; None if the body names none."""
     if "retransmissionDate" in body:
         return RetransmissionWay.DATE
     if body.get("mode") == "seek":
@@ -45,7 +45,11 @@ def way_of(body: Mapping[str, Any]) -> RetransmissionWay | None:
 
 
 def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | None) -> OwnT:
-    """`body`, all of which has an effect, as `model`; ValidationFailedError with every problem."""
+    """Return `body` as `model`; no field is ignored.
+
+    Raises:
+        ValidationFailedError: The body is invalid; the error has all its problems.
+    """
     misplaced = list(_misplaced(body, way))
     elsewhere = _elsewhere(body, way)
     fitting = {name: value for name, value in body.items() if name not in elsewhere}
@@ -59,7 +63,11 @@ def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | 
 
 
 def require_fitting(body: Mapping[str, Any], way: RetransmissionWay) -> None:
-    """Refuse what would choose messages in another way; ValidationFailedError."""
+    """Refuse fields that select messages in another way.
+
+    Raises:
+        ValidationFailedError: There are such fields.
+    """
     if misplaced := list(_misplaced(body, way)):
         raise ValidationFailedError(misplaced)
 
@@ -73,7 +81,7 @@ def _misplaced(body: Mapping[str, Any], way: RetransmissionWay | None) -> Iterat
 def _elsewhere(
     body: Mapping[str, Any], way: RetransmissionWay | None
 ) -> Mapping[str, list[RetransmissionWay]]:
-    """Its fields that belong to other ways."""
+    """Return the body's fields that belong to other ways."""
     if way is None:
         return {}
     others = {
@@ -84,7 +92,7 @@ def _elsewhere(
 
 
 def _listed(ways: list[RetransmissionWay]) -> str:
-    """Such as `only: all and missing, or mode: seek`."""
+    """Return a text such as `only: all and missing, or mode: seek`."""
     kinds = [each.removeprefix("only: ") for each in ways if each.startswith("only: ")]
     others = [each.value for each in ways if not each.startswith("only: ")]
     if kinds:

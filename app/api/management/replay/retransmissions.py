@@ -36,7 +36,7 @@ RetransmissionId = Annotated[str, Path(description="id of the retransmission")]
 async def requested(
     services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
 ) -> Response:
-    """Have messages sent again beside live traffic; `Location` leads to how far that is."""
+    """Request a retransmission beside live traffic; `Location` leads to its progress."""
     topic, name = named
     wanted = _wanted(asked, dry_run=dry_run)
     seen = await services.retransmitting.request(topic, name, wanted)
@@ -79,7 +79,7 @@ async def get_retransmission(
     *,
     services: ServicesOf,
 ) -> Response:
-    """One of them: its state, and how many of its messages are sent by now."""
+    """One of them: its state, and how many of its messages are sent."""
     seen = await services.retransmitting.get(topic, name, retransmission)
     [found] = retransmissions_read(seen, with_outcomes=True)
     return answer(found)
@@ -97,7 +97,7 @@ async def cancel_retransmission(
     *,
     services: ServicesOf,
 ) -> Response:
-    """Cancel it: what is not sent yet is dropped, what is in the air lands."""
+    """Cancel it: messages not sent yet are dropped, those in flight are completed."""
     seen = await services.retransmitting.cancel(topic, name, retransmission)
     [found] = retransmissions_read(seen, with_outcomes=True)
     return answer(found)

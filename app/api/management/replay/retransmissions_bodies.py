@@ -1,4 +1,4 @@
-"""Retransmissions beside live traffic: what is asked for, and how far they are."""
+"""Retransmissions beside live traffic: requests and progress."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -37,7 +37,7 @@ class OffsetsBody(OwnSchema):
 
 
 class RetransmitBody(OwnSchema):
-    """Which messages are sent again, beside live traffic: those that pass all that is given."""
+    """Which messages are sent again beside live traffic: those that match all given fields."""
 
     only: OnlyText = Field(description="all, undelivered (and not sent again since), missing")
     from_: Text | None = Field(
@@ -71,7 +71,7 @@ class RetransmitBody(OwnSchema):
 
 
 class SpanRead(Schema):
-    """The messages of one partition that are looked at."""
+    """The range of one partition that is read."""
 
     topic: TopicNameRead
     partition: int
@@ -85,7 +85,7 @@ class SpanRead(Schema):
 
 
 class CountsRead(Schema):
-    """How many messages."""
+    """Numbers of messages."""
 
     matched: int = Field(description="chosen")
     bytes: int = Field(description="of their bodies")
@@ -116,7 +116,7 @@ class SampleRead(Schema):
 
 
 class RetransmissionRead(Schema):
-    """A retransmission as it stands."""
+    """The current state of a retransmission."""
 
     id: str = Field(description="also of its job, and in `Hermes-Retransmission` of the requests")
     state: State
@@ -138,7 +138,11 @@ class RetransmissionRead(Schema):
 
 
 def retransmit_body(body: JsonObject) -> RetransmitBody:
-    """What a body asks for, all of which has an effect; ValidationFailedError."""
+    """Return the request. No field is ignored.
+
+    Raises:
+        ValidationFailedError: The body is invalid.
+    """
     asked = parsed(RetransmitBody, body, way_of(body))
     if (asked.from_ is None) == (asked.offsets is None):
         raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
@@ -148,7 +152,11 @@ def retransmit_body(body: JsonObject) -> RetransmitBody:
 
 
 def selection_of(asked: RetransmitBody) -> Selection:
-    """Which messages it asks for; ValidationFailedError."""
+    """Return the selection of messages.
+
+    Raises:
+        ValidationFailedError: A field is not valid.
+    """
     return Selection(
         only=Only(asked.only),
         statuses=tuple(asked.status_codes or ()),
@@ -160,7 +168,11 @@ def selection_of(asked: RetransmitBody) -> Selection:
 
 
 def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | None:
-    """The offsets that it asks for, by partition; ValidationFailedError."""
+    """Return the requested offsets by partition.
+
+    Raises:
+        ValidationFailedError: They are not valid.
+    """
     if asked.offsets is None:
         return None
     found = {each.partition: (each.offset, each.to_offset) for each in asked.offsets}
@@ -170,14 +182,14 @@ def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | 
 
 
 def spans_read(item: Retransmission) -> list[JsonObject]:
-    """From where to where it looks, in each partition."""
+    """Return the range that is read in each partition."""
     return [each.answered() for each in spans_of(item)]
 
 
 def retransmissions_read(
     seen: RetransmissionsSeen, *, with_outcomes: bool = False
 ) -> list[RetransmissionRead]:
-    """The answers for `seen`."""
+    """Return the responses for `seen`."""
     return [_read(item, seen, with_outcomes=with_outcomes) for item in seen.items]
 
 
@@ -213,7 +225,7 @@ def _read(
         "endedAt": item.ended_at.isoformat() if item.ended_at else None,
         "reason": item.reason,
     }
-    # By name: `from` is none that a call can give.
+    # By name, because `from` cannot be a keyword argument.
     return RetransmissionRead.model_validate(described)
 
 
@@ -226,7 +238,7 @@ def _eta_seconds(item: Retransmission, rate: int) -> float | None:
 
 
 def spans_of(item: Retransmission) -> list[SpanRead]:
-    """The same, as parts of an answer."""
+    """Return the ranges as parts of a response."""
     topic, request = TopicNameRead(value=item.topic), item.request
     return [
         SpanRead(
@@ -236,6 +248,6 @@ def spans_of(item: Retransmission) -> list[SpanRead]:
             to_offset=span.end,
             gone=gone or None,
         )
-        # Those of `missing`, and of earlier versions, do not say what is gone.
+        # Ranges of `missing`, and of earlier versions, have no information about lost messages.
         for span, gone in zip_longest(request.spans, request.gone)
     ]
