@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-inp
 # Arguments for the command behind a target: make up ARGS="--port 9000", make test ARGS="-k retry"
 ARGS ?=
 
-# Most tests wait for servers. These runners share one Kafka; each has a PostgreSQL of its own.
+# Most tests wait for servers. These runners share one Kafka and one PostgreSQL.
 PARALLEL := --numprocesses 3 --dist worksteal
 
 # The servers of tests keep their data in memory (/dev/shm) if 4 GB are free there, so that a busy disk

@@ -28,6 +28,7 @@ import pytest
 
 from tests.servers.kafka_listeners import PROTOCOLS, SecuredListeners
 from tests.servers.ports import free_port
+from tests.servers.runs import run_folder
 
 VERSION: Final = "4.3.0"
 JAVA_MIN: Final = 17
@@ -412,10 +413,7 @@ def _start_shared(home: Path) -> None:
 @pytest.fixture(scope="session")
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBroker]:
     """The broker of this test run. Who stops or freezes one has another: `own_kafka_broker`."""
-    base = tmp_path_factory.getbasetemp()
-    # Each process of pytest-xdist has a folder of its own in that of the run.
-    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    with shared_broker(run / "kafka") as broker:
+    with shared_broker(run_folder(tmp_path_factory) / "kafka") as broker:
         yield broker
 
 

@@ -1,10 +1,12 @@
-"""A real PostgreSQL for tests: the embedded one, started once per session; a database per test."""
+"""A real PostgreSQL for tests: the embedded one, once for a test run; a database for each test."""
 
+import fcntl
 import itertools
 import os
 import shutil
 import signal
 import tempfile
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from app.storage.embedded.server import embedded_postgres
 from app.storage.migrate import upgrade
 from app.storage.urls import libpq_url, sqlalchemy_url
 from tests.fakes.keys import VAULT
+from tests.servers.runs import run_folder
 
 TEMPLATE: Final = "angelia_template"
 _END_TIMEOUT_S: Final = 10.0
@@ -111,16 +114,50 @@ def _home() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@contextmanager
+def shared_server(home: Path, turns: Path) -> Iterator[str]:
+    """The server of a test run: the first process to come starts it, the last to go removes it."""
+    with turns.open("w") as turn, ExitStack() as entered:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        home.mkdir(mode=0o700, exist_ok=True)
+        url = entered.enter_context(embedded_postgres(home))
+        _make_template(url)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        try:
+            yield url
+        finally:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            entered.close()
+            if not Cluster(home / "postgres").pid_file.exists():
+                shutil.rmtree(home, ignore_errors=True)
+
+
+def _make_template(url: str) -> None:
+    """Make the migrated database that those of the tests are copied from, unless it is there."""
+    unfinished = f"{TEMPLATE}_new"
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE])
+        if found.fetchone() is not None:
+            return
+        # The data need not outlive the tests, nor a power cut.
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+        begun = sql.Identifier(unfinished)
+        # A process that made it was killed.
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(begun))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(begun))
+        upgrade(url_of(url, unfinished))
+        made = sql.Identifier(TEMPLATE)
+        connection.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(begun, made))
+
+
 @pytest.fixture(scope="session")
-def postgres_session_url() -> Iterator[str]:
-    """A server for the whole session, with a migrated template database."""
-    with _home() as home, embedded_postgres(home) as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            # The data need not outlive the tests, nor a power cut.
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
-        upgrade(url_of(url, TEMPLATE))
+def postgres_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server of this test run, with a migrated template database."""
+    # Not in the folder of the run: where root runs tests, the server's user may not look into that.
+    number = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)[:12]
+    home = Path(tempfile.gettempdir()) / f"angelia-postgres-{number}"
+    with shared_server(home, run_folder(tmp_path_factory) / "postgres.turn") as url:
         yield url
 
 

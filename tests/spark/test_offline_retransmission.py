@@ -152,7 +152,10 @@ CREATE TRIGGER hold BEFORE UPDATE ON offline_parts FOR EACH ROW WHEN (NEW.writte
 EXECUTE FUNCTION hold();
 """
 _FREED = "DROP TRIGGER hold ON offline_parts; DROP FUNCTION hold()"
-_WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+_WAITS = (
+    "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+    " WHERE NOT granted AND locktype = 'advisory' AND datname = current_database()"
+)
 
 
 async def is_held(connection: psycopg.AsyncConnection) -> bool:

@@ -197,7 +197,9 @@ async def is_waiting_for_the_lock(database: Database, table: str = "analytics_un
     async with database.transaction() as session:
         connection = await session.connection()
         found = await connection.exec_driver_sql(
-            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass", (table,)
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+            " WHERE NOT granted AND relation = %s::regclass AND datname = current_database()",
+            (table,),
         )
         return bool(found.scalar())
 

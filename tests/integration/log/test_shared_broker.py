@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import psutil
+import pytest
 from kafka import KafkaAdminClient
 
 from tests.e2e.cli import wait_until
 from tests.servers.kafka import shared_broker
 
 
+@pytest.mark.long
 def test_the_first_starts_it_and_the_last_ends_it(tmp_path: Path) -> None:
     home = tmp_path / "kafka"
     with shared_broker(home) as first:

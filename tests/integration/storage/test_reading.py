@@ -68,7 +68,10 @@ async def test_questions_that_are_given_up_keep_no_connection(database: Database
 async def test_no_transaction_is_left_open_behind_a_question(database: Database) -> None:
     """It would keep what is deleted from being cleared away."""
     await said(database, "SELECT count(*) FROM topics")
-    asked = "SELECT state FROM pg_stat_activity WHERE query = 'SELECT count(*) FROM topics'"
+    asked = (
+        "SELECT state FROM pg_stat_activity"
+        " WHERE query = 'SELECT count(*) FROM topics' AND datname = current_database()"
+    )
     async with database.transaction() as session:
         assert await session.scalar(text(asked)) == "idle"
 

@@ -235,7 +235,10 @@ async def test_what_is_changed_during_a_rotation_is_not_undone_by_it(
 
 async def _until_waiting(url: str) -> None:
     """Return when somebody waits for a lock."""
-    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    waiting = (
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
     async with asyncio.timeout(60):
         while True:
             connection = await psycopg.AsyncConnection.connect(url, autocommit=True)

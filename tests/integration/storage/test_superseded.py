@@ -212,7 +212,10 @@ async def test_what_ended_again_is_not_chosen_for_a_retransmission_by_its_first_
 
 
 async def until_one_waits(database: Database) -> None:
-    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
     async with asyncio.timeout(60):
         while True:
             async with database.transaction() as session:
