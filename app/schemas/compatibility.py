@@ -4,6 +4,7 @@ Subscribers that were given the new version get messages of both for a while: th
 log, and those of publishers that still use the old one.
 """
 
+from functools import lru_cache
 from typing import Any, Final
 
 from app.domain.catalogue.schema import ContentType
@@ -19,10 +20,13 @@ _WIDER: Final = {
     "bytes": {"string"},
 }
 
-# Pairs of types that are compared: some microseconds each, in which the event loop waits.
+# Pairs of types that are compared: some microseconds each.
 PAIRS_MAX: Final = 100_000
+# Answers that are kept: what a thread has compared is asked for again on the event loop.
+COMPARED_MAX: Final = 16
 
 
+@lru_cache(maxsize=COMPARED_MAX)
 def backward_problem(
     kind: ContentType, *, new: str, old: str, pairs_max: int = PAIRS_MAX
 ) -> str | None:

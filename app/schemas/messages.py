@@ -183,6 +183,11 @@ class AvroMessage(Message):
         return self._stored or b""
 
     @property
+    def schema(self) -> TopicSchema | None:
+        """What it is read by as JSON, or written by as Avro; None: that is not known."""
+        return self._schemas.latest if self._written is None else self._written[1]
+
+    @property
     def may_stay_json(self) -> bool:
         """Whether it has a body that may be from before its topic became AVRO."""
         return self._written is None and self._stored is not None and self._schemas.was_json

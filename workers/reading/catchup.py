@@ -11,6 +11,7 @@ from app.domain.errors import AngeliaError
 from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog
 from app.schemas.formats import TopicFormats
+from workers.reading.codecs_ready import CodecsReady
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
 from workers.reading.look_pauses import longer
@@ -56,11 +57,11 @@ class CatchUp:
         formats: TopicFormats | None = None,
         versions: VersionWait | None = None,
         *,
+        codecs: CodecsReady | None = None,
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._log = log
-        self._versions = versions or VersionWait()
-        self._decoder = Decoder(formats or TopicFormats(), self._versions)
+        self._decoder = Decoder(formats or TopicFormats(), versions or VersionWait(), codecs)
         self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], _ChunkRequest] = {}
         self._queue: asyncio.Queue[tuple[Partition, int]] = asyncio.Queue()
@@ -122,7 +123,7 @@ class CatchUp:
         if batch is None:
             request = self._wanted[chunk.partition, offset]
             request.pause = longer(request.pause)
-            self._ask_again(chunk.partition, offset, f"waits for {self._versions.awaited}")
+            self._ask_again(chunk.partition, offset, f"waits for {self._decoder.awaited}")
         elif chunk.next_offset == offset:
             # The tail has read further: the new leader of the partition lags behind. Wait before
             # retrying.

@@ -7,6 +7,7 @@ from app.domain.message import BrokenMessage, Message, Partition, Record
 from app.log.interface import Chunk
 from app.schemas.formats import TopicFormats
 from app.schemas.messages import AVRO, AvroTopic, Reading
+from workers.reading.codecs_ready import CodecsReady
 from workers.reading.feed import Batch
 from workers.reading.schema_versions import VersionWait
 
@@ -16,21 +17,32 @@ _log = structlog.get_logger()
 class Decoder:
     """Decodes chunks by the content type of their topics, according to `formats`.
 
-    A chunk may arrive before the news of its schemas, or of a topic that has just become AVRO.
+    A chunk may arrive before the news of its schemas, or of a topic that has just become AVRO, and
+    before its schemas are made ready.
     """
 
-    def __init__(self, formats: TopicFormats, versions: VersionWait) -> None:
+    def __init__(
+        self, formats: TopicFormats, versions: VersionWait, codecs: CodecsReady | None = None
+    ) -> None:
         self._formats = formats
         self._versions = versions
+        self._codecs = codecs or CodecsReady()
+        # What the chunk waits for that is to be read again.
+        self.awaited = ""
 
     def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
         """Return the chunk's messages at `since` and above; None if it must be read again later."""
         topic = chunk.partition.topic
         schemas = self._formats.avro(topic)
         if schemas is not None and self._versions.holds(schemas, chunk):
+            self.awaited = self._versions.awaited
             return None
         batch = decoded(chunk, since=since, schemas=schemas)
         if schemas is None and _has_avro(batch) and self._versions.holds_topic(chunk):
+            self.awaited = self._versions.awaited
+            return None
+        if schemas is not None and self._codecs.hold(batch.messages):
+            self.awaited = self._codecs.awaited
             return None
         return batch
 

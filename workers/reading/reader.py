@@ -11,6 +11,7 @@ from app.domain.message import Partition
 from app.log.interface import Chunk, MessageLog, Tail
 from app.schemas.formats import TopicFormats
 from workers.reading.catchup import RETRY_PAUSE, BatchListener, CatchUp
+from workers.reading.codecs_ready import CodecsReady
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
 from workers.reading.known_changes import KnownChanges
@@ -45,11 +46,12 @@ class Reader:
         # Kept up to date by the same follower.
         self.known = KnownChanges()
         self._versions = VersionWait(registered=self._registered, known=self.known)
-        self._decoder = Decoder(self.formats, self._versions)
+        codecs = CodecsReady()
+        self._decoder = Decoder(self.formats, self._versions, codecs)
         # Partitions that are read again a little later.
         self._waiting: set[Partition] = set()
         self._pauses = LookPauses(look_again)
-        self._catch_up = CatchUp(log, self.formats, self._versions)
+        self._catch_up = CatchUp(log, self.formats, self._versions, codecs=codecs)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -128,7 +130,7 @@ class Reader:
         """Continue to read the partition from the end of its feed, a little later."""
         partition = feed.partition
         if partition not in self._pauses:
-            waits_for = self._versions.awaited
+            waits_for = self._decoder.awaited
             _log.warning("schema_awaited", partition=partition, at=feed.end, waits_for=waits_for)
         self._waiting.add(partition)
         self._tail.unfollow(partition)

@@ -11,6 +11,7 @@ from app.domain.catalogue.schema import ContentType
 from app.domain.errors import AngeliaError
 from app.schemas.compiled import require_schema
 from app.schemas.formats import TopicFormats
+from app.schemas.making import SchemaMaking
 from app.schemas.versions import Registered
 
 # A topic is looked up at most once in this many seconds, for any number of records.
@@ -49,11 +50,13 @@ class RegisteredSchemas:
         formats: TopicFormats,
         *,
         clock: Callable[[], float] = monotonic,
+        making: SchemaMaking | None = None,
     ) -> None:
         """Create it. Without a registry nothing is queried, and nothing counts as missing."""
         self._registry = registry
         self._formats = formats
         self._clock = clock
+        self._making = making or SchemaMaking()
         # In the order in which they are queried.
         self._wanted: dict[str, None] = {}
         self._on_wanted = asyncio.Event()
@@ -117,8 +120,11 @@ class RegisteredSchemas:
     async def _new_versions(
         self, registry: RegistryLookup, topic: str, missing: Sequence[int]
     ) -> list[Registered]:
-        found = [await registry.version(topic, each) for each in missing]
-        return [each for each in found if each is not None and self._is_usable(topic, each)]
+        asked = [await registry.version(topic, each) for each in missing]
+        found = [each for each in asked if each is not None]
+        for each in found:
+            await self._making.ready(ContentType.AVRO, each.text)
+        return [each for each in found if self._is_usable(topic, each)]
 
     def _is_usable(self, topic: str, found: Registered) -> bool:
         try:

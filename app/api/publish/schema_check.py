@@ -8,12 +8,12 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
 from app.schemas.compiled import is_made
 from app.schemas.json_bodies import json_body
+from app.schemas.making import SchemaMaking
 from app.schemas.messages import prefix_id
 from app.schemas.publications import AVRO_BINARY, Given, Typed, typed
 from app.schemas.request_work import RequestWork
 from app.schemas.versions import is_registered, schema_if_known
 from app.services.catalogue.fresh_schemas import FreshSchemas
-from app.services.catalogue.schema_preparation import SchemaMaking
 from app.services.directory.topics import TopicDirectory
 from app.services.publishing.publisher import Publication
 

@@ -19,6 +19,7 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.schemas.compiled import require_schema
+from app.schemas.making import SchemaMaking
 from app.schemas.migration import is_to_be_kept, with_kept_schema, without_kept_schema
 from app.schemas.versions import (
     Registered,
@@ -28,7 +29,6 @@ from app.schemas.versions import (
     without_schema,
 )
 from app.services.access.audit import Check, whatever
-from app.services.catalogue.schema_preparation import SchemaMaking
 from app.services.catalogue.topics import TopicService
 from app.services.directory.topics import TopicDirectory
 
@@ -70,10 +70,15 @@ class SchemaService:
         self._registry = registry
         self._making = SchemaMaking()
 
-    async def prepare(self, kind: ContentType, text: object) -> None:
-        """Have a schema that somebody gives made ready; one that is none is refused when used."""
+    async def prepare(self, kind: ContentType, text: object, topic: Topic | None = None) -> None:
+        """Have a schema that somebody gives made ready, and compared with that of its `topic`.
+
+        One that is none, or does not fit, is refused when it is used.
+        """
         if isinstance(text, str):
             await self._making.ready(kind, text)
+            if topic is not None and topic.content_type is kind:
+                await self._making.compared(topic, text)
 
     async def registered(self, topic: str, kind: ContentType, text: str) -> Registered | None:
         """Register it, where there is a registry; ValidationFailedError, SchemaRegistryError."""
@@ -127,7 +132,7 @@ class SchemaService:
         """
         current = await self._topics.get(name)
         check(current)
-        await self._making.ready(current.content_type, text)
+        await self.prepare(current.content_type, text, current)
         is_kept = keep and is_to_be_kept(current, text)
         kind = ContentType.AVRO if is_kept else current.content_type
         registered = await self.registered(name, kind, text)

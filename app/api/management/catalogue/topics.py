@@ -108,7 +108,8 @@ async def change_topic(
     if body.get("schema"):
         current = await services.topics.get(topic)
         given = body.get("contentType", current.content_type)
-        await services.schemas.prepare(_kind(is_avro=given == ContentType.AVRO), body["schema"])
+        kind = _kind(is_avro=given == ContentType.AVRO)
+        await services.schemas.prepare(kind, body["schema"], current)
 
     def edit(current: Topic) -> Topic:
         return changed_topic(current, body, strict=asked.strict, registered=registered)

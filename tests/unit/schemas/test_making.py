@@ -3,13 +3,17 @@
 import asyncio
 import json
 import threading
+from contextlib import suppress
 
 import pytest
 
-from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType
+from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType, TopicSchema
+from app.domain.catalogue.topic import Topic
 from app.domain.errors import ValidationFailedError
+from app.schemas.compatibility import backward_problem
 from app.schemas.compiled import COMPILED_MAX, REFUSED_MAX, MadeOnce, is_made, require_schema
-from app.services.catalogue.schema_preparation import SchemaMaking
+from app.schemas.making import SchemaMaking
+from app.schemas.versions import require_backward
 
 
 async def test_a_schema_is_made_in_another_thread_and_used_in_this_one() -> None:
@@ -63,6 +67,35 @@ async def test_of_requests_that_are_cancelled_no_two_schemas_are_made_at_once() 
     go_on.set()
     await other
     assert texts == ["one of nobody", "another of nobody"]
+
+
+async def test_the_loop_goes_on_while_schemas_are_compared() -> None:
+    gone_on = threading.Event()
+    seen: list[bool] = []
+
+    def compare(_topic: Topic, _text: str) -> None:
+        seen.append(gone_on.wait(timeout=30))
+
+    comparing = asyncio.create_task(SchemaMaking(compare=compare).compared(an_avro_topic(), "{}"))
+    await asyncio.sleep(0)
+    gone_on.set()
+    await comparing
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("text", ['"long"', '"string"'])
+async def test_what_was_compared_in_another_thread_is_not_compared_again(text: str) -> None:
+    topic = an_avro_topic()
+    await SchemaMaking().compared(topic, text)
+    before = backward_problem.cache_info().misses
+    with suppress(ValidationFailedError):
+        require_backward(topic, text)
+    assert backward_problem.cache_info().misses == before
+
+
+def an_avro_topic() -> Topic:
+    schemas = (TopicSchema(version=1, id=1, text='"int"'),)
+    return Topic(name="shop.orders", content_type=ContentType.AVRO, schemas=schemas)
 
 
 @pytest.mark.parametrize("kind", ContentType)

@@ -1,0 +1,51 @@
+"""Making schemas ready for messages beside the event loop: a large one takes a while."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from app.domain.catalogue.schema import SCHEMA_LENGTH_MAX, ContentType
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import ValidationFailedError
+from app.schemas.compiled import is_made, require_schema
+from app.schemas.versions import require_backward
+
+
+class SchemaMaking:
+    """Makes and compares schemas in a thread, one at a time: many would take the loop's CPU."""
+
+    def __init__(
+        self,
+        make: Callable[[ContentType, str], None] = require_schema,
+        compare: Callable[[Topic, str], None] = require_backward,
+    ) -> None:
+        self._make = make
+        self._compare = compare
+        # A lock would not do: a thread goes on when who waits for it is cancelled.
+        self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-making")
+
+    async def ready(self, kind: ContentType, text: str) -> None:
+        """Return when `require_schema` answers at once, be it that the text is no schema."""
+        if not is_made(kind, text) and len(text) <= SCHEMA_LENGTH_MAX:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._one, self._made, kind, text)
+
+    async def compared(self, topic: Topic, text: str) -> None:
+        """Return when `require_backward` answers at once, be it that the text does not fit."""
+        if topic.content_type is ContentType.AVRO and topic.schema is not None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._one, self._compared, topic, text)
+
+    def begin(self, kind: ContentType, text: str) -> Future[None]:
+        """Have it made ready, for who does not wait for it."""
+        return self._one.submit(self._made, kind, text)
+
+    def _compared(self, topic: Topic, text: str) -> None:
+        with suppress(ValidationFailedError):
+            self._compare(topic, text)
+
+    def _made(self, kind: ContentType, text: str) -> None:
+        if not is_made(kind, text):
+            with suppress(ValidationFailedError):
+                self._make(kind, text)
