@@ -1,3 +1,5 @@
+import sys
+
 import orjson
 import pytest
 
@@ -34,6 +36,40 @@ def test_takes_the_elements_of_an_array_as_they_stand_there(
     body: bytes, elements: list[bytes]
 ) -> None:
     assert bodies(body) == elements
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (b"", []),
+        (b"\n \t\r\n\n", []),
+        (b"1", [b"1"]),
+        (b" 1 \r\n\n\t\n2\n", [b" 1 ", b"2"]),
+        (b"\r\n1\r\r\n", [b"1\r"]),
+        (b"1\n2", [b"1", b"2"]),
+    ],
+)
+def test_takes_the_lines_that_are_not_blank(body: bytes, lines: list[bytes]) -> None:
+    assert bodies(body, Form.LINES) == lines
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" ", b" \n", b"\r\n"])
+def test_a_million_blank_lines_are_passed_over_at_once(blank: bytes) -> None:
+    body = blank * 1_000_000 + b"\n1\n" + blank * 1_000_000
+    found: list[bytes | str] = []
+    steps = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal steps
+        steps += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        found = bodies(body, Form.LINES)
+    finally:
+        sys.setprofile(None)
+    assert found == [b"1"]
+    assert steps < 100
 
 
 @pytest.mark.parametrize(
