@@ -1,8 +1,11 @@
 """Structured logs: one event with fields per line, on stderr."""
 
 import logging
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -18,6 +21,12 @@ FRAMES_MAX: Final = 40
 # While a broker is down it logs seventy errors a second; the adapter tells what matters of them.
 # As DEBUG it would log all requests, and passwords with them.
 _FLOODING: Final = "kafka"
+
+# A defect is logged once in this time: one request, or one batch, can raise it a thousand times.
+REPEATED_AFTER: Final = timedelta(minutes=1)
+_DEFECTS_MAX: Final = 1_000
+# Fields whose values make it another defect.
+_NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what")
 
 # Without the local variables, which structlog would show: they have bodies and passwords in them,
 # and to print those of a deep stack takes seconds, in which the loop stands still.
@@ -47,11 +56,59 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
     root.setLevel(LEVELS[level])
     logging.getLogger(_FLOODING).setLevel(logging.INFO if level == "debug" else logging.CRITICAL)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            SeldomRepeated(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+class SeldomRepeated:
+    """Drops events with an error that was logged lately; the next one that is not says how many.
+
+    An error is known by its type, by where it was raised, and by what it was logged about.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        # When each was logged last, and how many were dropped since.
+        self._logged: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Return the event; structlog.DropEvent."""
+        error = _error_in(event)
+        if error is None:
+            return event
+        kind = (*_kind(error), *(event.get(name) for name in _NAMED_BY))
+        now = self._clock()
+        last, dropped = self._logged.get(kind, (-math.inf, 0))
+        if now - last < REPEATED_AFTER.total_seconds():
+            self._logged[kind] = last, dropped + 1
+            raise structlog.DropEvent
+        if len(self._logged) >= _DEFECTS_MAX:
+            self._logged.clear()
+        self._logged[kind] = now, 0
+        return {**event, "repeated": dropped} if dropped else event
+
+
+def _error_in(event: EventDict) -> BaseException | None:
+    given = event.get("exc_info")
+    if isinstance(given, BaseException):
+        return given
+    return sys.exc_info()[1] if given else None
+
+
+def _kind(error: BaseException) -> tuple[object, ...]:
+    """Return its type, and the line that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = None if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return type(error), place
 
 
 def _marks(process: int | None) -> Sequence[Processor]:

@@ -2,12 +2,13 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 
 import pytest
 import structlog
+from structlog.typing import EventDict
 
-from app.telemetry import FRAMES_MAX, configure_logging
+from app.telemetry import FRAMES_MAX, REPEATED_AFTER, SeldomRepeated, configure_logging
 
 DEEP = 900
 
@@ -72,3 +73,37 @@ def test_a_deep_stack_is_cut_in_a_file(stderr: io.StringIO) -> None:
     if not stderr.isatty():
         (cause,) = json.loads(stderr.getvalue())["exception"]
         assert len(cause["frames"]) <= FRAMES_MAX + 1
+
+
+def test_a_defect_is_logged_once_a_minute_and_the_others_are_counted() -> None:
+    now = 0.0
+    seldom = SeldomRepeated(lambda: now)
+
+    def said(**fields: object) -> EventDict | None:
+        try:
+            fail_in(0, "")
+        except RuntimeError as error:
+            with suppress(structlog.DropEvent):
+                return seldom(None, "error", {"event": "broke", "exc_info": error, **fields})
+        return None
+
+    assert said(message_id="1") is not None
+    assert [said(message_id=str(n)) for n in range(1_000)] == [None] * 1_000
+    # About something else, and without an error.
+    assert said(topic="shop.orders") is not None
+    assert seldom(None, "error", {"event": "broke"}) == {"event": "broke"}
+    now = REPEATED_AFTER.total_seconds()
+    again = said(message_id="2")
+    assert again is not None
+    assert again["repeated"] == 1_000
+    now *= 2
+    assert "repeated" not in (said() or {"repeated": "dropped"})
+
+
+def test_what_breaks_a_thousand_times_is_written_once(stderr: io.StringIO) -> None:
+    for _ in range(1_000):
+        try:
+            fail_in(1, "")
+        except RuntimeError:
+            structlog.get_logger("some.module").exception("message_broke")
+    assert stderr.getvalue().count("message_broke") == 1
