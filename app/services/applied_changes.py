@@ -1,4 +1,4 @@
-"""Waiting until the workers have taken a change in."""
+"""Waits until the workers have applied a change."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,11 +8,12 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError
 from app.domain.status import WorkerStatus
 
-# A worker that has not been heard of for this long is not waited for.
+# A worker without a report for this long is not awaited.
 LIVE_WITHIN: Final = timedelta(seconds=5)
-# Whoever changes something waits this long for the workers; their answer says whether they have it.
+# A client that changes something waits this long for the workers; the response shows whether they
+# applied it.
 APPLIED_WITHIN: Final = timedelta(seconds=2)
-# Asked again this often although nobody said anything: a worker may have died, a notice got lost.
+# The state is read this often even without a notice: a worker may have died, or a notice was lost.
 ASK_EVERY: Final = timedelta(milliseconds=500)
 
 LiveWorkers = Callable[[], Awaitable[Sequence[WorkerStatus]]]
@@ -25,9 +26,9 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 
 
 class AppliedChanges:
-    """What workers have applied; `notice` is called whenever one of them says so.
+    """What workers have applied. `notice` is called whenever a worker reports it.
 
-    `take_in` applies changes in this process, which comes first.
+    `take_in` applies changes in this process, which happens first.
     """
 
     def __init__(
@@ -43,15 +44,15 @@ class AppliedChanges:
         self._noticed = asyncio.Event()
 
     def notice(self) -> None:
-        """Let everyone who waits look again."""
+        """Let every waiting call check again."""
         self._noticed.set()
         self._noticed = asyncio.Event()
 
     async def wait(self, number: int, *, within: timedelta) -> bool:
-        """Whether all live workers have applied change `number` `within` that time.
+        """Return whether all live workers have applied change `number` `within` that time.
 
-        False at once when there is no worker, and when the database cannot tell: the change itself
-        is safe by then.
+        False immediately if there are no workers, or if the database does not respond: the change
+        itself is stored by then.
         """
         try:
             async with asyncio.timeout(within.total_seconds()):
@@ -63,7 +64,7 @@ class AppliedChanges:
         if self._take_in:
             await self._take_in()
         while True:
-            # Taken before asking, so that a notice that comes in between is not missed.
+            # Read before the query, so that a notice in between is not missed.
             noticed = self._noticed
             workers = await self._live_workers()
             if not workers or is_applied(workers, number):

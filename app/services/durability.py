@@ -1,4 +1,4 @@
-"""Where messages that were acknowledged can be lost."""
+"""Where acknowledged messages can be lost."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ from app.log.interface import MessageLog
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# Whoever may ask makes Kafka and the database tell of all topics no more often than that.
+# Clients can trigger a query over all topics in Kafka and the database at most this often.
 LOOK_EVERY: Final = timedelta(minutes=1)
-# Where one did not answer, both are asked again so soon.
+# If one of them did not respond, both are queried again after this time.
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
 class DurabilityService:
-    """Says what of the settings, and of the topics in Kafka, lets acknowledged messages be lost."""
+    """Reports which settings, and which topics in Kafka, can lose acknowledged messages."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class DurabilityService:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`replication` is Kafka's; None: the log is kept in PostgreSQL, which has one copy."""
+        """Create it; `replication` is Kafka's; None: the log is in PostgreSQL, with one copy."""
         self._database = database
         self._replication = replication
         self._log = log
@@ -42,17 +42,20 @@ class DurabilityService:
         self._found: Mapping[bool, Sequence[str]] = {}
 
     async def risks(self, *, with_names: bool) -> Sequence[str]:
-        """Each in words, `with_names` of topics; none where nothing is lost with one broker."""
+        """Return each risk in words, `with_names` of topics.
+
+        None if losing one broker loses nothing.
+        """
         if self._replication is None:
             return ()
-        # Those who ask together look once.
+        # Concurrent calls share one query.
         async with self._looking:
             if self._clock() >= self._look_at:
                 await self._look(self._replication)
         return self._found[with_names]
 
     async def _look(self, replication: Replication) -> None:
-        """Know what can be lost, as database and log are now."""
+        """Read the risks from database and log."""
         known, by_leader, no_topics = await self._topics()
         there, no_copies = await self._copies()
         # Others may use the same Kafka.
@@ -69,7 +72,7 @@ class DurabilityService:
         self._look_at = self._clock() + pause.total_seconds()
 
     async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
-        """All of ours, and those with ack LEADER; or why they are not known."""
+        """Return all own topics, and those with ack LEADER; or why they are unknown."""
         try:
             async with self._database.transaction() as session:
                 topics = TopicRepository(session)
@@ -79,7 +82,7 @@ class DurabilityService:
             return OWN, (), f"which topics there are is not known: {error.message}"
 
     async def _copies(self) -> tuple[Mapping[str, Copies], str]:
-        """Those of all topics in the log; or why they are not known."""
+        """Return the copies of all topics in the log; or why they are unknown."""
         try:
             return await self._log.copies(), ""
         except LogUnavailableError as error:

@@ -1,10 +1,10 @@
-"""Headers that filters name: only those that the filter's own topic propagates.
+"""Headers in filters: only those that the filter's own topic propagates.
 
-Messages from other topics (dead letters, offline retransmissions) may bring more. Filters name
-those, too, only where their own topic propagates them. So what a filter may name does not depend on
-other topics.
+Messages from other topics (dead letters, offline retransmissions) may have more. Filters may use
+those only if their own topic propagates them too, so that a filter's headers do not depend on other
+topics.
 
-Whoever asks holds the change clock: nothing changes between the look and what is done then.
+The caller holds the lock of changes: nothing changes between the check and its action.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from app.filtering.header_names import headers_named, require_filterable
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 
-# Of many subscriptions, so many are named.
+# An error names at most this many subscriptions.
 _NAMED_MAX: Final = 5
 
 
 async def require_filter_headers(
     filters: Sequence[Filter], topic: str, topics: TopicRepository
 ) -> None:
-    """Refuse filters on a topic's messages which name headers that it does not propagate.
+    """Check that the topic propagates all headers that the filters name.
 
     Raises:
-        TopicNotFoundError: There is no such topic.
-        ValidationFailedError: Its field and its header are named.
+        TopicNotFoundError: The topic does not exist.
+        ValidationFailedError: It does not; the error names field and header.
     """
     require_filterable(filters, (await topics.get(topic)).propagated_headers)
 
@@ -36,7 +36,11 @@ async def require_filter_headers(
 async def require_kept_headers(
     topic: Topic, wanted: Topic, subscriptions: SubscriptionRepository
 ) -> None:
-    """ValidationFailedError if `wanted` drops headers that filters of subscriptions name."""
+    """Check that `wanted` keeps all headers that filters of subscriptions name.
+
+    Raises:
+        ValidationFailedError: It does not.
+    """
     dropped = _lower(topic) - _lower(wanted)
     if not dropped:
         return

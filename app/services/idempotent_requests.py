@@ -1,4 +1,4 @@
-"""Requests that create something, done once however often they are sent under one key."""
+"""Requests that create something, which run once however often they are sent with one key."""
 
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.database import Database
@@ -6,26 +6,31 @@ from app.storage.idempotent_requests import IdempotentRequestRepository
 
 
 class IdempotentRequests:
-    """Claims requests and keeps what they were answered; each method is one transaction."""
+    """Claims requests and stores their responses; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
-        """The answer that it got before; None: answer it, and say so, or give it up.
+        """Return the stored response.
 
-        IdempotencyKeyReusedError, RequestUnderWayError. A claim of a process that died is free
-        again after a minute.
+        None if the request must run, and then be answered or given up.
+
+        The claim of a dead process expires after a minute.
+
+        Raises:
+            IdempotencyKeyReusedError: Another request used the key.
+            RequestUnderWayError: The same request is running.
         """
         async with self._database.transaction() as session:
             return await IdempotentRequestRepository(session).claim(request)
 
     async def answered(self, request: KeyedRequest, answer: StoredAnswer) -> None:
-        """Give this answer, for a day, to whoever sends the request again."""
+        """Store this response for a day, for repetitions of the request."""
         async with self._database.transaction() as session:
             await IdempotentRequestRepository(session).answered(request, answer)
 
     async def give_up(self, request: KeyedRequest) -> None:
-        """Nothing came of it: it may be sent again."""
+        """Release the claim of a failed request: it may be sent again."""
         async with self._database.transaction() as session:
             await IdempotentRequestRepository(session).give_up(request)

@@ -1,4 +1,4 @@
-"""Changes of the log that belong to a change of the database, without a lock held meanwhile."""
+"""Changes of the log that belong to a change of the database, without holding a lock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,10 +13,10 @@ from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.storage.database import Database, Session
 from app.storage.runtime.log_claims import LogClaimRepository
 
-# What the log is asked within a claim ends before the claim does.
+# Calls to the log within a claim end before the claim does.
 LOG_WITHIN: Final = timedelta(seconds=25)
 CLAIMED_FOR: Final = timedelta(seconds=30)
-# Whoever wants the same waits so long, and looks so often whether it is free.
+# A request for the same subject waits this long, and checks this often whether it is free.
 WAIT_MAX: Final = timedelta(seconds=10)
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _LEFT_MAX: Final = 100
@@ -24,10 +24,10 @@ _LEFT_MAX: Final = 100
 
 @dataclass(slots=True)
 class Claimed:
-    """A claim that is held. What is `owed` may be half done in the log; None: nothing is.
+    """A held claim. `owed` is what may be incomplete in the log; None: nothing.
 
-    What an earlier claimant left stays owed until this one has made the log agree with the
-    database: a request that is refused has ended nothing.
+    What an earlier holder left stays owed until this one has made the log match the database: a
+    refused request has finished nothing.
     """
 
     claim: LogClaim
@@ -36,37 +36,38 @@ class Claimed:
     given_up: bool = False
 
     async def begin_in(self, session: Session) -> None:
-        """Have the transaction say that it begins; `begin` when that is committed.
+        """Record in this transaction that the change begins; call `begin` after its commit.
 
-        When nobody knows whether it was committed, the claim is given up if it was not, and else
-        stays until it is too old: then what has begun is ended.
+        If the result of the commit is unknown, the claim is released if it failed. Otherwise it
+        stays until it expires: then the change is finished.
 
-        LogUnavailableError: another has the subject by now.
+        Raises:
+            LogUnavailableError: Another request holds the subject by now.
         """
         self.begun = await LogClaimRepository(session).begin(self.claim)
         if self.begun is None:
             raise LogUnavailableError(f"Another request changes {self.claim.subject} in the log")
 
     def begin(self) -> None:
-        """From here on the log may have what the database has not."""
+        """Note that from here on the log may have what the database has not."""
         self.claim = self.begun or self.claim
         self.owed = self.claim.intent
 
     def end(self) -> None:
-        """The log has what the database has."""
+        """Note that the log has what the database has."""
         self.owed = None
 
     async def give_up(self, session: Session) -> None:
-        """Give it up in the transaction that says what came of it."""
+        """Release the claim in the transaction that records the result."""
         await LogClaimRepository(session).give_up(self.claim)
         self.given_up = True
 
 
 class LogClaims:
-    """Lets one request at a time change what the log has of a subject.
+    """Lets one request at a time change the log's part of a subject.
 
-    What the log is asked for stands between two transactions: the first one claims the subject, the
-    second one writes what came of it. Nobody but those who want the same subject waits for the log.
+    The calls to the log are between two transactions: the first one claims the subject, the second
+    one records the result. Only requests for the same subject wait for the log.
     """
 
     def __init__(self, database: Database) -> None:
@@ -74,10 +75,13 @@ class LogClaims:
 
     @asynccontextmanager
     async def claimed(self, subject: str, intent: Intent) -> AsyncIterator[Claimed]:
-        """Have the subject inside the block; LogUnavailableError.
+        """Hold the subject inside the block.
 
-        When something is still `owed` as the block ends, or the process dies within, it is left to
-        be taken over.
+        If something is still `owed` at the end of the block, or the process dies inside, another
+        request takes it over.
+
+        Raises:
+            LogUnavailableError: It was not free in time.
         """
         claim = await self._take(LogClaim(subject=subject, intent=intent, token=uuid4().hex))
         async with self._held(Claimed(claim, owed=claim.left)) as held:
@@ -85,9 +89,9 @@ class LogClaims:
 
     @asynccontextmanager
     async def taken_over(self, subject: str) -> AsyncIterator[Intent | None]:
-        """What was begun with the subject and not ended, to be ended in the block; None: nothing.
+        """Yield what was begun and not finished, to be finished in the block; None: nothing.
 
-        When the block raises, it is left to be taken over again.
+        If the block raises an error, it is left to be taken over again.
         """
         async with self._database.transaction() as session:
             claims = LogClaimRepository(session)
@@ -100,7 +104,7 @@ class LogClaims:
             held.end()
 
     async def left(self) -> Sequence[str]:
-        """The subjects of what was begun and not ended."""
+        """Return the subjects with unfinished changes."""
         async with self._database.transaction() as session:
             return await LogClaimRepository(session).left(at_most=_LEFT_MAX)
 
@@ -132,7 +136,7 @@ class LogClaims:
     async def _let_go(self, held: Claimed) -> None:
         if held.given_up:
             return
-        # A database that is down says the same later: the claim grows too old.
+        # A database that is down reports the same later: the claim expires.
         with suppress(StorageUnavailableError):
             async with self._database.transaction() as session:
                 claims = LogClaimRepository(session)

@@ -1,4 +1,4 @@
-"""Where the log's partitions begin and end, and where they were at a time: of all, or an error."""
+"""Bounds and positions by time of the log's partitions: of all of them, or an error."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -16,7 +16,11 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 async def bounds_of(
     log: MessageLog, partitions: Collection[Partition]
 ) -> Mapping[Partition, Bounds]:
-    """The bounds of each of them; LogUnavailableError."""
+    """Return the bounds of each of them.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
     bounds = await log.bounds(partitions)
     if missing := [each for each in partitions if each not in bounds]:
         raise LogUnavailableError(f"The log does not say where {missing[0]} ends")
@@ -26,8 +30,12 @@ async def bounds_of(
 async def offsets_at(
     log: MessageLog, partitions: Collection[Partition], moment: datetime
 ) -> Mapping[Partition, int]:
-    """Of each of them the first offset at or after that time, else its end; LogUnavailableError."""
-    # No message is older than the epoch; Kafka gives times before it a meaning of their own.
+    """Return for each the first offset at or after that time, else its end.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
+    # No message is older than the epoch, and Kafka gives negative times another meaning.
     found = await log.offsets_at(partitions, milliseconds(moment))
     if missing := [each for each in partitions if each not in found]:
         raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
@@ -37,12 +45,13 @@ async def offsets_at(
 async def begun_at(
     log: MessageLog, partitions: Collection[Partition], beginning: Beginning
 ) -> Mapping[Partition, int]:
-    """Where whoever begins there reads on: no message that is published from now on is before it.
+    """Return where a reader with that start begins: before all messages published from now on.
 
-    LogUnavailableError.
+    Raises:
+        LogUnavailableError: The log cannot be reached.
     """
-    # The ends come first. Kafka looks for a time, and then, where there is nothing since, for the
-    # end: what is published between the two was never in either.
+    # The ends are read first. Kafka is queried for a time and then, if there is no message since,
+    # for the end: a message between the two would be in neither.
     bounds = await bounds_of(log, partitions)
     match beginning:
         case Edge.EARLIEST:

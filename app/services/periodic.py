@@ -1,4 +1,4 @@
-"""Housekeeping that is done again and again, as long as a process runs."""
+"""Periodic tasks of a process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,10 +12,10 @@ _log = structlog.get_logger(__name__)
 
 
 async def repeat(chore: Callable[[], Awaitable[None]], *, every: timedelta, name: str) -> None:
-    """Do `chore` after each `every`, until cancelled.
+    """Run `chore` after each `every`, until cancelled.
 
-    A log or a database that is down, and a defect of the chore, are logged under `name`: it is
-    tried again the next time, for nobody waits for it.
+    If the log or the database is down, or the chore has a bug, the error is logged under `name`,
+    and the chore runs again the next time.
     """
     while True:
         await asyncio.sleep(every.total_seconds())

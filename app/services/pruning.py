@@ -1,4 +1,4 @@
-"""What has been kept long enough is dropped: every table has a bound."""
+"""Deletes what was kept long enough: every table has a limit."""
 
 from datetime import timedelta
 from typing import Final
@@ -20,23 +20,23 @@ from app.storage.runtime.circuits import CircuitRepository
 from app.storage.runtime.rate_notes import RateNoteRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
-# Workers and their loads count for seconds; they are kept a little for people who look at them.
+# Reports of workers and their loads are used for seconds; they are kept a little for users.
 REPORTS_KEPT: Final = timedelta(hours=1)
-# Nobody has sent anything through them for as long.
+# Nobody has sent anything through them for this long.
 CIRCUITS_KEPT: Final = timedelta(days=1)
-# A worker that was thought dead cannot be heard of for longer.
+# A worker that was declared dead cannot come back after this.
 RETRACTIONS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
-# Of a retransmission, where each of its messages was and is; at least.
+# The minimum for the original and the new position of each message of a retransmission.
 PLACES_KEPT: Final = timedelta(days=7)
-# Entries of ledgers prove something as long as there are people who may ask.
+# Entries of ledgers are proofs, needed as long as somebody may ask for them.
 LEDGERS_KEPT: Final = timedelta(days=3 * 365)
 ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
 
 
 class Pruner:
-    """Drops what is old: undelivered messages, jobs, events, keys, reports of workers long gone.
+    """Deletes old data: undelivered messages, jobs, events, keys, reports of old workers.
 
     Every API process does it; two at a time do no harm.
     """
@@ -55,7 +55,11 @@ class Pruner:
         self._places_kept = places_kept
 
     async def prune(self) -> None:
-        """Drop all that is old now, a transaction for each few rows; StorageUnavailableError."""
+        """Delete all that is old now, every few rows in a transaction.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         async with self._database.transaction() as session:
             await StatusRepository(session).prune(REPORTS_KEPT)
             await CircuitRepository(session).prune(CIRCUITS_KEPT)

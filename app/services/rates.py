@@ -1,4 +1,4 @@
-"""Figures of a subscription or a topic, from what workers report (pure)."""
+"""Metrics of a subscription or a topic, from the workers' reports (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +16,11 @@ _OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogForecast:
-    """Backlog forecast of one subscription as of the last look; `drain` None: for ever or unknown.
+    """Backlog forecast of one subscription by the last evaluation; `drain` None: never or unknown.
 
-    `oldest_age` is that of the oldest message that is not finished, at least: of one that is being
-    tried it is how long. `expiring` messages end their time to live before they are delivered.
+    `oldest_age` is the minimum age of the oldest unfinished message; for a retried one it is the
+    time since its first attempt. `expiring` messages reach their time to live before they are
+    delivered.
     """
 
     oldest_age: timedelta
@@ -29,12 +30,12 @@ class BacklogForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionMetrics:
-    """Lifetime counts, what is open now, and per-second rates over the last report of each worker.
+    """Counts since creation, open messages, and rates per second by each worker's last report.
 
-    `rate` counts requests, `batch_rate` those that are batches, `throughput` delivered bytes. `lag`
-    is in messages. `output` is what leaves at most over all workers, in the mode of the one that
-    fares worst, and with the circuit that lets least through; None: none reports. A
-    `backlog_forecast` is made for a single subscription only.
+    `rate` counts requests, `batch_rate` those with batches, `throughput` delivered bytes. `lag` is
+    in messages. `output` is the limit over all workers, with the mode of the worst worker and the
+    strictest circuit; None: no worker reports. A `backlog_forecast` is made only for a single
+    subscription.
     """
 
     delivered: int
@@ -58,14 +59,14 @@ class SubscriptionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics:
-    """What is known of a topic: messages and bytes `published` ever, and what goes in and out.
+    """What is known of a topic: messages and bytes ever `published`, and its rates.
 
     `volume` is what API processes have counted. Rates are per second.
     """
 
     published: int | None
     volume: int
-    # Messages that came in, by the log's own word over the last minute; None: not looked at.
+    # New messages per second, by the log over the last minute; None: not queried.
     rate: float | None = None
     subscriptions: int
     delivery_rate: float
@@ -75,7 +76,7 @@ class TopicMetrics:
 def summed_metrics(
     cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad], lag: int
 ) -> SubscriptionMetrics:
-    """Sum up the reports of one subscription."""
+    """Add up the reports of one subscription."""
     return SubscriptionMetrics(
         delivered=sum(cursor.delivered for cursor in cursors),
         discarded=sum(cursor.discarded for cursor in cursors),
@@ -92,7 +93,7 @@ def summed_metrics(
 def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bounds] | None) -> int:
     """Messages between the committed offsets and the ends of the partitions.
 
-    The ends are those in `bounds`, which are fresh, or else those that the workers last saw.
+    The ends are the fresh ones in `bounds`, or else those in the workers' last reports.
     """
     known = bounds or {}
     return sum(

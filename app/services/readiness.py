@@ -1,4 +1,4 @@
-"""Whether this process can do its work."""
+"""Whether this process is ready for its work."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -16,7 +16,7 @@ ANSWER_WITHIN: Final = timedelta(seconds=1)
 
 
 class ReadinessService:
-    """Asks the parts this process needs."""
+    """Checks the parts that this process needs."""
 
     def __init__(
         self, database: Database, log: MessageLog, writability: Writability | None = None
@@ -26,9 +26,9 @@ class ReadinessService:
         self._writability = writability or Writability()
 
     async def waits(self) -> Mapping[str, str]:
-        """Per part what is waited for, within a second; nothing where it is as it should be.
+        """Return what each part waits for, within a second; nothing for parts that are ready.
 
-        The parts are log, logWritable (whether it took what was published last, here), database,
+        The parts are log, logWritable (whether it accepted the last message, here), database,
         migrations, and the datacenter, which operators may take out of service.
         """
         log, migrated, in_service = await asyncio.gather(

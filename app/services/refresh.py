@@ -1,4 +1,4 @@
-"""What this process keeps fresh from the database: topics, API keys, and what is applied."""
+"""Data that this process keeps up to date from the database: topics, API keys, applied changes."""
 
 import asyncio
 from datetime import timedelta
@@ -17,13 +17,13 @@ from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
 
 _log = structlog.get_logger(__name__)
 
-# Notices are hints: the feed is read this often although none came.
+# Notices may be lost: the feed is read this often even without one.
 POLL_EVERY: Final = timedelta(seconds=5)
 _AFTER_DEFECT_S: Final = 1.0
 
 
 class Refresher:
-    """Reads the change feed into a directory, and keys; passes on what workers have applied."""
+    """Reads the change feed into a directory, reads keys, and passes on what workers applied."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Refresher:
         self._directory = directory
         self._applied = applied
         self._poll_at = 0.0
-        # One after the other: what was read before a deletion must not be applied after it.
+        # One read after the other: data from before a deletion must not be applied after it.
         self._reading = asyncio.Lock()
 
     async def run(self, notices: Notices) -> None:
-        """Never ends; survives a database that is down, and defects of its own."""
+        """Run forever, even while the database is down, or after a bug in a step."""
         while True:
             try:
                 await self._once(notices)
@@ -51,11 +51,11 @@ class Refresher:
                 await asyncio.sleep(_AFTER_DEFECT_S)
 
     async def refresh(self) -> None:
-        """Read what has changed; nothing happens when the database does not answer."""
+        """Read what has changed. If the database does not respond, nothing happens."""
         self._poll_at = monotonic() + POLL_EVERY.total_seconds()
         try:
             async with self._reading:
-                # Not in one transaction: at the start, all there is has changed.
+                # In several transactions: at the start, everything has changed.
                 self._directory.apply(await changes_since(self._database, self._directory.number))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)

@@ -1,4 +1,4 @@
-"""Where the streams of traces and of undelivered messages end: what is to be recorded by then."""
+"""The ends of the streams of traces and undelivered messages: what must be recorded by then."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,10 +14,14 @@ _STREAMS: Final = (UNDELIVERED, TRACES)
 
 
 async def stream_spans(log: MessageLog) -> Sequence[OffsetSpan]:
-    """All that is in them now; LogUnavailableError."""
+    """Return all offsets in the streams now.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
     partitions = list[Partition]()
     for topic in _STREAMS:
-        # Until there was a worker there is none, and nothing in it.
+        # Before the first worker has started there is no stream.
         with suppress(TopicNotFoundError):
             partitions += await log.partitions(topic)
     bounds = await log.bounds(partitions)

@@ -1,1 +1,1 @@
-"""Who may do what, and the audit of what they did."""
+"""Permissions, and the audit of changes."""

@@ -1,4 +1,4 @@
-"""Audit events: written with the changes they tell of, and looked through."""
+"""Audit events: written with the changes that they describe, and searched."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -10,36 +10,37 @@ from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 
 _T = TypeVar("_T")
-# What a resource is, for audit events: as it is answered, so without its secrets.
+# Describes a resource in audit events, as in responses, so without its secrets.
 Describe = Callable[[_T], Mapping[str, Any]]
-# Raises unless the resource is what the request was made for.
+# Raises an error if the resource is not in the state that the request expects.
 Check = Callable[[_T], None]
 
-# Who the current request is from: said once where it comes in, rather than by every signature.
+# The caller of the current request: set once at the start, instead of passed through every
+# signature.
 _caller: Final[ContextVar[Caller]] = ContextVar("caller", default=EVERYBODY)
 
 
 def act_as(caller: Caller) -> None:
-    """What this task changes from now on, `caller` does."""
+    """Attribute all further changes of this task to `caller`."""
     _caller.set(caller)
 
 
 def acting() -> Caller:
-    """Who changes what this task changes."""
+    """Return the caller to which this task's changes are attributed."""
     return _caller.get()
 
 
 async def note(events: AuditRepository, change: Change) -> None:
-    """Write an audit event, in the transaction of `events`, which is to make the change."""
+    """Write an audit event in the transaction of `events`, which must also make the change."""
     await events.add(acting(), change)
 
 
 def whatever(_current: object) -> None:
-    """The check that passes everything."""
+    """Accept every state."""
 
 
 class AuditService:
-    """Looks through the events; each method is one transaction."""
+    """Reads audit events; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -47,6 +48,6 @@ class AuditService:
     async def page(
         self, wanted: AuditFilter, *, limit: int, after: int | None
     ) -> Sequence[AuditEvent]:
-        """The newest `limit` events; `after` an id: those before that event."""
+        """Return the newest `limit` events; with `after`, an id, only those before that event."""
         async with self._database.transaction() as session:
             return await AuditRepository(session).page(wanted, limit=limit, before_id=after)

@@ -1,4 +1,4 @@
-"""Who may do what: callers by their keys, and the roles they have for what they name."""
+"""Permissions: callers by their keys, and their roles for a target."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _NEEDED: Final = "an API key is needed: send `Authorization: Bearer ang_…`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a request names: a group, or a topic, or a subscription of the topic."""
+    """The target of a request: a group, a topic, or a subscription of the topic."""
 
     group: str | None = None
     topic: str | None = None
@@ -38,14 +38,19 @@ class Target:
 
 
 class Gate:
-    """What publishing asks of access control; all of it is in memory."""
+    """The access control of publishing; all of it is in memory."""
 
     def __init__(self, keys: KnownKeys, *, controlled: bool) -> None:
         self._keys = keys
         self._controlled = controlled
 
     async def caller(self, token: bytes | None) -> Caller:
-        """Who publishes; NOBODY without a token. KeyRefusedError, StorageUnavailableError."""
+        """Return the publisher; NOBODY without a token.
+
+        Raises:
+            KeyRefusedError: The key is not valid.
+            StorageUnavailableError: The database cannot be reached.
+        """
         if not self._controlled:
             return EVERYBODY
         if token is None:
@@ -53,10 +58,15 @@ class Gate:
         return self._keys.known(token) or await self._keys.caller(token)
 
     def require(self, caller: Caller, topic: Topic) -> None:
-        """Return if the caller may publish there; KeyMissingError, PublishingDeniedError.
+        """Check that the caller may publish to the topic.
 
-        A topic that names its publishers (`auth`, as in Hermes) takes messages from them and from
-        admins alone; any other from keys that may publish to it, and from its owners.
+        A topic that names its publishers (`auth`, as in Hermes) accepts messages only from them and
+        from admins. Other topics accept messages from keys that may publish to them, and from their
+        owners.
+
+        Raises:
+            KeyMissingError: The topic needs a key.
+            PublishingDeniedError: The caller may not publish.
         """
         auth, grants = topic.auth, caller.grants
         if not auth.enabled:
@@ -73,7 +83,7 @@ class Gate:
 
 
 class AccessService:
-    """Decides what callers may do; without access control, everybody may do everything."""
+    """Decides what callers may do. Without access control, everybody may do everything."""
 
     def __init__(self, database: Database, keys: KnownKeys, *, controlled: bool) -> None:
         self._database = database
@@ -82,19 +92,27 @@ class AccessService:
 
     @property
     def mode(self) -> Mode:
-        """Whether changes are taken, as this process knows it."""
+        """The mode for changes, as known to this process."""
         return self._keys.mode
 
     async def caller(self, token: bytes | None) -> Caller:
-        """Who asks; NOBODY without a token. KeyRefusedError, StorageUnavailableError."""
+        """Return the caller; NOBODY without a token.
+
+        Raises:
+            KeyRefusedError: The key is not valid.
+            StorageUnavailableError: The database cannot be reached.
+        """
         if not self._controlled:
             return EVERYBODY
         return NOBODY if token is None else await self._keys.caller(token)
 
     async def require(self, caller: Caller, role: Role, target: Target) -> None:
-        """Return if the caller has the role for the target.
+        """Check that the caller has the role for the target.
 
-        KeyMissingError, PermissionDeniedError, and NotFoundError where the target's owner matters.
+        Raises:
+            KeyMissingError: A key is needed.
+            PermissionDeniedError: The caller lacks the permission.
+            NotFoundError: The target does not exist, and its owner matters.
         """
         if await self._has(caller, role, target):
             return
@@ -103,16 +121,19 @@ class AccessService:
         raise PermissionDeniedError(f"{caller.name} may not do this: it takes the role {role}")
 
     def require_writable(self, caller: Caller) -> None:
-        """Return if the caller may change anything now; ReadOnlyError.
+        """Check that the caller may change anything now.
 
-        Without access control there are no admins to make an exception for.
+        Without access control there are no admins with an exception.
+
+        Raises:
+            ReadOnlyError: The mode forbids changes.
         """
         exempt = self._controlled and caller.grants.admin
         if self.mode is not Mode.READ_WRITE and not exempt:
             raise ReadOnlyError("Action forbidden due to read-only mode")
 
     async def set_mode(self, mode: Mode) -> None:
-        """Change the mode, of all API processes."""
+        """Change the mode of all API processes."""
         async with self._database.transaction() as session:
             before = await AccessRepository(session).set_mode(mode)
             change = Change(
@@ -126,7 +147,7 @@ class AccessService:
         await self._keys.refresh()
 
     async def roles(self, caller: Caller, target: Target) -> Sequence[Role]:
-        """Those of Hermes' roles that the caller has for the target."""
+        """Return Hermes' roles of the caller for the target."""
         asked = [Role.ANY, Role.ADMIN]
         if target.topic is not None:
             asked.append(Role.TOPIC_OWNER)
@@ -135,14 +156,19 @@ class AccessService:
         return [role for role in asked if await self._has_if_any(caller, role, target)]
 
     def require_new_group(self, caller: Caller, name: str) -> None:
-        """Return if the caller may create the group; PermissionDeniedError."""
+        """Check that the caller may create the group.
+
+        Raises:
+            PermissionDeniedError: The caller lacks the permission.
+        """
         if not caller.grants.owns_group(name):
             raise PermissionDeniedError(f"{caller.name} may not create the group {name}")
 
     async def require_new_topic(self, caller: Caller, topic: Topic) -> None:
-        """Return if the caller may create the topic, with its group if that is not there.
+        """Check that the caller may create the topic, with its group if that is missing.
 
-        PermissionDeniedError.
+        Raises:
+            PermissionDeniedError: The caller lacks the permission.
         """
         if caller.grants.owns_group(topic.group):
             return
@@ -155,9 +181,11 @@ class AccessService:
                 self.require_new_group(caller, topic.group)
 
     async def require_new_subscription(self, caller: Caller, draft: Subscription) -> None:
-        """Return if the caller may create the subscription.
+        """Check that the caller may create the subscription.
 
-        PermissionDeniedError, TopicNotFoundError.
+        Raises:
+            PermissionDeniedError: The caller lacks the permission.
+            TopicNotFoundError: The topic does not exist.
         """
         grants = caller.grants
         if grants.admin:
@@ -172,9 +200,12 @@ class AccessService:
             raise PermissionDeniedError(f"{caller.name} may not subscribe for {draft.owner.id}")
 
     async def require_feeding(self, caller: Caller, name: str, *, path: str) -> None:
-        """Return if the caller may have messages of others stored in that topic.
+        """Check that the caller may have others' messages stored in that topic.
 
-        PermissionDeniedError. What does not exist is for others to say.
+        A missing topic is not an error here.
+
+        Raises:
+            PermissionDeniedError: The caller lacks the permission.
         """
         if caller.grants.publishes_to(name):
             return
@@ -213,7 +244,7 @@ class AccessService:
                 assert_never(role)
 
     async def _owns(self, caller: Caller, target: Target) -> bool:
-        """Whether what is named is the caller's own: a subscription, else a topic."""
+        """Whether the caller owns the target: its subscription, or else its topic."""
         if target.subscription is not None:
             return await self._owns_subscription(caller, target)
         return await self._owns_topic(caller, target)

@@ -1,4 +1,4 @@
-"""The first key of an installation: without it, nobody could make another."""
+"""Creates the first key of an installation: without it, nobody could create another."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from app.services.access.keys import KeyService
 
 _log = structlog.get_logger(__name__)
 
-# Between two tries; each time twice as long, up to the second.
+# The pause between two attempts; it doubles each time up to the second value.
 PAUSE_MIN: Final = timedelta(seconds=1)
 PAUSE_MAX: Final = timedelta(seconds=30)
 
@@ -20,10 +20,10 @@ Announce = Callable[[str], None]
 
 
 async def make_first_key(keys: KeyService, announce: Announce) -> None:
-    """Make an admin's key if there never was a key, and `announce` its token, once.
+    """Create an admin's key if there never was a key, and `announce` its token once.
 
-    Tried again until the database can say: it may be down, or not migrated yet. Where this process
-    dies in between, the token is lost: `angelia keys create` makes another.
+    Retry until the database responds: it may be down, or not migrated yet. If the process dies
+    before the announcement, the token is lost: `angelia keys create` creates another.
     """
     pause = PAUSE_MIN
     while True:

@@ -1,4 +1,4 @@
-"""API keys: made, listed, revoked; their tokens are seen once."""
+"""API keys: creation, lists, revocation. Tokens are shown once."""
 
 import secrets
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _KIND: Final = "key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeKey:
-    """A key that was just made, and its token, which nobody can be told again."""
+    """A new key with its token, which is never shown again."""
 
     key: ApiKey
     token: str
@@ -31,7 +31,7 @@ class MadeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDraft:
-    """What a key is to be."""
+    """The description of a key to create."""
 
     name: str
     scopes: tuple[Scope, ...]
@@ -46,7 +46,11 @@ class KeyService:
         self._keys = keys
 
     async def create(self, draft: KeyDraft) -> MadeKey:
-        """Make a key; ValidationFailedError. Who is answered can use it through this process."""
+        """Create a key. It is valid in this process immediately.
+
+        Raises:
+            ValidationFailedError: A value is not valid.
+        """
         if draft.expires_at is not None and draft.expires_at <= datetime.now(UTC):
             raise ValidationFailedError.of("expiresAt", "must be in the future")
         token, key = _minted(draft, by=acting().name)
@@ -57,9 +61,9 @@ class KeyService:
         return MadeKey(key=stored, token=token)
 
     async def create_first(self) -> MadeKey | None:
-        """Make an admin's key, if there never was a key; else None.
+        """Create an admin's key if there never was a key; otherwise return None.
 
-        Of processes that do so at once, one makes it.
+        If several processes do this at once, one of them creates the key.
         """
         admin = (Scope(kind=ScopeKind.ADMIN),)
         token, key = _minted(KeyDraft(name=FIRST_KEY_NAME, scopes=admin), by="")
@@ -73,17 +77,25 @@ class KeyService:
         return MadeKey(key=stored, token=token)
 
     async def get(self, key_id: str) -> ApiKey:
-        """One key; KeyNotFoundError."""
+        """Return one key.
+
+        Raises:
+            KeyNotFoundError: The key does not exist.
+        """
         async with self._database.transaction() as session:
             return await AccessRepository(session).get(key_id)
 
     async def page(self, *, limit: int, after: str | None = None) -> Sequence[ApiKey]:
-        """Keys by id, those after the id `after`; revoked ones too."""
+        """Return keys by id, starting after the id `after`, with revoked ones."""
         async with self._database.transaction() as session:
             return await AccessRepository(session).page(limit=limit, after=after)
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """Let it open nothing any more, here at once; KeyNotFoundError."""
+        """Revoke the key, in this process immediately.
+
+        Raises:
+            KeyNotFoundError: The key does not exist.
+        """
         async with self._database.transaction() as session:
             access = AccessRepository(session)
             before = await access.get(key_id, for_update=True)
@@ -106,7 +118,7 @@ def _minted(draft: KeyDraft, *, by: str) -> tuple[str, ApiKey]:
         id=key_id,
         name=draft.name,
         scopes=draft.scopes,
-        # Of 256 random bits: nothing slower makes them harder to guess.
+        # The token has 256 random bits: a slower hash would not make it harder to guess.
         digest=sha256(token.encode()).digest(),
         created_by=by,
         expires_at=draft.expires_at,

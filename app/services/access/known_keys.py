@@ -1,4 +1,4 @@
-"""All API keys in memory: who a request is from, without a question to the database."""
+"""All API keys in memory: finds the caller of a request without a database query."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,13 +17,13 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# A key that is not known here may be new. It is asked for at most this often, for all of them.
+# An unknown key may be new. The database is queried for unknown keys at most this often.
 ASK_EVERY: Final = timedelta(seconds=1)
 
-# A wrong key is refused after this while. A connection is answered one request at a time, so that
-# it guesses no faster, and who floods us with wrong keys holds nobody up who has a right one.
+# A wrong key is refused after this time. Each connection handles one request at a time, so it
+# cannot guess faster, and many wrong keys do not slow down callers with right ones.
 REFUSED_AFTER: Final = timedelta(milliseconds=50)
-# So many wait at a time at most; beyond, they are refused at once.
+# At most this many requests wait at a time; further ones are refused immediately.
 HELD_BACK_MAX: Final = 1_000
 
 _ID: Final = slice(len(TOKEN_PREFIX), len(TOKEN_PREFIX) + ID_LENGTH)
@@ -39,11 +39,11 @@ def _now() -> datetime:
 
 
 class KnownKeys:
-    """The keys and the mode, as the database had them last.
+    """The keys and the mode, as last read from the database.
 
-    A right key is found without waiting, whether the database answers or not; a wrong one costs
-    the database one small question a second, however many there are. Revocations and new keys are
-    known within moments by notices, and by looking now and then where a notice was lost.
+    A right key is found without waiting, even if the database is down. Wrong keys cost the database
+    one small query per second, however many there are. Revocations and new keys become known soon
+    through notices, and through polling if a notice was lost.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class KnownKeys:
         self.mode = Mode.READ_WRITE
 
     def known(self, token: bytes) -> Caller | None:
-        """Who it is, if the key is known here and opens something now."""
+        """Return the caller if the key is known here and valid now."""
         found = self._keys.get(token[_ID])
-        # Compared also where there is no such key: the time it takes tells nobody which there are.
+        # Compared even if there is no such key: the response time must not show which keys exist.
         same = compare_digest(sha256(token).digest(), found[0].digest if found else _NO_DIGEST)
         if found is None or not same:
             return None
@@ -81,7 +81,12 @@ class KnownKeys:
         return caller
 
     async def caller(self, token: bytes) -> Caller:
-        """Who it is; KeyRefusedError, StorageUnavailableError while no key was ever read."""
+        """Return the caller.
+
+        Raises:
+            KeyRefusedError: The key is not valid.
+            StorageUnavailableError: No key was ever read.
+        """
         if caller := self.known(token):
             return caller
         if is_token(token):
@@ -95,12 +100,12 @@ class KnownKeys:
         raise KeyRefusedError("The API key is wrong, has expired, or was revoked")
 
     async def refresh(self) -> None:
-        """Read what has changed; nothing happens when the database does not answer."""
+        """Read what has changed. If the database does not respond, nothing happens."""
         async with self._asking:
             await self._read()
 
     def take_used(self) -> set[str]:
-        """The ids of the keys that were used since the last call."""
+        """Return the ids of the keys used since the last call."""
         used, self._used = self._used, set()
         if self._refused:
             _log.warning("keys_refused", requests=self._refused)
@@ -117,7 +122,7 @@ class KnownKeys:
             self._held_back -= 1
 
     async def _look_again(self) -> None:
-        # Whoever comes while others ask waits for their answer, which may have its key.
+        # A caller that comes during a query waits for its result, which may contain its key.
         if self._asking.locked() or self._is_time():
             async with self._asking:
                 if self._is_time():
@@ -140,7 +145,7 @@ class KnownKeys:
 
 
 def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
-    """The keys in `database`: none, until they are refreshed."""
+    """Return the keys in `database`; none are known until they are refreshed."""
 
     async def load(number: int) -> AccessState | None:
         async with database.transaction() as session:
@@ -150,14 +155,18 @@ def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
 
 
 class KeyUse:
-    """Tells the database which of the keys were used."""
+    """Reports to the database which keys were used."""
 
     def __init__(self, database: Database, keys: KnownKeys) -> None:
         self._database = database
         self._keys = keys
 
     async def note(self) -> None:
-        """Tell it now; StorageUnavailableError: these uses are never told, later ones are."""
+        """Write the uses now. If this fails they are lost; later ones are not.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         if used := self._keys.take_used():
             async with self._database.transaction() as session:
                 await AccessRepository(session).used(sorted(used))

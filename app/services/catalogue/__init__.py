@@ -1,1 +1,1 @@
-"""Topics and subscriptions: created, changed, listed, queried, and deleted."""
+"""Topics and subscriptions: creation, changes, lists, queries and deletion."""

@@ -1,4 +1,4 @@
-"""Alternate topics: which may be set, and where a message goes that nobody would get."""
+"""Alternate topics: which may be set, and where a message goes that no subscription would get."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -8,15 +8,18 @@ from app.domain.errors import TopicNotFoundError, UnroutableError, ValidationFai
 from app.services.directory.topics import TopicDirectory
 
 ALTERNATES_MAX: Final = 8
-"""How many alternates may follow one another."""
+"""The longest chain of alternates."""
 
 _FIELD: Final = "alternateTopic"
 
 
 async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]) -> None:
-    """ValidationFailedError unless the alternate topics from `topic` on all exist and end.
+    """Check that the alternate topics from `topic` on all exist and end.
 
-    `get` looks a topic up; nobody may change topics meanwhile.
+    `get` looks a topic up; no topic may change meanwhile.
+
+    Raises:
+        ValidationFailedError: They do not.
     """
     name = topic.alternate_topic
     for _ in range(ALTERNATES_MAX):
@@ -31,9 +34,10 @@ async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]
 
 
 class Routes(NamedTuple):
-    """Where a message may go that somebody must take: the first topic in which somebody wants it.
+    """The possible topics of a mandatory message: the first with a subscription that wants it.
 
-    `last_takes_all`: the last topic takes what nobody wants, for it is an alternate.
+    `last_takes_all`: the last topic accepts messages that no subscription wants, because it is an
+    alternate.
     """
 
     topics: tuple[Topic, ...]
@@ -41,13 +45,13 @@ class Routes(NamedTuple):
 
 
 async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
-    """Those of `topic` and its alternates that have an active subscription, else the last of all.
+    """Return `topic` and its alternates that have an active subscription, else the last of all.
 
-    What follows a topic where somebody wants every message is left out.
+    Topics after one with a subscription to every message are left out.
 
-    UnroutableError when it has neither an active subscription nor an alternate, or one that does
-    not exist any more; StorageUnavailableError when the database would have to be asked and does
-    not answer.
+    Raises:
+        UnroutableError: There is neither an active subscription nor an existing alternate.
+        StorageUnavailableError: A database query is needed, and fails.
     """
     following = [topic]
     for _ in range(ALTERNATES_MAX):

@@ -1,4 +1,4 @@
-"""Subscriptions that go with their topic (`autoDeleteWithTopicEnabled`)."""
+"""Subscriptions that are deleted with their topic (`autoDeleteWithTopicEnabled`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 def named(subscription: Subscription) -> Mapping[str, Any]:
-    """The least that an audit event says of a subscription."""
+    """Return the minimum that an audit event has of a subscription."""
     return {"topicName": subscription.topic, "name": subscription.name}
 
 
@@ -31,10 +31,10 @@ async def delete_those_that_go_with(
     *,
     describe: Describe[Subscription],
 ) -> Sequence[Subscription]:
-    """Delete the topic's subscriptions, if all of them are to go with it; else none.
+    """Delete the topic's subscriptions if all of them allow it; otherwise delete none.
 
-    Their retransmissions end with them.
-    The change clock is held: no other comes meanwhile.
+    Their retransmissions end with them. The caller holds the lock of changes, so no subscription is
+    created meanwhile.
     """
     subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
     retransmissions = RetransmissionChanges(session)
@@ -55,7 +55,7 @@ async def delete_those_that_go_with(
 
 
 async def forget_offsets(log: MessageLog, gone: Sequence[Subscription], topic: Topic) -> None:
-    """Drop their offsets from the log: they are only tidied away, and nobody uses them again."""
+    """Delete their offsets in the log. This is only tidying: no subscription uses them again."""
     partitions = [Partition(topic.name, index) for index in range(topic.partitions)]
     for each in gone:
         try:

@@ -1,7 +1,7 @@
-"""Which topics only the database has, or only the log, and how the two are brought together again.
+"""Differences between the topics of the database and of the log, and their repair.
 
-Both come and go together (see `TopicService`), but for a log that did not answer in time, a process
-that ended in between, and what others did to the log.
+Topics are created and deleted in both together (see `TopicService`). Differences come from a log
+that did not respond in time, a process that died in between, and changes of the log by others.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from app.services.catalogue.topics import TopicService
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# What audit events are of: the topic itself was not there before, or was there all the time.
+# The kind of the audit events: the topic itself did not exist, or existed all the time.
 _KIND: Final = "logTopic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Topics that only one of the two has, by name."""
+    """Topics that only the database or only the log has, by name."""
 
     only_in_log: Sequence[str]
     only_in_database: Sequence[str]
 
 
 class ConsistencyService:
-    """Compares the topics of the database with those of the log, and brings one up to the other."""
+    """Compares the topics of database and log, and repairs differences."""
 
     def __init__(self, database: Database, log: MessageLog, topics: TopicService) -> None:
         self._database = database
@@ -38,9 +38,12 @@ class ConsistencyService:
         self._topics = topics
 
     async def topics(self) -> Disagreement:
-        """Where they disagree; LogUnavailableError.
+        """Return the differences.
 
-        Nothing is kept waiting for it: one that is made or deleted meanwhile may be named.
+        No lock is held: a topic that is created or deleted meanwhile may be included.
+
+        Raises:
+            LogUnavailableError: The log cannot be reached.
         """
         in_log = {name for name in await self._log.topic_names() if _is_ours(name)}
         async with self._database.transaction() as session:
@@ -51,10 +54,12 @@ class ConsistencyService:
         )
 
     async def remove(self, name: str) -> None:
-        """Delete, with its messages, a topic that only the log has.
+        """Delete a topic that only the log has, with its messages.
 
-        TopicNotFoundError: it is not in the log. ValidationFailedError: it is in the database.
-        LogUnavailableError: it may be there still.
+        Raises:
+            TopicNotFoundError: It is not in the log.
+            ValidationFailedError: It is in the database.
+            LogUnavailableError: It may still exist.
         """
         if not _is_ours(name) or name not in await self._log.topic_names():
             raise TopicNotFoundError(f"Topic {name} is not in the log")
@@ -62,13 +67,15 @@ class ConsistencyService:
         await self._topics.remove_from_log(name, event)
 
     async def restore(self, name: str) -> None:
-        """Make the topic in the log again, empty, if only the database has it.
+        """Create the topic in the log again, empty, if only the database has it.
 
-        TopicNotFoundError: it is not in the database. LogUnavailableError: it may be made.
+        Raises:
+            TopicNotFoundError: It is not in the database.
+            LogUnavailableError: It may have been created.
         """
         await self._topics.restore(name, Change(action=Action.CREATED, kind=_KIND, name=name))
 
 
 def _is_ours(name: str) -> bool:
-    """Whether it is named as topics are, and is no stream of our own."""
+    """Whether the name has the form of a topic, and is not one of Angelia's own streams."""
     return is_topic_name(name) and name not in OWN

@@ -1,6 +1,6 @@
-"""Dead-letter topics: which may be set, and what may become of them while they are.
+"""Dead-letter topics: which may be set, and what is refused while they are.
 
-Whoever asks holds the change clock: nothing changes between the look and what is done then.
+The caller holds the lock of changes: nothing changes between the check and its action.
 """
 
 from typing import Final
@@ -15,7 +15,11 @@ _FIELD: Final = "deadLetter.topic"
 
 
 async def require_dead_letter(subscription: Subscription, topics: TopicRepository) -> None:
-    """ValidationFailedError unless its dead-letter topic exists and takes its largest messages."""
+    """Check that its dead-letter topic exists and accepts its largest messages.
+
+    Raises:
+        ValidationFailedError: It does not.
+    """
     if subscription.dead_letter is None:
         return
     name = subscription.dead_letter.topic
@@ -32,7 +36,11 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
 async def require_room(
     topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
 ) -> None:
-    """ValidationFailedError if, with its new size, dead letters would be larger than allowed."""
+    """Check that dead letters fit into their topics with the new size of `topic`.
+
+    Raises:
+        ValidationFailedError: Some would be too large.
+    """
     for each in await subscriptions.dead_lettering(topic.name):
         if each.dead_letter is None:
             continue
@@ -50,7 +58,11 @@ async def require_room(
 
 
 async def require_no_letters(name: str, subscriptions: SubscriptionRepository) -> None:
-    """TopicNotEmptyError while a subscription of another topic has it as dead-letter topic."""
+    """Check that no subscription of another topic uses it as dead-letter topic.
+
+    Raises:
+        TopicNotEmptyError: A subscription does.
+    """
     for each in await subscriptions.dead_lettering(name):
         if each.topic != name:
             message = f"Topic {name} takes the dead letters of {each.topic}, subscription "

@@ -1,4 +1,4 @@
-"""Versions of schemas that publishers name before this process has heard of them."""
+"""Schema versions that publishers name before this process has read of them."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Final
 
 from app.domain.errors import AngeliaError
 
-# A topic is looked up once in so many seconds, for however many messages.
+# A topic is looked up at most once in this many seconds, for any number of messages.
 LOOK_AGAIN_S: Final = 1.0
 TOPICS_MAX: Final = 1_000
 
@@ -16,7 +16,7 @@ Clock = Callable[[], float]
 
 
 class FreshSchemas:
-    """Looks for a topic's newest versions, where they come from, on demand; each now and then."""
+    """Looks up a topic's newest versions at their source, on demand and with a limited rate."""
 
     def __init__(
         self,
@@ -25,14 +25,14 @@ class FreshSchemas:
         mirror: Look | None = None,
         clock: Clock = monotonic,
     ) -> None:
-        """`take_in` reads changes into the directory; `mirror` asks the registry for a topic's."""
+        """Create it; `take_in` reads changes into the directory, `mirror` queries the registry."""
         self._take_in = take_in
         self._mirror = mirror
         self._clock = clock
         self._looked: dict[str, float] = {}
 
     async def look(self, topic: str) -> None:
-        """Return when the directory is as new as it gets; never raises."""
+        """Return when the directory is as new as possible. Never raise."""
         now = self._clock()
         if now - self._looked.get(topic, -LOOK_AGAIN_S) < LOOK_AGAIN_S:
             return

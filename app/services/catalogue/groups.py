@@ -23,19 +23,28 @@ class GroupService:
         self._database = database
 
     async def names(self, page: NamePage = ALL_NAMES) -> Sequence[str]:
-        """All groups, or a page of them, by name."""
+        """Return all groups, or a page of them, by name."""
         async with self._database.transaction() as session:
             return await GroupRepository(session).names(page)
 
     async def require(self, name: str) -> None:
-        """Return if the group exists; GroupNotFoundError."""
+        """Check that the group exists.
+
+        Raises:
+            GroupNotFoundError: It does not exist.
+        """
         async with self._database.transaction() as session:
             if not await GroupRepository(session).exists(name):
                 message = f"Group {name} does not exist"
                 raise GroupNotFoundError(message)
 
     async def create(self, name: str) -> None:
-        """Create it; GroupNameInvalidError, GroupExistsError."""
+        """Create the group.
+
+        Raises:
+            GroupNameInvalidError: The name is not valid.
+            GroupExistsError: The group exists.
+        """
         if not is_group_name(name):
             message = f"Group name {name!r} is invalid: letters, digits and dots, at most 100"
             raise GroupNameInvalidError(message)
@@ -44,9 +53,14 @@ class GroupService:
             await note(AuditRepository(session), group_created(name))
 
     async def delete(self, name: str) -> None:
-        """Delete it; GroupNotFoundError, GroupNotEmptyError."""
+        """Delete the group.
+
+        Raises:
+            GroupNotFoundError: It does not exist.
+            GroupNotEmptyError: It has topics.
+        """
         async with self._database.transaction() as session:
-            # Not while a topic is created, which found the group and relies on it.
+            # Locked, because the creation of a topic relies on the group that it found.
             await ChangeFeed(session).hold()
             await GroupRepository(session).delete(name)
             change = Change(action=Action.REMOVED, kind=_KIND, name=name, before=_described(name))
@@ -54,7 +68,7 @@ class GroupService:
 
 
 def group_created(name: str) -> Change:
-    """The audit event of a group's creation, by itself or with its first topic."""
+    """Return the audit event of a group's creation, alone or with its first topic."""
     return Change(action=Action.CREATED, kind=_KIND, name=name, after=_described(name))
 
 

@@ -1,8 +1,8 @@
-"""Where new subscriptions begin: in the log, and what of the time before the log is archived.
+"""Start positions of new subscriptions: in the log, and in the archive for earlier messages.
 
-What only the archive has is sent again, by a retransmission that is asked for together with the
-subscription and ends where that begins in the log: no message is in both parts, and none between
-them.
+A retransmission sends the messages that only the archive has. It is requested together with the
+subscription, and ends where the subscription begins in the log: no message is in both parts, and
+none between them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,27 +31,27 @@ from app.services.replay.spans import (
 from app.storage.database import Database, Session
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
-# No worker's id.
+# An empty worker id.
 _NOBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """Where a new subscription begins in the log, and what may have been before that.
+    """The start of a new subscription in the log, and what may have been before it.
 
-    `request` is for what the archive has of it, if it has any. `gone` offsets may be of the time
-    that is asked for, and are in neither.
+    `request` is for the archived part, if any. `gone` counts offsets that may belong to the
+    requested time and are in neither.
     """
 
     begins: Mapping[Partition, int] = field(hash=False)
-    # Of the partitions then.
+    # Of the partitions at that time.
     ends: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
     beginning: Beginning = Edge.LATEST
 
     def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
-        """Where it stands before any worker has reported of it."""
+        """Return its cursors before any worker has reported them."""
         return [
             CursorStatus(
                 subscription_id=subscription.id,
@@ -70,9 +70,9 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What a new subscription gets of the time before the log, and of how much it does not.
+    """What a new subscription gets from before the log, and how much is missing.
 
-    `retransmission` sends what the archive has; None: nothing. It waits for a Spark runner.
+    `retransmission` sends the archived part; None if there is none. It waits for a Spark runner.
     """
 
     gone: int
@@ -83,9 +83,13 @@ class History:
 async def requested_history(
     session: Session, subscription: Subscription, opening: StartPlan
 ) -> History | None:
-    """Ask for what is archived, in the transaction that makes the subscription; JobQueueFullError.
+    """Request the archived part in the transaction that creates the subscription.
 
-    None when the log has all there is.
+    Returns:
+        None if the log has everything.
+
+    Raises:
+        JobQueueFullError: Too many jobs wait.
     """
     if opening.request is None:
         return History(gone=opening.gone) if opening.gone else None
@@ -98,13 +102,19 @@ async def requested_history(
 async def opened(
     database: Database, log: MessageLog, *, topic: str, beginning: Beginning
 ) -> StartPlan:
-    """Where a subscription of that topic begins; TopicNotFoundError, LogUnavailableError."""
+    """Return where a subscription of that topic begins.
+
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        LogUnavailableError: The log cannot be reached.
+    """
     partitions = await log.partitions(topic)
     begins = await begun_at(log, partitions, beginning)
     if beginning is Edge.LATEST:
         return StartPlan(begins=begins, ends=begins)
     now = datetime.now(UTC)
-    # Once more: what retention took meanwhile is before the log, and so in the archive's part.
+    # Read again: messages that retention removed meanwhile are before the log, so they belong to
+    # the archived part.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
     ends = {each: bounds[each].end for each in begins}
@@ -127,7 +137,7 @@ async def opened(
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:
-    """Whether messages before that place may be of the same time, and are not in the log."""
+    """Whether messages before that position may be of the same time, and are not in the log."""
     return at == bounds.start > 0
 
 
@@ -156,7 +166,7 @@ def _request(
 
 
 def _scope(subscription: Subscription, request: Request) -> JobScope:
-    """What lists of jobs show: it goes back no further than those of other jobs may."""
+    """Return the scope for lists of jobs. It goes back no further than those of other jobs."""
     return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),
         end=request.until,

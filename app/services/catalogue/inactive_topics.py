@@ -1,4 +1,4 @@
-"""Topics that nobody publishes to any more: told by how much they have been sent."""
+"""Inactive topics: detected by the number of their messages."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,21 +12,23 @@ from app.storage.database import Database
 LOOK_EVERY: Final = timedelta(minutes=30)
 # Hermes' threshold.
 INACTIVE_AFTER: Final = timedelta(days=60)
-# Topics that are looked at in one go.
+# The number of topics in one step.
 _TOPICS: Final = 100
 
 
 class ActivityService:
-    """Looks at all topics from time to time. Several processes may: what they note is the same."""
+    """Checks all topics from time to time. Several processes may do so, with the same result."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def look(self) -> None:
-        """Note how much each topic has been sent by now.
+        """Store how many messages each topic has by now.
 
-        StorageUnavailableError, LogUnavailableError: the rest is left for the next time.
+        Raises:
+            StorageUnavailableError: The rest is left for the next time.
+            LogUnavailableError: The rest is left for the next time.
         """
         after = ""
         while True:
@@ -40,6 +42,6 @@ class ActivityService:
                 await ActivityRepository(session).note(published)
 
     async def inactive(self, longer_than: timedelta = INACTIVE_AFTER) -> Sequence[InactiveTopic]:
-        """Topics that have not been published to for longer than that, the longest first."""
+        """Return the topics without messages for longer than this, the longest first."""
         async with self._database.transaction() as session:
             return await ActivityRepository(session).inactive(longer_than)

@@ -1,4 +1,4 @@
-"""Looking through topics and subscriptions: queries, search, owners, counts."""
+"""Lists of topics and subscriptions: queries, search, owners, counts."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ Stated = tuple[Subscription, State]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """At most `limit` (None: all), those behind the key `after`; within a group or a topic."""
+    """At most `limit` items (None: all) after the key `after`, within a group or a topic."""
 
     limit: int | None = None
     after: Key | None = None
@@ -48,20 +48,20 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPage(Generic[T]):
-    """What was found, and the key to go on behind if there is more."""
+    """Found items, and the key of the next page if there is one."""
 
     items: Sequence[T]
     after: Key | None = None
 
 
 class _Requested(Generic[T]):
-    """A query over one kind, and how what it looks at is read."""
+    """A query over one kind, and how to read what it checks."""
 
     def __init__(self, kind: CatalogueKind[T], describe: Describe[T], query: Query) -> None:
         self.kind = kind
         holds = compiled(query)
         self.narrowed = narrowed(query, kind.columns)
-        # Nothing is looked at again where the database says it all.
+        # If the database checks everything, nothing is checked again.
         self.holds: Holds = (lambda _: True) if self.narrowed.exact else holds
         self._describe = describe
         looked_at = frozenset[str]() if self.narrowed.exact else paths_of(query)
@@ -69,13 +69,13 @@ class _Requested(Generic[T]):
         self.at_once = PAGE_WHOLE if self._columns is None else PAGE
 
     def within(self, home: str | None) -> Within:
-        """Where it may hold."""
+        """Return where it may match."""
         return Within(home=home, where=self.narrowed.where)
 
     async def some(
         self, catalogue: Catalogue[T], after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Read]]:
-        """The next ones for which it may hold, with what it may read of them."""
+        """Return the next possible matches, with the columns that it reads."""
         if self._columns is not None:
             rows = await catalogue.values(self._columns, after=after, limit=limit)
             return [(key, values.get) for key, values in rows]
@@ -84,7 +84,7 @@ class _Requested(Generic[T]):
 
 
 class CatalogueService:
-    """Looks through what there is. A query that only names columns reads no more than these."""
+    """Lists topics and subscriptions. A query that only uses columns reads nothing else."""
 
     def __init__(
         self,
@@ -98,54 +98,79 @@ class CatalogueService:
         self._subscription = subscription
 
     async def groups(self, query: Query) -> Sequence[str]:
-        """The groups for which it holds, by name; InvalidQueryError."""
+        """Return the matching groups by name.
+
+        Raises:
+            InvalidQueryError: The query is not valid.
+        """
         holds = compiled(query)
         async with self._database.transaction() as session:
             names = await GroupRepository(session).names()
         return [name for name in names if holds(reader({"groupName": name}))]
 
     async def topic_names(self, query: Query, *, group: str | None = None) -> Sequence[str]:
-        """The topics for which it holds, by name; InvalidQueryError."""
+        """Return the matching topics by name.
+
+        Raises:
+            InvalidQueryError: The query is not valid.
+        """
         keys = await self._keys(self._of_topics(query), Page(within=group))
         return [name for (name,) in keys]
 
     async def topics(self, query: Query, page: Page) -> FoundPage[Topic]:
-        """The topics for which it holds; InvalidQueryError."""
+        """Return the matching topics.
+
+        Raises:
+            InvalidQueryError: The query is not valid.
+        """
         return await self._found(self._of_topics(query), page)
 
     async def subscription_names(self, topic: str, query: Query) -> Sequence[str]:
-        """The topic's subscriptions for which it holds; TopicNotFoundError, InvalidQueryError."""
+        """Return the topic's matching subscriptions.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            InvalidQueryError: The query is not valid.
+        """
         async with self._database.transaction() as session:
             await TopicRepository(session).get(topic)
         keys = await self._keys(self._of_subscriptions(query), Page(within=topic))
         return [name for _, name in keys]
 
     async def subscriptions(self, query: Query, page: Page) -> FoundPage[Stated]:
-        """The subscriptions for which it holds; InvalidQueryError."""
+        """Return the matching subscriptions.
+
+        Raises:
+            InvalidQueryError: The query is not valid.
+        """
         found = await self._found(self._of_subscriptions(query), page)
         return FoundPage(items=await self._stated(found.items), after=found.after)
 
     async def topics_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> FoundPage[Topic]:
-        """What the owner has."""
+        """Return the topics of the owner."""
         return await self._owned(TOPICS, owner, page)
 
     async def subscriptions_of(self, owner: Owner, page: KeyPage = ALL_KEYS) -> FoundPage[Stated]:
-        """What the owner has."""
+        """Return the subscriptions of the owner."""
         found = await self._owned(SUBSCRIPTIONS, owner, page)
         return FoundPage(items=await self._stated(found.items), after=found.after)
 
     async def search(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
-        """What has `text`, in either case, in its name, its owner's id or its endpoint."""
+        """Search `text`, in upper or lower case, in names, owner ids and endpoints."""
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).hits(text, limit=limit, after=after)
 
     async def counted(self) -> CatalogueCounts:
-        """How many topics and subscriptions there are, of all and of some kinds."""
+        """Return the numbers of topics and subscriptions, in total and of some kinds."""
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).counted()
 
     async def clients(self, topic: str) -> Sequence[str]:
-        """The ids of the owners of the topic's subscriptions, each once; TopicNotFoundError."""
+        """Return the ids of the owners of the topic's subscriptions, each once.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         async with self._database.transaction() as session:
             await TopicRepository(session).get(topic)
             return await CatalogueSearch(session).client_ids(topic)
@@ -173,7 +198,7 @@ class CatalogueService:
         return await self._read(kind, Within(owner=owner), Page(limit=page.limit, after=page.after))
 
     async def _read(self, kind: CatalogueKind[T], within: Within, page: Page) -> FoundPage[T]:
-        """A page of what is there."""
+        """Return a page of all items."""
         found: list[tuple[Key, T]] = []
         async for each in self._whole(kind, within, page):
             if len(found) == page.limit:
@@ -182,7 +207,7 @@ class CatalogueService:
         return FoundPage(items=[value for _, value in found])
 
     async def _keys(self, asked: _Requested[T], page: Page) -> Sequence[Key]:
-        """Of those that it holds for: all, or one more than the page takes."""
+        """Return the keys of matching items: all, or one more than the page has."""
         keys: list[Key] = []
         async for matching in self._matching(asked, page):
             keys += matching
@@ -206,7 +231,7 @@ class CatalogueService:
     async def _whole(
         self, kind: CatalogueKind[T], within: Within, page: Page
     ) -> AsyncIterator[tuple[Key, T]]:
-        """All of them from there on, read as they are asked for."""
+        """Yield all items from there on, read on demand."""
         after = page.after
         limit = PAGE_WHOLE if page.limit is None else min(PAGE_WHOLE, page.limit + 1)
         while True:

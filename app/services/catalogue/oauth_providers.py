@@ -1,4 +1,4 @@
-"""OAuth providers, and the subscriptions that get their tokens from them."""
+"""OAuth providers, and the subscriptions that get tokens from them."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -25,12 +25,12 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# Subscriptions that are named in an error.
+# The number of subscriptions that an error names.
 NAMED_MAX: Final = 10
 
 
 class ChangedProvider(NamedTuple):
-    """A provider as it is stored now, and whether every live worker has taken that in."""
+    """A provider as it is stored now, and whether every live worker has applied the change."""
 
     provider: OAuthProvider
     applied: bool
@@ -53,20 +53,26 @@ class OAuthProviderService:
         self._egress = egress
 
     async def names(self) -> Sequence[str]:
-        """All providers, by name."""
+        """Return the names of all providers, in order."""
         async with self._database.transaction() as session:
             return await OAuthProviderRepository(session).names()
 
     async def get(self, name: str) -> OAuthProvider:
-        """The provider; OAuthProviderNotFoundError."""
+        """Return the provider.
+
+        Raises:
+            OAuthProviderNotFoundError: It does not exist.
+        """
         async with self._database.transaction() as session:
             return await OAuthProviderRepository(session).get(name)
 
     async def create(self, provider: OAuthProvider) -> None:
-        """Create it.
+        """Create the provider.
 
-        OAuthProviderExistsError, SecretKeyMissingError, and ValidationFailedError for a token
-        endpoint that may not be sent to.
+        Raises:
+            OAuthProviderExistsError: It exists.
+            SecretKeyMissingError: No secret key is configured.
+            ValidationFailedError: Requests to the token endpoint are not allowed.
         """
         self._require_allowed(provider)
         async with self._database.transaction() as session:
@@ -76,13 +82,17 @@ class OAuthProviderService:
     async def change(
         self, name: str, edit: Callable[[OAuthProvider], OAuthProvider]
     ) -> ChangedProvider:
-        """Replace it by what `edit` makes of it, for its subscriptions' next requests.
+        """Replace it by the result of `edit`, for the next requests of its subscriptions.
 
-        OAuthProviderNotFoundError, SecretKeyMissingError, ValidationFailedError as in `create`, and
-        what `edit` raises.
+        Errors of `edit` are raised too.
+
+        Raises:
+            OAuthProviderNotFoundError: It does not exist.
+            SecretKeyMissingError: No secret key is configured.
+            ValidationFailedError: As in `create`.
         """
         async with self._database.transaction() as session:
-            # The clock's lock keeps it as it is between reading and writing.
+            # This lock keeps the provider unchanged between reading and writing.
             number = await ChangeFeed(session).next_number()
             providers = OAuthProviderRepository(session)
             current = await providers.get(name)
@@ -97,9 +107,14 @@ class OAuthProviderService:
         return ChangedProvider(wanted, applied)
 
     async def delete(self, name: str) -> None:
-        """Delete it; OAuthProviderNotFoundError, OAuthProviderInUseError names who uses it."""
+        """Delete the provider.
+
+        Raises:
+            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderInUseError: Subscriptions use it; the error names them.
+        """
         async with self._database.transaction() as session:
-            # Not while a subscription is created or changed that found it.
+            # Locked, because a new or changed subscription may rely on it.
             await ChangeFeed(session).hold()
             providers = OAuthProviderRepository(session)
             deleted = await providers.get(name)
@@ -128,7 +143,10 @@ class OAuthProviderService:
         )
 
     def _require_allowed(self, provider: OAuthProvider) -> None:
-        """Say at once what requests would say later; a name may still turn out private."""
+        """Refuse a forbidden address now instead of in each request.
+
+        A name may still resolve to one.
+        """
         parts = urlsplit(provider.token_endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
         if problem is not None:
@@ -142,10 +160,13 @@ class OAuthProviderService:
 async def require_provider(
     subscription: Subscription, providers: OAuthProviderRepository, caller: Caller
 ) -> None:
-    """Return if `caller` may have it get its provider's tokens, if it names one.
+    """Check that `caller` may use the provider that the subscription names, if any.
 
-    Whoever asks holds the change clock. PermissionDeniedError, and ValidationFailedError for a
-    provider that does not exist, an endpoint, or a scope that it is not for.
+    The caller of this function holds the lock of changes.
+
+    Raises:
+        PermissionDeniedError: The caller lacks the permission.
+        ValidationFailedError: The provider does not exist, or is not for this endpoint or scope.
     """
     policy = subscription.oauth
     if policy is None:

@@ -1,4 +1,4 @@
-"""What operators say of the service: workload constraints, and whether it is to be used."""
+"""Settings of operators: workload constraints, and whether the service should be used."""
 
 from typing import Final
 
@@ -22,22 +22,24 @@ _DATACENTER: Final = "datacenter"
 
 
 class OperationsService:
-    """Keeps what operators say; each method is one transaction."""
+    """Stores the settings of operators; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def constraints(self) -> WorkloadConstraints:
-        """All workload constraints."""
+        """Return all workload constraints."""
         async with self._database.transaction() as session:
             return await ConstraintRepository(session).all()
 
     async def constrain(
         self, constraints: Constraints, *, topic: str, subscription: str = ""
     ) -> bool:
-        """Set those of a topic, or of a subscription of it; whether it had none.
+        """Set the constraints of a topic or subscription; return whether it had none.
 
-        TopicNotFoundError, SubscriptionNotFoundError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         async with self._database.transaction() as session:
             if subscription:
@@ -52,9 +54,11 @@ class OperationsService:
         return before is None
 
     async def unconstrain(self, *, topic: str, subscription: str = "") -> None:
-        """Take those of a topic, or of a subscription of it, away.
+        """Delete the constraints of a topic or subscription.
 
-        TopicUnconstrainedError, SubscriptionUnconstrainedError.
+        Raises:
+            TopicUnconstrainedError: The topic has none.
+            SubscriptionUnconstrainedError: The subscription has none.
         """
         async with self._database.transaction() as session:
             repository = ConstraintRepository(session)
@@ -66,12 +70,16 @@ class OperationsService:
             await note(AuditRepository(session), event)
 
     async def is_ready(self) -> bool:
-        """Whether the data centre is in service, as operators say."""
+        """Whether operators have put the data centre into service."""
         async with self._database.transaction() as session:
             return await DatacenterRepository(session).is_ready()
 
     async def set_ready(self, datacenter: str, *, ready: bool) -> None:
-        """Take the data centre into service, or out; ClusterNotFoundError."""
+        """Put the data centre into service, or out.
+
+        Raises:
+            ClusterNotFoundError: There is no such data centre.
+        """
         require_cluster(datacenter)
         async with self._database.transaction() as session:
             repository = DatacenterRepository(session)

@@ -1,4 +1,4 @@
-"""Schemas of topics: new versions, the end of one, and what a registry has."""
+"""Schemas of topics: new versions, removal, and the schemas of a registry."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ from app.services.directory.topics import TopicDirectory
 _log = structlog.get_logger(__name__)
 
 MIRROR_EVERY: Final = timedelta(seconds=30)
-# New versions that are taken over from a registry for one topic in one look.
+# The number of new versions that are taken over from a registry for one topic at a time.
 TAKEN_OVER_MAX: Final = 50
 
 
 class ExternalRegistry(Protocol):
-    """Where the schemas of topics are registered, when that is not here."""
+    """The external register of topic schemas, if there is one."""
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
         """See `app.registry`."""
@@ -59,9 +59,9 @@ class ExternalRegistry(Protocol):
 
 
 class SchemaService:
-    """Schemas as part of their topics. With a registry, it is asked before anything is stored.
+    """Schemas as part of their topics. A registry, if there is one, is called before storing.
 
-    What a registry has and we have not is taken over now and then, and when a publisher names it:
+    New versions in the registry are taken over from time to time, and when a publisher names one:
     workers and publishers never wait for the registry, and do not need it.
     """
 
@@ -81,7 +81,12 @@ class SchemaService:
                 await self._making.compared(topic, text)
 
     async def registered(self, topic: str, kind: ContentType, text: str) -> Registered | None:
-        """Register it, where there is a registry; ValidationFailedError, SchemaRegistryError."""
+        """Register the schema, if there is a registry.
+
+        Raises:
+            ValidationFailedError: The registry refuses it.
+            SchemaRegistryError: The registry failed.
+        """
         await self._making.ready(kind, text)
         require_schema(kind, text)
         if self._registry is None:
@@ -89,14 +94,21 @@ class SchemaService:
         return await self._registry.register(topic, kind, text)
 
     async def known(self, topic: str) -> Registered | None:
-        """What the registry has for a topic that is about to be created; SchemaRegistryError."""
+        """Return the registered schema for a topic that will be created.
+
+        Raises:
+            SchemaRegistryError: The registry failed.
+        """
         return None if self._registry is None else await self._registry.latest(topic)
 
     async def registered_draft(self, draft: Topic) -> Topic:
-        """A topic that is about to be created, as the registry numbers its schema.
+        """Return a topic that will be created, with the registry's numbers for its schema.
 
-        ValidationFailedError, SchemaRegistryError; TopicExistsError, before anything is registered:
-        else whoever may create topics could change the schemas of others'.
+        Raises:
+            ValidationFailedError: The registry refuses it.
+            SchemaRegistryError: The registry failed.
+            TopicExistsError: Raised before anything is registered: otherwise a caller that may
+                create topics could change the schemas of others' topics.
         """
         if draft.schema is None:
             return draft
@@ -114,9 +126,11 @@ class SchemaService:
         return True
 
     async def registered_change(self, current: Topic, wanted: Topic) -> Registered | None:
-        """Register the schema of `wanted`, if it is another than that of `current`.
+        """Register the schema of `wanted`, if it differs from that of `current`.
 
-        ValidationFailedError, SchemaRegistryError.
+        Raises:
+            ValidationFailedError: The registry refuses it.
+            SchemaRegistryError: The registry failed.
         """
         if wanted.schema is None or wanted.schemas == current.schemas:
             return None
@@ -125,10 +139,14 @@ class SchemaService:
     async def add(
         self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever
     ) -> Topic:
-        """Have it be the newest version, unless it is; what `TopicService.change` raises.
+        """Make it the newest version, unless it is already.
 
-        With `keep` a JSON topic keeps an Avro schema for the time when it becomes AVRO.
-        ValidationFailedError for `schema`, SchemaRegistryError.
+        With `keep`, a JSON topic stores an Avro schema for the time when it becomes AVRO. Errors of
+        `TopicService.change` are raised too.
+
+        Raises:
+            ValidationFailedError: The schema is not valid.
+            SchemaRegistryError: The registry failed.
         """
         current = await self._topics.get(name)
         check(current)
@@ -146,9 +164,13 @@ class SchemaService:
         return await self._topics.change(name, edit)
 
     async def remove(self, name: str, *, check: Check[Topic] = whatever) -> Topic:
-        """Hold nothing more against its schema; OperationDisabledError for an AVRO topic.
+        """Stop validating messages against its schema.
 
-        What `TopicService.change` raises, SchemaRegistryError.
+        Errors of `TopicService.change` are raised too.
+
+        Raises:
+            OperationDisabledError: The topic is AVRO.
+            SchemaRegistryError: The registry failed.
         """
         current = await self._topics.get(name)
         check(current)
@@ -166,7 +188,7 @@ class SchemaService:
 
 
 class RegistryMirror:
-    """Takes over what a registry has."""
+    """Takes over schemas from a registry."""
 
     def __init__(
         self, topics: TopicService, registry: ExternalRegistry, directory: TopicDirectory
@@ -174,13 +196,17 @@ class RegistryMirror:
         self._topics = topics
         self._registry = registry
         self._directory = directory
-        # Versions that are no schemas here: said once.
+        # Versions that are not usable schemas here; each is logged once.
         self._unusable: set[tuple[str, int]] = set()
         self._looking = asyncio.Lock()
         self._making = SchemaMaking()
 
     async def look_at_all(self) -> None:
-        """Look at every topic that has a schema, one after the other; UnavailableError."""
+        """Check every topic with a schema, one after the other.
+
+        Raises:
+            UnavailableError: The log or the database cannot be reached.
+        """
         for topic in self._directory.with_schemas():
             try:
                 await self.look_at(topic.name)
@@ -194,7 +220,12 @@ class RegistryMirror:
                 _log.exception("schemas_not_taken_over", topic=topic.name)
 
     async def look_at(self, name: str) -> None:
-        """Take over the topic's versions that are new; SchemaRegistryError, TopicNotFoundError."""
+        """Take over the topic's new versions.
+
+        Raises:
+            SchemaRegistryError: The registry failed.
+            TopicNotFoundError: The topic does not exist.
+        """
         topic = self._directory.known(name)
         if topic is None or topic.schema is None:
             return

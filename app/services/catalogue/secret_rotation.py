@@ -1,4 +1,4 @@
-"""Changing keys: everything that is stored under another key than the first is encrypted again."""
+"""Key rotation: secrets that are stored under an old key are encrypted again with the first key."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,15 +6,15 @@ from typing import Final
 from app.storage.catalogue.resealing import RESEALINGS, Resealed
 from app.storage.database import Database
 
-# So many rows are locked at once, for some milliseconds.
+# This many rows are locked at once, for some milliseconds.
 ROWS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """What a rotation came to: `secrets` there are, `resealed` of them were encrypted again.
+    """The result: of all `secrets`, `resealed` ones were encrypted again.
 
-    Each entry of `unreadable` names what has a secret under a key that is not known.
+    Each entry of `unreadable` names an object with a secret under an unknown key.
     """
 
     secrets: int = 0
@@ -22,7 +22,7 @@ class Rotation:
     unreadable: tuple[str, ...] = ()
 
     def with_rows(self, rows: Resealed) -> "Rotation":
-        """This and some more rows."""
+        """Return the result with more rows."""
         return Rotation(
             secrets=self.secrets + rows.secrets,
             resealed=self.resealed + rows.resealed,
@@ -31,11 +31,14 @@ class Rotation:
 
 
 async def rotate_secrets(database: Database) -> Rotation:
-    """Encrypt with the first key of the database's vault what is not; returns when all is done.
+    """Encrypt all secrets with the first key of the database's vault.
 
-    Safe beside everything else, and to be ended at any time: each few rows are a transaction, what
-    is not encrypted again stays as it is, and another run does the rest. SecretKeyMissingError
-    without a key; StorageUnavailableError.
+    It can run beside everything else, and be stopped at any time: every few rows are a transaction,
+    other rows stay as they are, and another run does the rest.
+
+    Raises:
+        SecretKeyMissingError: No secret key is configured.
+        StorageUnavailableError: The database cannot be reached.
     """
     done = Rotation()
     for reseal in RESEALINGS:

@@ -1,4 +1,4 @@
-"""Signing secrets of a subscription: made or given, changed over with an overlap, taken away."""
+"""Signing secrets of a subscription: creation, replacement with an overlap, removal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedSecret:
-    """A secret that is valid now, and whether every live worker signs with it already."""
+    """A valid secret, and whether every live worker already signs with it."""
 
     secret: SigningSecret
     applied: bool
 
 
 class SigningService:
-    """The secrets that deliveries of a subscription are signed with.
+    """The secrets that sign the deliveries of a subscription.
 
     Every method raises TopicNotFoundError and SubscriptionNotFoundError; those that change
     something also SecretKeyMissingError and SecretUnreadableError.
@@ -44,17 +44,20 @@ class SigningService:
         self._clock = clock
 
     async def secrets(self, topic: str, name: str) -> Sequence[SigningSecret]:
-        """Those that are valid, the newest first."""
+        """Return the valid secrets, the newest first."""
         found, _ = await self._subscriptions.get(topic, name)
         return signing_at(found.signing_secrets, self._clock())
 
     async def add(
         self, topic: str, name: str, *, kind: SigningKind, given: str | None, overlap: timedelta
     ) -> AddedSecret:
-        """Sign with a new secret from now on, and with its predecessors until `overlap` has passed.
+        """Sign with a new secret from now on, and with the older ones until `overlap` has passed.
 
-        It is `given`, or made. ValidationFailedError: it is none of that kind, `overlap` is out of
-        range, or there are too many already.
+        It is `given`, or created.
+
+        Raises:
+            ValidationFailedError: It is not of that kind, `overlap` is out of range, or there are
+                too many secrets.
         """
         key = new_signing_key(kind) if given is None else signing_key(kind, given)
         secret = SigningSecret(
@@ -73,10 +76,13 @@ class SigningService:
         return AddedSecret(secret=secret, applied=changed.applied)
 
     async def remove(self, topic: str, name: str, secret_id: str) -> bool:
-        """Sign with it no more; whether every live worker has stopped. SigningSecretNotFoundError.
+        """Stop signing with it; return whether every live worker has stopped.
 
-        The one before it, if it signs still, has no end then. Without any other, deliveries are
-        not signed from now on.
+        If an older secret is still valid, it then has no end. Without another secret, deliveries
+        are not signed from now on.
+
+        Raises:
+            SigningSecretNotFoundError: It does not exist.
         """
 
         def edit(current: Subscription) -> Subscription:

@@ -1,4 +1,4 @@
-"""Subscriptions: their life from the first message that is theirs to their end."""
+"""Subscriptions, from their first message to their end."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,19 +47,21 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# A new subscription is correct from its first offset on, whenever a worker takes it up.
+# A short wait is enough: a new subscription is correct from its first offset on, whenever a worker
+# starts it.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
-# Before the groups whose first offsets are committed.
+# The prefix of claims for groups with new first offsets.
 _GROUP: Final = "group "
 _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """A subscription as it is stored now, and whether every live worker has taken that in.
+    """A subscription as it is stored now, and whether every live worker has applied the change.
 
-    `history` of a new one: what of it the log has no more; None: nothing was asked of that time.
+    `history` of a new one describes requested messages that the log no longer has; None if it
+    requested none.
     """
 
     subscription: Subscription
@@ -68,14 +70,14 @@ class Acknowledged:
 
     @property
     def state(self) -> State:
-        """Its visible state."""
+        """The visible state."""
         return visible_state(self.subscription, taken_up=self.applied)
 
 
 class SubscriptionService:
     """Create, look up, change and delete subscriptions; a change is one transaction.
 
-    The log is asked outside of it: nobody else waits for a log that does not answer.
+    Calls to the log are outside of it: nobody else waits for a log that does not respond.
     """
 
     def __init__(
@@ -97,12 +99,21 @@ class SubscriptionService:
     async def names(
         self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> Sequence[str]:
-        """The topic's subscriptions, or the tracked, or a page of them; TopicNotFoundError."""
+        """Return the names of the topic's subscriptions, the tracked ones, or a page.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         async with self._database.transaction() as session:
             return await SubscriptionRepository(session).names(topic, page, tracked=tracked)
 
     async def get(self, topic: str, name: str) -> tuple[Subscription, State]:
-        """The subscription and its visible state; TopicNotFoundError, SubscriptionNotFoundError."""
+        """Return the subscription and its visible state.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
             applied = await WorkerRepository(session).applied()
@@ -115,22 +126,27 @@ class SubscriptionService:
         *,
         caller: Caller = NOBODY,
     ) -> Acknowledged:
-        """Create it, to get every message published from now on, and those since `beginning`.
+        """Create it, to get every message from now on, and those since `beginning`.
 
-        What the log has no more of it, and the archive has, comes by a retransmission.
-
-        TopicNotFoundError, SubscriptionExistsError, LogUnavailableError, JobQueueFullError,
-        PermissionDeniedError for an OAuth provider that is not the caller's to use, and
-        ValidationFailedError for its endpoint, its dead-letter topic or its OAuth provider; then
+        A retransmission sends the messages that only the archive has. If an error is raised,
         nothing is created.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionExistsError: It exists.
+            LogUnavailableError: The log cannot be reached.
+            JobQueueFullError: Too many jobs wait.
+            PermissionDeniedError: The caller may not use the OAuth provider.
+            ValidationFailedError: The endpoint, the dead-letter topic or the OAuth provider is not
+                valid.
         """
         self._require_allowed(draft.endpoint)
-        # Its name is claimed before the commit to the log, which would else move the offsets of one
-        # that exists.
+        # The name is claimed before the commit to the log. Otherwise the commit would move the
+        # offsets of an existing subscription.
         async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
             topic = await self._require_creatable(draft, caller)
-            # Read before anyone can see the row: what is published after the answer lies behind
-            # these places, and so belongs to it.
+            # Read before the row is visible: messages published after the response have higher
+            # offsets, so they belong to the subscription.
             opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
             await self._commit_start(draft, opening.begins)
             try:
@@ -143,7 +159,7 @@ class SubscriptionService:
         return Acknowledged(subscription=created, applied=applied, history=history)
 
     async def _require_creatable(self, draft: Subscription, caller: Caller) -> Topic:
-        """Its topic; what is raised here is raised before the log is touched."""
+        """Return its topic; all errors here are raised before the log is changed."""
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
             require_content(draft, topic)
@@ -172,7 +188,7 @@ class SubscriptionService:
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
             history = await requested_history(session, created, opening)
-            # Figures are of places that were reported: its lag counts before a worker has it, too.
+            # Metrics use reported positions: with these the lag counts before a worker starts.
             await StatusRepository(session).write(opening.cursors(created), [])
             await claim.give_up(session)
         return created, history
@@ -185,14 +201,19 @@ class SubscriptionService:
         *,
         caller: Caller = NOBODY,
     ) -> Acknowledged:
-        """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
+        """Replace it by the result of `edit`. An unchanged one is not written.
 
-        TopicNotFoundError, SubscriptionNotFoundError, PermissionDeniedError for an OAuth provider
-        that is not the caller's to use, ValidationFailedError for its endpoint, its dead-letter
-        topic or its OAuth provider, and what `edit` raises.
+        Errors of `edit` are raised too.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            PermissionDeniedError: The caller may not use the OAuth provider.
+            ValidationFailedError: The endpoint, the dead-letter topic or the OAuth provider is not
+                valid.
         """
         async with self._database.transaction() as session:
-            # The clock's lock keeps the subscription as it is between reading and writing.
+            # This lock keeps the subscription unchanged between reading and writing.
             await ChangeFeed(session).next_number()
             subscriptions = SubscriptionRepository(session)
             current = await subscriptions.get(topic, name)
@@ -218,9 +239,9 @@ class SubscriptionService:
     async def set_state(
         self, topic: str, name: str, state: State, *, check: Check[Subscription] = whatever
     ) -> Acknowledged:
-        """Suspend or activate it. PENDING is ours to say and changes nothing (as in Hermes).
+        """Suspend or activate it. Only Angelia sets PENDING, so it changes nothing (as in Hermes).
 
-        What `change` raises, and what `check` raises of it.
+        Raises the errors of `change` and of `check`.
         """
 
         def edit(current: Subscription) -> Subscription:
@@ -230,9 +251,12 @@ class SubscriptionService:
         return await self.change(topic, name, edit)
 
     async def delete(self, topic: str, name: str, *, check: Check[Subscription] = whatever) -> bool:
-        """Delete it with its retransmissions; whether every live worker has let go of it.
+        """Delete it with its retransmissions; return whether every live worker has stopped it.
 
-        SubscriptionNotFoundError, and what `check` raises of it; then it is not deleted.
+        If `check` raises an error, it is not deleted.
+
+        Raises:
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         async with self._database.transaction() as session:
             deleted = await SubscriptionRepository(session).delete(topic, name)
@@ -262,7 +286,10 @@ class SubscriptionService:
         )
 
     def _require_allowed(self, endpoint: str) -> None:
-        """Say at once what its deliveries would say later; a name may still turn out private."""
+        """Refuse a forbidden address now instead of in each delivery.
+
+        A name may still resolve to one.
+        """
         parts = urlsplit(endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
         if problem is not None:
@@ -281,10 +308,10 @@ class SubscriptionService:
             raise LogUnavailableError(message)
 
     async def _forget(self, deleted: Subscription) -> None:
-        """Drop its offsets from the log, unless its name is already another's.
+        """Delete its offsets in the log, unless another subscription has its name already.
 
-        They are only tidied away here: offsets carry the id of their subscription, and those of
-        another one are never used.
+        This is only tidying: offsets carry the id of their subscription, and those of another one
+        are never used.
         """
         try:
             async with self._database.transaction() as session:
@@ -301,7 +328,7 @@ async def _stored(
     wanted: Subscription, current: Subscription, subscriptions: SubscriptionRepository
 ) -> Subscription:
     if wanted == current.in_state(wanted.state, reason=wanted.state_reason):
-        # Also where its secrets cannot be written, or not be read.
+        # Also if its secrets cannot be written or read.
         return await subscriptions.set_state(wanted)
     return await subscriptions.update(wanted)
 
@@ -313,7 +340,7 @@ def _with_beginning(event: Change, beginning: Beginning) -> Change:
 
 
 def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
-    """PENDING for one that was created active and not changed since, until it is taken up."""
+    """Return PENDING for an active new subscription until a worker starts it; else its state."""
     untouched = subscription.created_at == subscription.modified_at
     if subscription.state is State.ACTIVE and untouched and not taken_up:
         return State.PENDING
@@ -321,13 +348,17 @@ def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
 
 
 def require_content(subscription: Subscription, topic: Topic) -> None:
-    """ValidationFailedError for a subscription to what its topic does not have."""
+    """Check that the topic has what the subscription requires.
+
+    Raises:
+        ValidationFailedError: It does not.
+    """
     if subscription.content_type is ContentType.AVRO is not topic.content_type:
         raise ValidationFailedError.of("contentType", "must be JSON: its topic is not of AVRO")
 
 
 def _require_same(before: Topic, now: Topic) -> None:
-    """The ends that were read say nothing of a topic that was deleted and created meanwhile."""
+    """Check that the topic was not recreated: otherwise the ends that were read mean nothing."""
     if now.created_at != before.created_at:
         message = f"Topic {now.name} was replaced meanwhile"
         raise TopicNotFoundError(message)

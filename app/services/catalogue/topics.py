@@ -1,4 +1,4 @@
-"""Topics: a row of the database and a topic of the log that come and go together."""
+"""Topics: a row of the database and a topic of the log, created and deleted together."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -41,14 +41,14 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
-# Before the names of topics whose changes in the log are claimed.
+# The prefix of claims for topics that change in the log.
 _TOPIC: Final = "topic "
 
 _log = structlog.get_logger(__name__)
 
 
 def log_topic(topic: Topic) -> LogTopic:
-    """What the log is to have for `topic`."""
+    """Return the settings of the log for `topic`."""
     return LogTopic(
         name=topic.name,
         partitions=topic.partitions,
@@ -64,11 +64,11 @@ def _subject(name: str) -> str:
 class TopicService:
     """Create, look up, change and delete topics.
 
-    The log is asked between transactions, never within one: a log that does not answer keeps only
-    those waiting who want the same topic (see `LogClaims`). A creation that fails may leave a topic
-    in the log that nobody can publish to: the next creation of that name takes it over. Undoing it
-    could delete records that were there before. What else is begun in the log and not ended,
-    `settle_all` ends. `take_in` applies changes in this process.
+    Calls to the log are between transactions, never inside one: a log that does not respond delays
+    only requests for the same topic (see `LogClaims`). A creation that fails may leave a topic in
+    the log to which nobody can publish: the next creation of that name takes it over. Deleting it
+    could remove older records. `settle_all` finishes other interrupted changes of the log.
+    `take_in` applies changes in this process.
     """
 
     def __init__(
@@ -90,22 +90,29 @@ class TopicService:
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
     ) -> Sequence[str]:
-        """All topics, or those of `group`, or the `tracked` ones, or a page of them, by name."""
+        """Return the names of all topics, those of `group`, the `tracked` ones, or a page."""
         if group is not None and "\0" in group:
-            # No name has one, and the database takes none in a question.
+            # No name has this character, and the database accepts none in a query.
             return ()
         async with self._database.transaction() as session:
             return await TopicRepository(session).names(group, page, tracked=tracked)
 
     async def get(self, name: str) -> Topic:
-        """The topic; TopicNotFoundError."""
+        """Return the topic.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         async with self._database.transaction() as session:
             return await TopicRepository(session).get(name)
 
     async def create(self, topic: Topic) -> Topic:
-        """Create it, with its group if need be.
+        """Create it, with its group if needed.
 
-        TopicExistsError, LogUnavailableError, ValidationFailedError for its alternate topic.
+        Raises:
+            TopicExistsError: It exists.
+            LogUnavailableError: The log cannot be reached.
+            ValidationFailedError: The alternate topic is not valid.
         """
         await self.settle(topic.name)
         async with self._claims.claimed(_subject(topic.name), Intent.CREATE) as claim:
@@ -116,10 +123,15 @@ class TopicService:
         return created
 
     async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
-        """Replace it by what `edit` makes of it. One that `edit` leaves as it is stays untouched.
+        """Replace it by the result of `edit`. An unchanged one is not written.
 
-        TopicNotFoundError, LogUnavailableError, ValidationFailedError for its alternate topic and
-        for a size that dead letters do not fit, and what `edit` raises.
+        Errors of `edit` are raised too.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            LogUnavailableError: The log cannot be reached.
+            ValidationFailedError: The alternate topic is not valid, or dead letters exceed the new
+                size.
         """
         changed = await self._write(name, edit)
         if changed is None:
@@ -128,10 +140,14 @@ class TopicService:
         return changed
 
     async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
-        """Delete it with its messages; TopicNotFoundError, and what `check` raises of it.
+        """Delete it with its messages. Errors of `check` are raised too.
 
-        TopicNotEmptyError while it takes the dead letters of others, or has subscriptions: unless
-        all are to go with it. A log that does not answer drops the messages when it does.
+        If the log does not respond now, it drops the messages later.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            TopicNotEmptyError: It is a dead-letter topic of others, or has subscriptions that are
+                not deleted with it.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             current, gone = await self._remove(name, check, claim)
@@ -146,9 +162,11 @@ class TopicService:
         await self._taken_in()
 
     async def restore(self, name: str, event: Change) -> None:
-        """Make it in the log again, empty, if only the database has it; note that as `event`.
+        """Create it in the log again, empty, if only the database has it; audit it as `event`.
 
-        TopicNotFoundError: it is not in the database. LogUnavailableError: it may be made.
+        Raises:
+            TopicNotFoundError: It is not in the database.
+            LogUnavailableError: It may have been created.
         """
         async with self._claims.claimed(_subject(name), Intent.CREATE) as claim:
             topic = await self.get(name)
@@ -159,9 +177,11 @@ class TopicService:
             await self._note(event)
 
     async def remove_from_log(self, name: str, event: Change) -> None:
-        """Delete, with its messages, a topic that only the log has; note that as `event`.
+        """Delete a topic that only the log has, with its messages; audit it as `event`.
 
-        ValidationFailedError: it is in the database. LogUnavailableError: it goes later.
+        Raises:
+            ValidationFailedError: It is in the database.
+            LogUnavailableError: It will be deleted later.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             if await self._found(name) is not None:
@@ -172,14 +192,21 @@ class TopicService:
             claim.end()
 
     async def settle(self, name: str) -> None:
-        """End what a request began with the topic in the log, and did not end.
+        """Finish an interrupted change of the topic in the log.
 
-        LogUnavailableError, StorageUnavailableError.
+        Raises:
+            LogUnavailableError: The log cannot be reached.
+            StorageUnavailableError: The database cannot be reached.
         """
         await self._settle(_subject(name))
 
     async def settle_all(self) -> None:
-        """As `settle`, of all topics; LogUnavailableError, StorageUnavailableError."""
+        """Do as `settle`, for all topics.
+
+        Raises:
+            LogUnavailableError: The log cannot be reached.
+            StorageUnavailableError: The database cannot be reached.
+        """
         for subject in await self._claims.left():
             await self._settle(subject)
 
@@ -187,13 +214,13 @@ class TopicService:
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:
-            # The first offsets of a subscription that is not there are nobody's.
+            # The first offsets of a missing subscription belong to no one.
             if intent is None or intent is Intent.COMMIT:
                 return
             name = subject.removeprefix(_TOPIC)
             topic = await self._found(name)
             if topic is not None:
-                # One that somebody else deleted in the log is found by `ConsistencyService`.
+                # `ConsistencyService` finds topics that somebody else deleted in the log.
                 with suppress(TopicNotFoundError):
                     await self._log.alter_topic(log_topic(topic))
             elif intent is Intent.DELETE:
@@ -214,7 +241,7 @@ class TopicService:
 
     async def _add(self, topic: Topic, claim: Claimed) -> Topic:
         async with self._database.transaction() as session:
-            # The change clock first: whoever locks other rows before it could meet a deadlock.
+            # The lock of changes comes first: locking other rows before it could cause a deadlock.
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             await require_alternate(topic, topics.get)
@@ -230,12 +257,12 @@ class TopicService:
     async def _write(
         self, name: str, edit: Callable[[Topic], Topic], *, in_log: LogTopic | None = None
     ) -> Topic | None:
-        """Store what `edit` makes of it. None: first the log must have what that asks for.
+        """Store the result of `edit`. None: the log must be changed first.
 
-        The log has `in_log`, or what is asked for by the topic as it is stored.
+        `in_log` is what the log has, or else what the stored topic requires.
         """
         async with self._database.transaction() as session:
-            # The clock's lock keeps the topic as it is between reading and writing.
+            # This lock keeps the topic unchanged between reading and writing.
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             current = await topics.get(name)
@@ -259,7 +286,7 @@ class TopicService:
         async with self._claims.claimed(_subject(name), Intent.ALTER) as claim:
             changed = None
             while changed is None:
-                # What else changed meanwhile, and needs no claim, is in the next edition.
+                # The next edit has all other changes of the meantime, which need no claim.
                 in_log = log_topic(edit(await self.get(name)))
                 claim.begin()
                 await self._log.alter_topic(in_log)

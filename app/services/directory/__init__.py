@@ -1,1 +1,1 @@
-"""Topics and their subscribers in memory: what publishing knows without the database."""
+"""Topics and their subscribers in memory, so that publishing does not need the database."""

@@ -1,4 +1,4 @@
-"""Who subscribes to each topic, as the change feed says: what those who publish ask."""
+"""The subscriptions of each topic from the change feed, for publishing."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from app.domain.catalogue.subscription import State
 
 
 class TopicSubscriber(NamedTuple):
-    """A subscription, as far as publishers are concerned."""
+    """A subscription, as far as publishing needs it."""
 
     name: str
     active: bool
@@ -24,23 +24,23 @@ class Subscribers:
         self._of: dict[str, dict[str, TopicSubscriber]] = {}
 
     def count(self, topic: str) -> int:
-        """All subscriptions of the topic."""
+        """The number of all subscriptions of the topic."""
         return len(self.of(topic))
 
     def some_active(self, topic: str) -> bool:
-        """Whether one of them is not suspended."""
+        """Whether any of them is not suspended."""
         return any(subscriber.active for subscriber in self.of(topic).values())
 
     def some_unfiltered(self, topic: str) -> bool:
-        """Whether one that is not suspended has no filters."""
+        """Whether any active one has no filters."""
         return any(each.active and not each.filters for each in self.of(topic).values())
 
     def of(self, topic: str) -> Mapping[str, TopicSubscriber]:
-        """The topic's subscriptions by id, as they are now."""
+        """Return the topic's current subscriptions by id."""
         return self._of.get(topic, {})
 
     def apply(self, changes: Changes) -> None:
-        """Take in what changed, which must come in the order of the feed."""
+        """Apply changes, which must come in the order of the feed."""
         for gone in changes.deleted_subscription_ids:
             self._forget(gone)
         for subscription in changes.subscriptions:

@@ -1,4 +1,4 @@
-"""Topics and who subscribes to them, in memory: what publishing knows without the database."""
+"""Topics and their subscribers in memory, so that publishing does not need the database."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,12 +21,12 @@ LookUp = Callable[[str], Awaitable[Topic]]
 
 
 class TopicDirectory:
-    """Topics by name: fed by the change feed, and by a look-up for a name it does not know.
+    """Topics by name, from the change feed and from look-ups of unknown names.
 
-    A known topic is found without waiting, whether the database answers or not. An unknown name is
-    looked up, at most LOOK_UPS_MAX at once, and its absence remembered for ABSENT_FOR (for at most
-    ABSENT_MAX names), so that publishers to topics that do not exist cannot load the database.
-    `deleted` hears of each topic that is gone, also where another one of its name is there.
+    A known topic is found without waiting, even if the database is down. Unknown names are looked
+    up, at most LOOK_UPS_MAX at once. A missing name is remembered for ABSENT_FOR (at most
+    ABSENT_MAX names), so that publishers to missing topics cannot overload the database. `deleted`
+    is called for each deleted topic, even if it was recreated under the same name.
     """
 
     def __init__(
@@ -48,47 +48,48 @@ class TopicDirectory:
         self.number = 0
 
     def known(self, name: str) -> Topic | None:
-        """The topic, if it is in memory."""
+        """Return the topic, if it is in memory."""
         return self._topics.get(name)
 
     def subscriptions(self, name: str) -> int:
-        """How many subscriptions the topic has, suspended ones too, as the feed said last."""
+        """The last known number of the topic's subscriptions, with suspended ones."""
         return self._subscribers.count(name)
 
     def is_routable(self, name: str) -> bool:
-        """Whether the topic has an active subscription, as the feed said last."""
+        """Whether the topic has an active subscription, as last known."""
         return self._subscribers.some_active(name)
 
     def takes_all(self, name: str) -> bool:
-        """Whether an active subscription of the topic has no filters, as the feed said last."""
+        """Whether an active subscription of the topic has no filters, as last known."""
         return self._subscribers.some_unfiltered(name)
 
     def subscribers(self, name: str) -> Mapping[str, TopicSubscriber]:
-        """The topic's subscriptions by id, as the feed said last."""
+        """Return the topic's subscriptions by id, as last known."""
         return self._subscribers.of(name)
 
     def all(self) -> list[Topic]:
-        """The topics in memory."""
+        """Return the topics in memory."""
         return list(self._topics.values())
 
     def deduplicated(self) -> list[Topic]:
-        """The topics in memory that have an idempotent filter."""
+        """Return the topics in memory with an idempotent filter."""
         return [topic for topic in self._topics.values() if topic.deduplication]
 
     def with_schemas(self) -> list[Topic]:
-        """The topics in memory that have a schema."""
+        """Return the topics in memory with a schema."""
         return [topic for topic in self._topics.values() if topic.schema]
 
     async def get(self, name: str) -> Topic:
-        """The topic; TopicNotFoundError.
+        """Return the topic.
 
-        StorageUnavailableError when it is not known here and the database does not answer within
-        its time limit.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            StorageUnavailableError: It is unknown here, and the database does not respond in time.
         """
         return self._topics.get(name) or await self._looked_up(name)
 
     def apply(self, changes: Changes) -> None:
-        """Take in what changed. Changes older than what is known of a topic are passed over."""
+        """Apply changes. Those that are older than the known state of a topic are skipped."""
         for topic in changes.topics:
             self._learn(topic)
         for name in changes.deleted_topics:
@@ -98,7 +99,7 @@ class TopicDirectory:
         self.number = max(self.number, changes.number)
 
     def forget(self, topic: Topic) -> None:
-        """Drop a topic that turned out not to exist; the next `get` looks it up."""
+        """Drop a topic that does not exist any more; the next `get` looks it up."""
         if self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
             self._gone(topic.name)
@@ -112,7 +113,7 @@ class TopicDirectory:
         if known is None or known.change <= topic.change:
             self._topics[topic.name] = topic
             if known is not None and known.created_at != topic.created_at:
-                # It was deleted, and made anew, between two looks.
+                # The topic was deleted and recreated between two reads.
                 self._gone(topic.name)
         self._absent.pop(topic.name, None)
 
@@ -125,7 +126,7 @@ class TopicDirectory:
             raise StorageUnavailableError(message) from exc
 
     async def _look_up_once(self, name: str) -> Topic:
-        # Others may have asked for the same name while this one waited for its turn.
+        # Another call may have looked up the same name while this one waited.
         if topic := self._topics.get(name):
             return topic
         if self._absent.get(name, 0.0) > self._clock():

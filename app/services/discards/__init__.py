@@ -1,1 +1,1 @@
-"""Discarded messages: listed, and sent again."""
+"""Discarded messages: lists and redrives."""

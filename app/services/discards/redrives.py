@@ -1,4 +1,4 @@
-"""Redrive: discarded messages are sent again, to the subscription that did not get them."""
+"""Redrives: discarded messages are sent again to the subscription that did not get them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository
 
-# One call to the log: what is in memory at a time.
+# The messages of one call to the log, which are in memory at a time.
 CALL_MESSAGES_MAX: Final = 100
 CALL_BYTES_MAX: Final = 1024 * 1024
-# One more than is sent says that there are more.
+# One more than is sent, to detect whether there are more.
 _LOOKED_AT: Final = REDRIVE_MESSAGES_MAX + 1
 
 _log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 class Redriven:
     """What was sent again, or would be (`id` None), the oldest discards first.
 
-    `more`: as many as one request sends are not all.
+    `more`: there are more than one request sends.
     """
 
     id: str | None
@@ -53,7 +53,7 @@ class Redriven:
 
 
 class _Redrive(NamedTuple):
-    """What is asked for, and when it was looked for (as the database says)."""
+    """A requested redrive, and the time of its query (by the database's clock)."""
 
     subscription: Subscription
     topic: Topic
@@ -63,14 +63,14 @@ class _Redrive(NamedTuple):
 
 
 class RedriveService:
-    """Appends discarded messages to their topic, addressed to their subscription alone."""
+    """Appends discarded messages to their topic, for their subscription only."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def preview(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
-        """What `redrive` would send; it raises the same, but needs no log."""
+        """Return what `redrive` would send. It raises the same errors, but needs no log."""
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             found = await RedriveRepository(session).choose(
@@ -80,17 +80,22 @@ class RedriveService:
         return Redriven(id=None, messages=chosen, more=len(chosen) < len(found))
 
     async def redrive(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
-        """Send the wanted discards again, as many as one request may, whatever the state is.
+        """Send discards again, as many as one request may, whatever the subscription's state.
 
-        TopicNotFoundError, SubscriptionNotFoundError; MessageTooLargeError: the first of them is
-        larger than its topic allows by now; LogUnavailableError. Then none counts as sent. Each
-        call to the log is a change of its own in the audit.
+        After an error, none counts as sent. Each call to the log is a separate change in the audit.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            MessageTooLargeError: The first is larger than its topic now allows.
+            LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             redrives = RedriveRepository(session)
             looked_at = await redrives.now()
-            # Nobody else's, where the mark of theirs would not keep us from sending the same.
+            # Without those of other redrives, which this redrive would otherwise send a second
+            # time.
             found = await redrives.choose(
                 subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
             )
@@ -109,9 +114,9 @@ class RedriveService:
         return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
 
     async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
-        """Those of one call to the log that nobody else sends, which are marked when it is over.
+        """Send the messages of one call to the log that no other redrive sends, and mark them.
 
-        The rows are locked for that long, and whoever records discards may wait for one of them.
+        The rows are locked until then, and recording discards may wait for one of them.
         """
         async with self._database.transaction() as session:
             redrives = RedriveRepository(session)
@@ -121,8 +126,8 @@ class RedriveService:
             if not rows:
                 return []
             await self._append(redrive, await redrives.read(rows))
-            # Only after the log has acknowledged them: a crash before this is committed has the
-            # next redrive send them again; the other way round they would be lost.
+            # Only after the log has acknowledged them: after a crash before the commit, the next
+            # redrive sends them again. In the other order they would be lost.
             await redrives.mark(rows, redrive.id)
             sent = [each for each in call if each.row in rows]
             await note(AuditRepository(session), _change(redrive, sent))
@@ -145,7 +150,7 @@ def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
 
 
 def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
-    """The first of them: as many as one request sends and the topic takes."""
+    """Return the first ones that fit into one request and the topic."""
     chosen = found[:REDRIVE_MESSAGES_MAX]
     if chosen and chosen[0].size > topic.message_size_max:
         raise _too_large(chosen[0], topic)
@@ -157,7 +162,7 @@ def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
 
 
 def _calls(chosen: Sequence[Redrivable]) -> Iterator[Sequence[Redrivable]]:
-    """Them as they are appended, in their order: one call ends before the next begins."""
+    """Yield them in the order of appending: one call ends before the next begins."""
     first, size = 0, 0
     for place, each in enumerate(chosen):
         full = place - first >= CALL_MESSAGES_MAX or size + each.size > CALL_BYTES_MAX

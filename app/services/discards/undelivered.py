@@ -1,4 +1,4 @@
-"""Looking through what was discarded."""
+"""Lists of discarded messages."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from app.storage.discards.pages import UndeliveredPage, page_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredRequest:
-    """A page of the discards that are asked for, newest first."""
+    """A page of the requested discards, newest first."""
 
     asked: UndeliveredFilter
     limit: int
@@ -25,21 +25,41 @@ class UndeliveredService:
         self._database = database
 
     async def last(self, topic: str, name: str) -> Undelivered | None:
-        """The newest, if there is any; TopicNotFoundError, SubscriptionNotFoundError."""
+        """Return the newest, if there is any.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
         newest = UndeliveredRequest(asked=UndeliveredFilter(), limit=1)
         page = await self._page_of(TopicOrSubscription(topic=topic, subscription=name), newest)
         return page.items[0] if page.items else None
 
     async def page(self, topic: str, name: str, wanted: UndeliveredRequest) -> UndeliveredPage:
-        """A page of them; TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError."""
+        """Return a page of them.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            ValidationFailedError: A value is not valid.
+        """
         return await self._page_of(TopicOrSubscription(topic=topic, subscription=name), wanted)
 
     async def of_topic(self, topic: str, wanted: UndeliveredRequest) -> UndeliveredPage:
-        """Those of all its subscriptions, deleted ones too; TopicNotFoundError, and as `page`."""
+        """Return those of all its subscriptions, also of deleted ones.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            ValidationFailedError: A value is not valid.
+        """
         return await self._page_of(TopicOrSubscription(topic=topic), wanted)
 
     async def anywhere(self, wanted: UndeliveredRequest) -> UndeliveredPage:
-        """Those of one message at all subscriptions; ValidationFailedError."""
+        """Return those of one message in all subscriptions.
+
+        Raises:
+            ValidationFailedError: A value is not valid.
+        """
         if wanted.asked.message_id is None:
             raise ValidationFailedError.of("messageId", "must be given")
         return await self._database.read(lambda reading: _page(reading, wanted))
@@ -52,7 +72,7 @@ class UndeliveredService:
         async def ask(reading: Reading) -> UndeliveredPage:
             page = await _page(reading, of_it)
             if not page.items:
-                # Only then it is to be told whether there is such a one: a turn to the database.
+                # Checked only if nothing was found: it costs another database query.
                 await _require(reading, whose)
             return page
 

@@ -1,1 +1,1 @@
-"""Health of subscriptions: monitored, forecast, and announced as alerts."""
+"""Health of subscriptions: evaluation, forecasts and alerts."""

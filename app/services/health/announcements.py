@@ -1,4 +1,4 @@
-"""Alerts as messages of the topic `angelia.alerts`, which is made when it is first needed."""
+"""Publishes alerts to the topic `angelia.alerts`, which is created when it is first needed."""
 
 import json
 from contextlib import suppress
@@ -22,21 +22,21 @@ ALERT_TOPIC: Final = Topic(
     name=ALERTS,
     owner=Owner(id="angelia"),
     description="What is wrong with subscriptions, by Angelia itself",
-    # They are few, and each is said before it is said to be over.
+    # There are few messages, and each alert must be published before its end.
     partitions=1,
     retention=timedelta(days=7),
     ack=Ack.ALL,
-    # Nobody else says so: without access control, whoever likes; with it, admins.
+    # Only admins may publish other messages; without access control, everybody.
     auth=PublishAuth(enabled=True, unauthenticated_access=False),
 )
 
 
 class Announcer:
-    """Publishes what was raised and cleared: at least once, each under an id of its own.
+    """Publishes raised and cleared alerts: at least once, each with its own id.
 
     What was not announced, because the log was down or the process died, is announced the next
-    time. Alerts about subscriptions of the topic itself are not announced there: who cannot get
-    messages would get another one for each that it did not get.
+    time. Alerts about subscriptions of this topic are not published there: a subscription that
+    cannot get messages would cause another alert for each.
     """
 
     def __init__(self, database: Database, log: MessageLog, topics: TopicService) -> None:
@@ -45,19 +45,29 @@ class Announcer:
         self._topics = topics
 
     async def announce(self) -> None:
-        """Publish all that is to be announced; StorageUnavailableError, LogUnavailableError."""
+        """Publish all pending alerts.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+            LogUnavailableError: The log cannot be reached.
+        """
         async with self._database.transaction() as session:
             waiting = await AlertRepository(session).unannounced()
         if not waiting:
             return
         if records := [record for each in waiting for record in _records(each)]:
             await self._append(records)
-        # Last: what is said twice has the same id.
+        # Marked last: an alert that is published twice has the same id.
         async with self._database.transaction() as session:
             await AlertRepository(session).announced([each.alert for each in waiting])
 
     async def make_topic(self) -> None:
-        """Make the topic, if it is not there; StorageUnavailableError, LogUnavailableError."""
+        """Create the topic, if it is missing.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+            LogUnavailableError: The log cannot be reached.
+        """
         with suppress(TopicExistsError):
             await self._topics.create(ALERT_TOPIC)
 

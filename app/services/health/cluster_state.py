@@ -1,4 +1,4 @@
-"""What the database says of all subscriptions, learnt a little at a time."""
+"""The database's state of all subscriptions, read incrementally."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,26 +18,30 @@ from app.storage.database import Database
 from app.storage.health.cluster_snapshot import ClusterSnapshotRepository, Reports
 from app.storage.insight.ledgers import LedgerRepository
 
-# Loads and workers that were not reported for this long are gone.
+# Loads and workers without a report for this long are gone.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
 class Register:
-    """Topics, subscriptions and reports of them; what has not changed is not read again."""
+    """Topics, subscriptions and their reports. Unchanged ones are not read again."""
 
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     cursors: dict[str, dict[int, Seen]] = field(default_factory=dict)
-    # When a cursor of a subscription was reported last.
+    # When a cursor of a subscription was last reported.
     reported: dict[str, float] = field(default_factory=dict)
     number: int = 0
     is_new: bool = True
 
     async def learn(self, database: Database) -> KnownState:
-        """Read what has changed since the last time; StorageUnavailableError."""
+        """Read what has changed since the last time.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         changes = await changes_since(database, self.number)
-        # Reports that were being written when they were read last are read again.
+        # Reports that were being written at the last read are read again.
         since = None if self.is_new else WINDOW
         async with database.transaction() as session:
             snapshots = ClusterSnapshotRepository(session)

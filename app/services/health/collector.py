@@ -1,4 +1,4 @@
-"""Collects what is known of all subscriptions, and what the log says, for the evaluator."""
+"""Collects what is known of all subscriptions, and the log's positions, for the evaluator."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,20 @@ from app.domain.message import Partition
 from app.domain.status import SubscriptionLoad
 from app.log.interface import MessageLog
 
-# The log is asked for times that lie further and further back, until what waits is younger.
+# The log is queried for times that are further and further back, until all waiting messages are
+# newer.
 RECALL_FIRST_S: Final = 1.0
 RECALL_FACTOR: Final = 1.5
 RECALL_MAX: Final = timedelta(days=60)
-# What is not recalled in this time is recalled in the next look.
+# What is not found in this time is looked up in the next round.
 RECALL_WITHIN: Final = timedelta(seconds=2)
-# Subscriptions of which the log is asked what they try, in one look.
+# In one round, the log is queried for the retried messages of at most this many subscriptions.
 TRYING_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """What the database knows at `now` (epoch seconds); see `ClusterSnapshot` for the rest."""
+    """The database's state at `now` (epoch seconds); see `ClusterSnapshot` for the rest."""
 
     now: float
     topics: Mapping[str, Topic]
@@ -40,15 +41,15 @@ class KnownState:
     workers: AbstractSet[str]
     loads: Mapping[str, Sequence[SubscriptionLoad]]
     moved: AbstractSet[str]
-    # What the last entries of their ledgers miss, by subscription.
+    # The missing messages in the last entries of their ledgers, by subscription.
     short: Mapping[str, Shortfall] = field(default_factory=dict)
 
 
 class HealthCollector:
-    """Takes snapshots of the cluster, and remembers what it saw.
+    """Takes snapshots of the cluster, and remembers them.
 
-    It asks the log for the ends of all partitions at once, and for more only of those where
-    messages wait since before its first look, and of subscriptions that try messages again.
+    It queries the log for the ends of all partitions at once. It queries more only for partitions
+    with messages that waited before its first round, and for subscriptions that retry messages.
     """
 
     def __init__(self, log: MessageLog, thresholds: Thresholds) -> None:
@@ -56,7 +57,11 @@ class HealthCollector:
         self._evaluator = HealthEvaluator(thresholds)
 
     async def look(self, known: KnownState) -> Mapping[str, SubscriptionHealth]:
-        """How each subscription does, by its id; LogUnavailableError."""
+        """Return the health of each subscription by id.
+
+        Raises:
+            LogUnavailableError: The log cannot be reached.
+        """
         snapshot = ClusterSnapshot(
             now=known.now,
             topics=known.topics,
@@ -70,7 +75,7 @@ class HealthCollector:
         )
         self._evaluator.observe(snapshot)
         await self._recall(snapshot)
-        # Thousands of them take a while, in which the loop has other things to do.
+        # Thousands of subscriptions take a while, in which the loop must do other work.
         return await asyncio.to_thread(self._evaluator.evaluate, snapshot)
 
     async def _ends(self, known: KnownState) -> dict[Partition, Ends]:
@@ -91,7 +96,7 @@ class HealthCollector:
             return
 
     async def _recall_all(self, snapshot: ClusterSnapshot) -> None:
-        """Ask when messages arrived that wait, back to the oldest of them."""
+        """Look up when waiting messages arrived, back to the oldest of them."""
         ago, step = 0.0, RECALL_FIRST_S
         while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(snapshot)):
             ago, step = ago + step, step * RECALL_FACTOR
@@ -100,11 +105,11 @@ class HealthCollector:
             self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
-        """As `HealthEvaluator.unknown`, off the loop: it looks at all subscriptions."""
+        """Do as `HealthEvaluator.unknown`, on a thread: it goes over all subscriptions."""
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:
-        """When the oldest message was taken of those that subscriptions try again."""
+        """Return when the oldest retried message was first taken, by subscription."""
         trying = [
             each
             for each in known.subscriptions.values()

@@ -1,4 +1,4 @@
-"""What lies before a subscription: how old its oldest message is, when it is done, what expires."""
+"""Backlog forecast of a subscription: age of its oldest message, end of its backlog, losses."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from app.log.interface import MessageLog
 from app.services.rates import BacklogForecast
 
 _EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL, LossCause.RETRY_BUFFER})
-# The log's word on what is being tried is worth this wait; else it is left out.
+# The wait for the log's times of retried messages; after it they are left out.
 _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 
 
@@ -26,7 +26,7 @@ async def backlog_forecast(
     *,
     unfinished: Collection[Partition],
 ) -> BacklogForecast:
-    """What the last look says of it; `unfinished`: where it has messages that are not finished."""
+    """Return the forecast by the last evaluation; `unfinished` has its unfinished positions."""
     taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
     tried = timedelta() if taken is None else datetime.now(UTC) - taken
     return BacklogForecast(
@@ -39,7 +39,7 @@ async def backlog_forecast(
 async def _oldest_taken(
     log: MessageLog, subscription: Subscription, partitions: Collection[Partition]
 ) -> datetime | None:
-    """When the oldest message was taken that is being tried; None: none is, or it is not said."""
+    """Return when the oldest retried message was taken; None if there is none, or it is unknown."""
     try:
         async with asyncio.timeout(_TRIED_WITHIN / timedelta(seconds=1)):
             committed = await log.committed({subscription.group: partitions})

@@ -1,4 +1,4 @@
-"""Monitors the health of all subscriptions: one process at a time, of all that could."""
+"""Monitors the health of all subscriptions, in one process at a time."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -31,14 +31,14 @@ _log = structlog.get_logger(__name__)
 Readings = Sequence[tuple[Subscription, Sequence[Reading]]]
 
 LEASE: Final = "health"
-# A monitor that has missed as many looks is gone.
+# A monitor that has missed this many rounds counts as gone.
 LOOKS_MISSED: Final = 3
 LEASE_MIN: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthMonitorSettings:
-    """How often it looks, and from when on there is something to say."""
+    """How often the monitor runs, and the limits for problems."""
 
     every: timedelta
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -46,12 +46,12 @@ class HealthMonitorSettings:
 
     @property
     def lease(self) -> timedelta:
-        """How long a monitor that says nothing keeps the others out."""
+        """How long a silent monitor keeps its lease."""
         return max(LEASE_MIN, LOOKS_MISSED * self.every)
 
 
 def monitor_settings(settings: Settings) -> HealthMonitorSettings:
-    """What the settings of the process say of it."""
+    """Return the part of the process' settings."""
     return HealthMonitorSettings(
         every=timedelta(seconds=settings.health_interval),
         thresholds=Thresholds(
@@ -71,10 +71,10 @@ def monitor_settings(settings: Settings) -> HealthMonitorSettings:
 
 
 class HealthMonitor:
-    """One process's part in it: it looks while it has the lease, and else asks for it.
+    """The monitor in one process: it runs while it holds the lease, and otherwise requests it.
 
-    What it finds is written, and what it raises and clears, in one transaction that renews the
-    lease: of two that believe they have it, one is refused.
+    Its results and its alerts are written in one transaction that renews the lease: of two
+    processes that believe they hold it, one is refused.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class HealthMonitor:
         self._forget()
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Run rounds until cancelled."""
         try:
             await repeat(self.look, every=self._settings.every, name="look_at_health")
         finally:
@@ -103,22 +103,30 @@ class HealthMonitor:
                     await self.resign()
 
     async def look(self) -> None:
-        """One look, if it is ours to look; UnavailableError."""
+        """Run one round, if this process holds the lease.
+
+        Raises:
+            UnavailableError: The log or the database cannot be reached.
+        """
         async with self._database.transaction() as session:
             self._is_ours = await self._take(LeaseRepository(session))
         if not self._is_ours:
-            # Another one learns on from here.
+            # Another process continues from here.
             self._forget()
             return
         known = await self._register.learn(self._database)
         health_by_id = await self._collector.look(known)
-        # Off the loop, as the look itself: there may be thousands.
+        # On a thread, as the evaluation: there may be thousands.
         read = await asyncio.to_thread(_all_readings, known, health_by_id, self._settings.limits)
         if await self._write(health_by_id, read, now=datetime.fromtimestamp(known.now, UTC)):
             await self._announcer.announce()
 
     async def resign(self) -> None:
-        """Let another process look at once; StorageUnavailableError."""
+        """Release the lease, so that another process can continue immediately.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         async with self._database.transaction() as session:
             await LeaseRepository(session).give_up(LEASE, self._holder)
 
@@ -134,7 +142,7 @@ class HealthMonitor:
     async def _write(
         self, health_by_id: Mapping[str, SubscriptionHealth], read: Readings, *, now: datetime
     ) -> bool:
-        """Whether it was written; else another process looks now."""
+        """Write the results; return False if another process holds the lease now."""
         changed = {each: it for each, it in health_by_id.items() if self._written.get(each) != it}
         async with self._database.transaction() as session:
             if not await self._take(LeaseRepository(session)):
@@ -152,7 +160,7 @@ class HealthMonitor:
 def _all_readings(
     known: KnownState, health_by_id: Mapping[str, SubscriptionHealth], limits: Limits
 ) -> Readings:
-    """What is to be told of each subscription."""
+    """Return the readings of each subscription for alerts."""
     now = datetime.fromtimestamp(known.now, UTC)
     return [
         (each, list(readings(_case(each, health_by_id[each.id], known), limits, now)))

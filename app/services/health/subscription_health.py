@@ -1,4 +1,4 @@
-"""How subscriptions do, as the monitor saw them last."""
+"""The health of subscriptions, as last evaluated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from app.storage.health.subscription_health import (
     Unhealthy,
 )
 
-# What is older says nothing of now.
+# Older results do not count for now.
 FRESH: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedHealth:
-    """A subscription, and how it did `at` that time; both None: nobody has looked lately."""
+    """A subscription, and its health `at` that time; both None: not evaluated recently."""
 
     subscription: Subscription
     subscription_health: SubscriptionHealth | None
@@ -34,7 +34,7 @@ class RecordedHealth:
 
     @property
     def health(self) -> Health:
-        """Hermes' word for it: one that is suspended is healthy."""
+        """Hermes' state: a suspended subscription is healthy."""
         if self.subscription.state is State.SUSPENDED:
             return Health.HEALTHY
         if self.subscription_health is None:
@@ -43,20 +43,25 @@ class RecordedHealth:
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """What is wrong with it."""
+        """Its problems."""
         if self.subscription_health is None or self.health is not Health.UNHEALTHY:
             return ()
         return self.subscription_health.problems
 
 
 class HealthService:
-    """Looks up what the monitor has written; each method is one transaction."""
+    """Reads the results of the monitor; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def subscription(self, topic: str, name: str) -> RecordedHealth:
-        """TopicNotFoundError, SubscriptionNotFoundError."""
+        """Return the health of a subscription.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
             repository = SubscriptionHealthRepository(session)
@@ -65,16 +70,19 @@ class HealthService:
         return RecordedHealth(subscription=found, subscription_health=subscription_health, at=at)
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
-        """Subscriptions with problems, by topic and name; suspended ones are none."""
+        """Return subscriptions with problems, by topic and name, without suspended ones."""
         async with self._database.transaction() as session:
             return await SubscriptionHealthRepository(session).unhealthy(wanted, page)
 
     async def alerts(
         self, *, active: bool, limit: int, after: str | None = None
     ) -> Sequence[Alert]:
-        """The newest alerts, only those that are so now if `active`.
+        """Return the newest alerts; only active ones if `active`.
 
-        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        With `after`, return those older than the one with that id.
+
+        Raises:
+            ValidationFailedError: `after` does not exist.
         """
         async with self._database.transaction() as session:
             return await AlertRepository(session).newest(limit, active=active, after=after)

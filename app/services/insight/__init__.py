@@ -1,1 +1,1 @@
-"""Spark jobs, and what they found: analyses, archives, ledgers, simulations."""
+"""Spark jobs and their results: analyses, archives, ledgers, simulations."""

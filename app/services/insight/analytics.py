@@ -1,4 +1,4 @@
-"""What analyses found."""
+"""Results of analyses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ _UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Which results: of the job `job_id`, or of the last one done that has the scope asked for.
+    """The requested results: of the job `job_id`, or of the last finished one with this scope.
 
-    `start` and `end` None: as the job has them.
+    `start` and `end` None: the whole time of the job.
     """
 
     limit: int
@@ -40,7 +40,7 @@ class AnalyticsService:
         self._database = database
 
     async def undelivered(self, question: Question) -> tuple[Job, Sequence[UndeliveredCount]]:
-        """Discards counted by some dimensions, and the job that counted them."""
+        """Return counts of discards by some dimensions, and their job."""
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
             scope = JobScope(
@@ -55,7 +55,7 @@ class AnalyticsService:
         return job, counts
 
     async def failures(self, question: Question) -> tuple[Job, Sequence[FailureCluster]]:
-        """Failures in clusters, and the job that found them; no part of its time can be asked."""
+        """Return clusters of failures, and their job. Only its whole time is possible."""
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
             clusters = await AnalyticsRepository(session).failures(
@@ -64,9 +64,9 @@ class AnalyticsService:
         return job, clusters
 
     async def latency(self, question: Question) -> tuple[Job, Sequence[SubscriptionLatency]]:
-        """How long messages took to each subscription, the worst first, and the job that says so.
+        """Return how long messages took to each subscription, slowest first, and the job.
 
-        No part of its time can be asked.
+        Only its whole time is possible.
         """
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, JobKind.LATENCY_ANALYTICS)

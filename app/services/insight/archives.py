@@ -1,4 +1,4 @@
-"""The archive: what there is of a topic, and when it is asked for."""
+"""The archive: its content, and when it is updated."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,38 +14,45 @@ from app.storage.insight.jobs import JobRepository
 
 FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)
-# What its job says it looks at; it takes all that is new.
+# The time span in the job's scope; it archives everything that is new.
 _WINDOW: Final = timedelta(hours=1)
 
 
 class ArchiveService:
-    """Looks at archives; each method is one transaction."""
+    """Reads archives; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def get(self, topic: str) -> Archive:
-        """That of a topic, which may be empty, with its newest folders; TopicNotFoundError."""
+        """Return the archive of a topic, which may be empty, with its newest folders.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         async with self._database.transaction() as session:
             found = await TopicRepository(session).get(topic)
             return await ArchiveRepository(session).of(found, limit=FOLDERS_MAX)
 
 
 class ArchiveSchedule:
-    """Asks for the archive every hour, where there is anything to archive or to drop.
+    """Requests an archive job every hour, if there is anything to archive or to delete.
 
-    Every API process does, and one of them at a time.
+    Every API process does, one of them at a time.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def look(self, now: datetime | None = None) -> None:
-        """Ask for it if it is due at `now`, aware; StorageUnavailableError.
+        """Request the job if it is due at `now`, aware.
 
-        While a job waits or runs there is no other: without a runner they do not pile up.
+        While a job waits or runs no other is requested: without a runner they do not accumulate.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
         """
-        # Whose queue is full has time until the next look.
+        # A full queue: the next round tries again.
         with suppress(JobQueueFullError):
             await self._request_if_due(now or datetime.now(UTC))
 

@@ -1,4 +1,4 @@
-"""Spark jobs: asked for, looked at, cancelled. Running them is the Spark runner's."""
+"""Spark jobs: requests, states, cancellation. The Spark runner runs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSeen:
-    """Jobs as they stand, and whether there is a runner to take those that wait."""
+    """Jobs, and whether there is a runner for those that wait."""
 
     jobs: Sequence[Job]
     runner_live: bool
@@ -30,9 +30,12 @@ class JobService:
         self._database = database
 
     async def request(self, kind: JobKind, scope: JobScope) -> JobsSeen:
-        """Have it done as soon as a runner is free; JobQueueFullError.
+        """Request a job, which the next free runner takes.
 
-        ARCHIVE of one topic: TopicNotFoundError, and ValidationFailedError unless it is archived.
+        Raises:
+            JobQueueFullError: Too many jobs wait.
+            TopicNotFoundError: The topic does not exist.
+            ValidationFailedError: The topic of an ARCHIVE job has no archive.
         """
         async with self._database.transaction() as session:
             if kind is JobKind.ARCHIVE and scope.topic is not None:
@@ -45,9 +48,10 @@ class JobService:
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
     ) -> JobsSeen:
-        """The newest jobs, of one state if that is given; `after` a job's id: older ones.
+        """Return the newest jobs, of one state if given; with `after`, a job's id, older ones.
 
-        ValidationFailedError.
+        Raises:
+            ValidationFailedError: A value is not valid.
         """
         async with self._database.transaction() as session:
             jobs = await JobRepository(session).newest(limit=limit, state=state, after=after)
@@ -55,14 +59,23 @@ class JobService:
         return JobsSeen(jobs=jobs, runner_live=live)
 
     async def get(self, job_id: str) -> JobsSeen:
-        """One job; JobNotFoundError."""
+        """Return one job.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+        """
         async with self._database.transaction() as session:
             job = await JobRepository(session).get(job_id)
             live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def cancel(self, job_id: str) -> JobsSeen:
-        """Cancel it; JobNotFoundError, JobEndedError."""
+        """Cancel the job.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+            JobEndedError: The job has already ended.
+        """
         async with self._database.transaction() as session:
             job = await JobRepository(session).cancel(job_id)
             await note(AuditRepository(session), _change(Action.CANCELLED, job))

@@ -1,4 +1,4 @@
-"""Entries of ledgers, asked for each day: by one process at a time, of all that could."""
+"""Requests a ledger entry each day, by one process at a time."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,16 +16,17 @@ from app.storage.runtime.leases import LeaseRepository
 
 LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)
-# A process that has missed as many looks is gone.
+# A process that has missed this many rounds counts as gone.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
-# So many may wait: the next are asked for when these are made, and other jobs go in between.
+# At most this many may wait. The next are requested when these are finished, so that other jobs can
+# go in between.
 WAITING_MAX: Final = 20
 
 
 class LedgerSchedule:
-    """One process's part in it. Without a Spark runner nothing is asked for, and nothing piles up.
+    """The schedule in one process. Without a Spark runner nothing is requested.
 
-    What was due meanwhile is then one entry: none is lost by it, for each goes on from the last.
+    What was due meanwhile becomes one entry: nothing is lost, because each continues from the last.
     """
 
     def __init__(self, database: Database, ledgers: LedgerService) -> None:
@@ -34,7 +35,11 @@ class LedgerSchedule:
         self._holder = uuid4().hex
 
     async def look(self, now: datetime | None = None) -> None:
-        """Ask for the entries that are due at `now`, the most overdue first; UnavailableError."""
+        """Request the entries that are due at `now`, the most overdue first.
+
+        Raises:
+            UnavailableError: The log or the database cannot be reached.
+        """
         async with self._database.transaction() as session:
             lease = LeaseRepository(session)
             ours = await lease.take(LEASE, self._holder, _LEASE_LENGTH)
@@ -43,12 +48,13 @@ class LedgerSchedule:
             room = WAITING_MAX - await LedgerRepository(session).open_jobs()
             kept = await LedgerRepository(session).extents()
         for each in due(kept, now or datetime.now(UTC))[: max(room, 0)]:
-            # Deleted meanwhile, or others have filled the queue: the next look sees.
+            # The ledger was deleted meanwhile, or others filled the queue: the next round tries
+            # again.
             with suppress(NotFoundError, JobQueueFullError):
                 await self._ledgers.request(each.topic, each.subscription)
 
 
 def due(kept: Iterable[Kept], now: datetime) -> Sequence[Kept]:
-    """Those whose next entry is due at `now`, the most overdue first."""
+    """Return those with an entry due at `now`, the most overdue first."""
     dates = [(next_due(each.until, each.retention), each) for each in kept]
     return [each for date, each in sorted(dates) if date <= now]

@@ -1,4 +1,4 @@
-"""Completeness ledgers: an entry is asked for, entries are looked up, their chain is checked."""
+"""Completeness ledgers: requests for entries, look-ups, and checks of their chain."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -27,13 +27,13 @@ from app.storage.insight.ledgers import LedgerRepository, keys_of
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
 _MOMENT: Final = timedelta(milliseconds=1)
-# Entries of one transaction, while a chain is followed.
+# The entries in one transaction, while a chain is followed.
 _LINKS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """A subscription, and where it was at a time."""
+    """A subscription, and its positions at a time."""
 
     subscription: Subscription
     at: datetime
@@ -48,9 +48,13 @@ class LedgerService:
         self._log = log
 
     async def request(self, topic: str, name: str) -> JobsSeen:
-        """Have an entry made of the time from the last one until now; if one is being made, that.
+        """Request an entry from the last one until now; if one is being made, return that.
 
-        TopicNotFoundError, SubscriptionNotFoundError, JobQueueFullError, LogUnavailableError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            JobQueueFullError: Too many jobs wait.
+            LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
@@ -70,10 +74,14 @@ class LedgerService:
     async def between(
         self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
     ) -> Ledger:
-        """What is known of that time, with its newest entries, `limit` at most.
+        """Return what is known of that time, with at most `limit` of its newest entries.
 
-        What of it is not given: see `requested_window`. TopicNotFoundError,
-        SubscriptionNotFoundError, ValidationFailedError for a time that ends before it begins.
+        See `requested_window` for missing arguments.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            ValidationFailedError: The time ends before it begins.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
@@ -91,9 +99,11 @@ class LedgerService:
         return survey.ledger()
 
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
-        """Follow the chain from its first entry; what was `known` of it is to be in it.
+        """Follow the chain from its first entry; it must contain the `known` entry.
 
-        TopicNotFoundError, SubscriptionNotFoundError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         async with self._database.transaction() as session:
             owner = (await SubscriptionRepository(session).get(topic, name)).id
@@ -115,11 +125,11 @@ class LedgerService:
             return await LedgerRepository(session).links(owner, after=after, limit=_LINKS)
 
     async def _following(self, known: Subscription, ledgers: LedgerRepository) -> LedgerRequest:
-        """The request for the entry behind the last, up to now."""
+        """Return the request for the entry after the last one, up to now."""
         last = await ledgers.last(known.id)
         look = await self._look(known)
         request = _behind(last, look)
-        # What had an end by the look is in the streams by now, and what was cancelled is known.
+        # Messages that had ended by then are in the streams by now, and cancellations are known.
         streams = tuple(await stream_spans(self._log))
         return replace(request, streams=streams, dropped=await ledgers.dropped(known.id))
 
@@ -132,7 +142,7 @@ class LedgerService:
     async def _marks(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Sequence[Mark]:
-        """The commits, and after them the ends: no commit is beyond an end."""
+        """Return the commits, and after them the ends: no commit is beyond an end."""
         found = await self._log.committed({subscription.group: partitions})
         committed = found.get(subscription.group, {})
         bounds = await bounds_of(self._log, partitions)
@@ -142,7 +152,7 @@ class LedgerService:
             if partition in committed:
                 there = committed[partition]
                 known = parse_progress(subscription.id, there.offset, there.metadata)
-                # Of an older subscription of that name: this one has not begun there.
+                # From an older subscription of that name: this one has not started there.
                 progress = known or progress
             marks.append(mark_of(partition.index, progress, bounds[partition].end))
         return marks
@@ -153,13 +163,13 @@ def _beginning(subscription: Subscription, partition: int) -> Progress:
 
 
 def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
-    """The entry behind `last`; the first begins with the subscription."""
+    """Return the entry after `last`; the first one begins with the subscription."""
     opening = _first_opening(look) if last is None else last.closing
     since = _first_since(look) if last is None else last.until
     return LedgerRequest(
         number=1 if last is None else last.number + 1,
         since=since,
-        # Clocks of several processes: time does not go back, nor stand.
+        # Clocks of processes differ: time must increase.
         until=max(look.at, since + _MOMENT),
         opening=tuple(opening),
         closing=tuple(look.marks),
@@ -169,7 +179,7 @@ def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
 def _first_opening(look: _Look) -> Sequence[Mark]:
     start = look.subscription.start
     if not start:
-        # Made by a version that did not say where it began: nothing is claimed of before.
+        # Made by a version that did not store its start: nothing is claimed about earlier messages.
         return look.marks
     return [
         mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
@@ -179,13 +189,13 @@ def _first_opening(look: _Look) -> Sequence[Mark]:
 
 def _first_since(look: _Look) -> datetime:
     subscription = look.subscription
-    # As its opening: of the time before an entry that nothing is claimed of.
+    # As its opening entry: about the time before it nothing is claimed.
     began = subscription.created_at if subscription.start else None
     return began or look.at
 
 
 def _scope(subscription: Subscription, request: LedgerRequest) -> JobScope:
-    # A job looks at a year at most; an entry is about all the time since the last.
+    # A job reads at most a year; an entry covers the whole time since the last one.
     start = max(request.since, request.until - WINDOW_MAX)
     topic, name = subscription.topic, subscription.name
     return JobScope(start=start, end=request.until, topic=topic, subscription=name)

@@ -1,4 +1,4 @@
-"""Simulations: what a subscription would have had to send, had it been another."""
+"""Simulations: what a subscription with other settings would have sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSimulation:
-    """What is to be tried; None: as the subscription has it."""
+    """The settings to try; None: as the subscription has it."""
 
     since: datetime
     until: datetime
@@ -38,7 +38,7 @@ class WantedSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSeen:
-    """A simulation with its job as it stands, and the minutes and samples of one that is done."""
+    """A simulation with its job, and its minutes and samples when it is done."""
 
     job: Job
     request: SimulationRequest
@@ -55,17 +55,21 @@ class SimulationService:
         self._log = log
 
     async def request(self, topic: str, name: str, wanted: WantedSimulation) -> JobsSeen:
-        """Have it done as soon as a runner is free, over what the log and the archive have now.
+        """Request it for the next free runner, over what the log and the archive have now.
 
-        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError, JobQueueFullError,
-        LogUnavailableError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            ValidationFailedError: A value is not valid.
+            JobQueueFullError: Too many jobs wait.
+            LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
             if wanted.filters is not None:
                 await require_filter_headers(wanted.filters, topic, TopicRepository(session))
         replayed = Replayed(since=wanted.since, until=wanted.until)
-        # From the first offset on that the log or the archive has.
+        # From the first offset that the log or the archive has.
         spans, gone = await spans_of_time(self._database, self._log, topic=topic, wanted=replayed)
         request = SimulationRequest(
             since=wanted.since,
@@ -84,9 +88,12 @@ class SimulationService:
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def get(self, topic: str, name: str, *, job_id: str, limit: int) -> SimulationSeen:
-        """One of the subscription's, with its fullest minutes, at most `limit`.
+        """Return one of the subscription's, with at most `limit` of its busiest minutes.
 
-        TopicNotFoundError, SubscriptionNotFoundError, JobNotFoundError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            JobNotFoundError: The job does not exist.
         """
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)

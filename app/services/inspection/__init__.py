@@ -1,1 +1,1 @@
-"""Single messages and subscriptions: searched, previewed, traced, pinged."""
+"""Single messages and subscriptions: search, previews, traces, pings."""

@@ -1,4 +1,4 @@
-"""A subscription as the consumer group that it is in the log: offsets, lag, and who has them."""
+"""A subscription as its consumer group in the log: offsets, lag, and members."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from app.storage.health.workers import WorkerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPartition:
-    """Where the subscription stands in one partition; None: nothing is committed there yet."""
+    """The position of the subscription in one partition; None: nothing is committed there yet."""
 
     partition: Partition
     current: int | None
@@ -33,7 +33,7 @@ class GroupPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A live worker, and the partitions of which it delivers this subscription's messages."""
+    """A live worker, and the partitions in which it delivers this subscription's messages."""
 
     worker: str
     host: str
@@ -42,9 +42,9 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """The group of a subscription: its members, and all its partitions, also those of nobody.
+    """The group of a subscription: its members, and all partitions, also those without a member.
 
-    `content_type` is that of what is in the log.
+    `content_type` is that of the records in the log.
     """
 
     id: str
@@ -54,7 +54,7 @@ class ConsumerGroup:
 
 
 class ConsumerGroupService:
-    """Puts together what the log has and what workers report; `namespace` is that of the log."""
+    """Combines the log's offsets and the workers' reports; `namespace` is that of the log."""
 
     def __init__(self, database: Database, log: MessageLog, *, namespace: str = "") -> None:
         self._database = database
@@ -62,9 +62,12 @@ class ConsumerGroupService:
         self._namespace = namespace
 
     async def of(self, topic: str, name: str) -> ConsumerGroup:
-        """The subscription's; TopicNotFoundError, SubscriptionNotFoundError, LogUnavailableError.
+        """Return the subscription's group. A suspended one has no members.
 
-        A suspended one has no members.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)

@@ -1,4 +1,4 @@
-"""Pings: test messages to subscriptions, sent by a worker while their owner waits."""
+"""Pings: test messages to subscriptions, sent by a worker while the caller waits."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository
 from app.storage.runtime.pings import notify_ping, pong_channel
 
-# Between two pings of one subscription, in this process.
+# The pause between two pings of one subscription, in this process.
 PAUSE_S: Final = 1.0
-# That many subscriptions are remembered for it.
+# The pauses of at most this many subscriptions are remembered.
 REMEMBERED_MAX: Final = 1_000
-# Pings of this process that are under way.
+# The most pings of this process at a time.
 WAITING_MAX: Final = 100
-# To the worker and back, beside what the subscriber takes.
+# Time for the way to the worker and back, besides the subscriber's time.
 MARGIN: Final = timedelta(seconds=3)
 
 
@@ -40,21 +40,24 @@ class PingService:
 
     @property
     def channel(self) -> str:
-        """Where workers tell this process what came of its pings."""
+        """The channel on which workers send results to this process."""
         return pong_channel(self._name)
 
     def receive(self, payload: str) -> None:
-        """Something was notified; what nobody waits for any more is passed over."""
+        """Take a result. Results that no caller waits for are ignored."""
         heard = pong_in(payload)
         waiting = self._waiting.get(heard[0]) if heard else None
         if heard and waiting is not None and not waiting.done():
             waiting.set_result(heard[1])
 
     async def ping(self, topic: str, name: str) -> Pong:
-        """What came of a message that was sent to the subscription now.
+        """Return the result of a test message that is sent to the subscription now.
 
-        TopicNotFoundError, SubscriptionNotFoundError; PingTooSoonError right after another ping;
-        NoWorkerError when no worker lives, or none has answered in time.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            PingTooSoonError: Another ping was just sent.
+            NoWorkerError: No worker lives, or none answered in time.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -90,12 +93,12 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
 
 
 def _timeout_of(subscription: Subscription) -> timedelta:
-    # It may wait for an access token as long as for an answer.
+    # It may wait for an access token as long as for a response.
     return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 
 
 def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:
-    """The one that beat last of those who know the subscription as it is, or of all."""
+    """Return the worker with the latest heartbeat, if possible one that knows this version."""
     if not workers:
         raise NoWorkerError("No worker lives that could send a ping")
     return max(workers, key=lambda each: (each.applied_change >= subscription.change, each.seen_at))

@@ -1,4 +1,4 @@
-"""Looking at single messages of a topic: the newest, and one at a place in the log."""
+"""Single messages of a topic: the newest, and one at a position in the log."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -12,25 +12,30 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
 SHOWN_MAX: Final = 3
-# Of a topic with more partitions, these many are looked at.
+# Of a topic with more partitions, this many are read.
 _PARTITIONS_MAX: Final = 16
 _BYTES_MAX: Final = 64 * 1024
-# Of each, for messages of everybody: behind them there may be any number for one subscription.
+# For each, to find messages for all subscriptions: behind them there may be many for only one
+# subscription.
 _FETCHES_MAX: Final = 16
 
 
 class PreviewService:
-    """Reads a few messages out of the log."""
+    """Reads a few messages from the log."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def newest(self, topic: str) -> Sequence[Message]:
-        """The last few messages, the newest first; TopicNotFoundError, LogUnavailableError.
+        """Return the last few messages, the newest first.
 
-        Of a topic with many partitions, those of some. What was sent again to one subscription is
-        none of them, and where there is much of it at the end, they may be fewer.
+        Only some partitions of a large topic are read. Messages that were sent again to one
+        subscription are left out; if the end has many of them, the result may have fewer messages.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            LogUnavailableError: The log cannot be reached.
         """
         message_of = await self._reading(topic)
         bounds = await self._log.bounds(await self._log.partitions(topic))
@@ -42,9 +47,13 @@ class PreviewService:
         return messages[:SHOWN_MAX]
 
     async def at(self, partition: Partition, offset: int) -> Message:
-        """The message at that place.
+        """Return the message at that position.
 
-        TopicNotFoundError, PartitionNotFoundError, OffsetNotFoundError, LogUnavailableError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            PartitionNotFoundError: The partition does not exist.
+            OffsetNotFoundError: The log has no message there.
+            LogUnavailableError: The log cannot be reached.
         """
         message_of = await self._reading(partition.topic)
         bounds = (await self._log.bounds([partition])).get(partition)
@@ -60,7 +69,10 @@ class PreviewService:
     async def _last_of(
         self, partition: Partition, bounds: Bounds, message_of: Reading
     ) -> Sequence[Message]:
-        """The last messages of everybody, looked for from the end on in growing stretches."""
+        """Return the last messages for all subscriptions.
+
+        They are searched from the end, in growing ranges.
+        """
         found: list[Message] = []
         end, length = bounds.end, SHOWN_MAX
         fetches = iter(range(_FETCHES_MAX))
@@ -77,7 +89,7 @@ class PreviewService:
     async def _records(
         self, partition: Partition, span: tuple[int, int], fetches: Iterator[int]
     ) -> Sequence[Record] | None:
-        """All of the span, by as many of the fetches as that takes; None when there are too few."""
+        """Return all records of the span, with limited fetches; None if these are too few."""
         first, end = span
         found: list[Record] = []
         while first < end:

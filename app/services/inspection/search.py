@@ -1,4 +1,4 @@
-"""Looking for messages in the log by their key, or by a value in their bodies: within bounds."""
+"""Searches messages in the log by key, or by a value in their bodies, within limits."""
 
 import asyncio
 import base64
@@ -20,15 +20,15 @@ from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# What one search reads at most; the next one goes on behind it.
+# One search reads at most this much; the next one continues behind it.
 BYTES_MAX: Final = 32 * 1024 * 1024
 TIME_MAX: Final = timedelta(seconds=3)
-# Bodies that one answer has at most.
+# One response has at most this many bytes of bodies.
 FOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 SEARCHES_MAX: Final = 2
 
 _CHUNK: Final = 512 * 1024
-# Between other requests, so many bytes are looked at.
+# This many bytes are checked between other requests.
 _BYTES_PER_TURN: Final = 32 * 1024
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00+00:00")
@@ -38,10 +38,10 @@ Matches = Callable[[Message], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """Messages published from `since` to before `until` that have all that is given.
+    """Messages published from `since` to before `until` that match all given fields.
 
-    `path` is a JSONPath that finds `value` in the body, or anything if that is None. A `value` is
-    the text of a string, or any other JSON as it is written.
+    `path` is a JSONPath that finds `value` in the body, or anything if `value` is None. A `value`
+    is the text of a string, or any other JSON in its written form.
     """
 
     since: datetime
@@ -53,7 +53,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """What was found, by partition and offset; `after` goes on, and is None at the end."""
+    """Found messages by partition and offset; `after` is the next page, None at the end."""
 
     messages: Sequence[Message]
     after: str | None
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
 
 
 class MessageSearch:
-    """Reads a topic's log between two times, a bounded piece at a time."""
+    """Reads a topic's log between two times, in bounded steps."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
@@ -75,9 +75,13 @@ class MessageSearch:
     async def page(
         self, topic: str, sought: Sought, *, limit: int, after: str | None = None
     ) -> SearchPage:
-        """Up to `limit` of them, in what can be read within BYTES_MAX and TIME_MAX.
+        """Return up to `limit` of them, from what can be read within BYTES_MAX and TIME_MAX.
 
-        TopicNotFoundError, ValidationFailedError, LogUnavailableError, TooManySearchesError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            ValidationFailedError: A value is not valid.
+            LogUnavailableError: The log cannot be reached.
+            TooManySearchesError: Too many searches run.
         """
         matches = _matcher(sought)
         start = _Place(0, 0) if after is None else _decoded(after)
@@ -112,7 +116,7 @@ class MessageSearch:
 
 
 class _Round:
-    """One bounded piece of a search."""
+    """One bounded step of a search."""
 
     def __init__(
         self,
@@ -132,13 +136,13 @@ class _Round:
         self.found: list[Message] = []
 
     async def read(self, partition: Partition, offset: int, end: int) -> int | None:
-        """Look through [offset, end); where it stopped before that, if a bound is reached."""
+        """Search [offset, end); return where it stopped, if a limit was reached before the end."""
         while offset < end:
             if self._left <= 0 or time.monotonic() >= self._until:
                 return offset
             chunk = await self._log.fetch(partition, offset, bytes_max=_CHUNK)
             if chunk.next_offset <= offset:
-                return None  # nothing is there any more
+                return None  # nothing is left there
             self._left -= max(chunk.size, 1)
             turn = 0
             for record in chunk.records:
@@ -159,7 +163,7 @@ class _Round:
         return len(self.found) >= self._limit or self._found_bytes >= FOUND_BYTES_MAX
 
     def _look_at(self, message: Message) -> None:
-        # One that was sent again is another record of a message that is found.
+        # A message that was sent again is a second record of a message that is found.
         if message.record_target is None and self._matches(message):
             self.found.append(message)
             self._found_bytes += len(message.body or b"")

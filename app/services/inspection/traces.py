@@ -11,18 +11,18 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.traces.lookup import TraceLookup, TraceQuestion
 
-# Of Hermes, too; each attempt makes two of them.
+# As in Hermes; each attempt makes two entries.
 ENTRIES_MAX: Final = 1_000
-# An entry that is lost was said to be so within this time of when it should have been there.
+# The loss of an entry is recorded within this time of its own time.
 _AROUND: Final = timedelta(minutes=1)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The entries of a message, oldest first, and how many of any message are lost of that time.
+    """The entries of a message, oldest first, and how many entries of that time are lost.
 
-    `tracked` is False where there are none, and could not be: the topic asked for is not tracked.
+    `tracked` is False if there are none and could be none: the topic is not tracked.
     """
 
     entries: Sequence[TraceEntry]
@@ -31,7 +31,7 @@ class Trace:
 
 
 class TraceService:
-    """Looks messages up by their ids."""
+    """Looks up messages by id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,10 +39,13 @@ class TraceService:
     async def of_message(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> Trace:
-        """Its publication, and its deliveries: to all, those of a topic, or one of those.
+        """Return its publication, and its deliveries: all, those of a topic, or one of them.
 
-        What is not traced is known of discards all the same. TopicNotFoundError,
-        SubscriptionNotFoundError.
+        Discards are known even without traces.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         found_as = traced_id(message_id.encode("utf-8", "replace"))
         asked = TraceQuestion(message_id=found_as, topic=topic, subscription=subscription)

@@ -1,4 +1,4 @@
-"""All figures of an API process, for collectors of metrics."""
+"""All metrics of an API process, for collectors."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
@@ -38,15 +38,15 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# However many collectors ask, and however often, the database and the log are asked no more.
+# The database and the log are queried at most this often, for any number of collectors.
 FRESH_FOR: Final = timedelta(seconds=1)
 BOUNDS_WITHIN: Final = timedelta(seconds=2)
-# Between two turns of the loop: less than a millisecond.
+# Subscriptions handled in one turn of the loop: less than a millisecond.
 SUBSCRIPTIONS_PER_TURN: Final = 50
 
 
 class _Seen(NamedTuple):
-    """What was seen of the whole service; None: the part did not answer."""
+    """The state of the whole service; None: the part did not respond."""
 
     ends: Mapping[Partition, int] | None
     subscriptions: Collection[SubscriptionTotals] | None
@@ -54,7 +54,7 @@ class _Seen(NamedTuple):
 
 
 class ClusterSight:
-    """Looks at all subscriptions and topics, at most once in FRESH_FOR."""
+    """Reads all subscriptions and topics, at most once in FRESH_FOR."""
 
     def __init__(self, database: Database, log: MessageLog, directory: TopicDirectory) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class ClusterSight:
         self._seen: tuple[float, _Seen] | None = None
 
     async def read(self, topics: CappedReadings, subscriptions: CappedReadings) -> _Seen:
-        """Add what is seen; a part that does not answer leaves out what it knows."""
+        """Return the state; a part that does not respond leaves out its values."""
         if self._seen is None or monotonic() - self._seen[0] >= FRESH_FOR.total_seconds():
             self._seen = monotonic(), await self._look()
         seen = self._seen[1]
@@ -107,7 +107,7 @@ class ClusterSight:
 
 @dataclass(slots=True, kw_only=True)
 class ApiMetrics:
-    """The figures of one API process: its own and, where there is `cluster`, those of all."""
+    """The metrics of one API process: its own and, with `cluster`, those of the whole service."""
 
     log: MessageLog
     directory: TopicDirectory
@@ -124,7 +124,7 @@ class ApiMetrics:
         self._caps = NameCap(self.names_max), NameCap(self.names_max)
 
     async def read(self) -> Readings:
-        """All figures now; one reading at a time, with turns of the loop in between."""
+        """Return all current metrics; one reading at a time, in several turns of the loop."""
         async with self._reading:
             readings = Readings()
             self._process.read(readings)

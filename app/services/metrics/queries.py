@@ -1,4 +1,4 @@
-"""Queries over the figures of all topics and subscriptions."""
+"""Queries over the metrics of all topics and subscriptions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,13 +26,13 @@ from app.storage.catalogue.metrics import MetricRepository, NamedTopic
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# Subscriptions whose figures are read at a time; also, of either, those that are answered in a turn
-# of the loop.
+# Subscriptions for which metrics are read at a time; also the number of items in one turn of the
+# loop.
 AT_ONCE: Final = 100
-# Topics that are read at a time, unless fewer are wanted: what the log said goes along each time.
-# The largest page, and the one that says that there are more.
+# Topics that are read at a time, unless fewer are wanted; the log's values are included each time.
+# This is the largest page, and one more to detect further ones.
 TOPICS_AT_ONCE: Final = 1_001
-# Of thousands of topics the log says it in less; for the first time it may have to look for them.
+# For thousands of topics the log needs less; at first it may have to look them up.
 ALL_WITHIN: Final = timedelta(seconds=2)
 _NOTHING: Final = (0.0, 0.0)
 
@@ -41,14 +41,14 @@ Described = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describes:
-    """How figures are answered, and so looked at by queries."""
+    """How metrics are answered, and therefore queried."""
 
     topic: Callable[[TopicMetrics], Described]
     subscription: Callable[[SubscriptionMetrics], Described]
 
 
 class CatalogueMetrics:
-    """Looks through the figures of all there is, some at a time: no more than a page needs."""
+    """Queries all metrics, some at a time: no more than a page needs."""
 
     def __init__(
         self, database: Database, log: MessageLog, *, describes: Describes, volumes: Volumes
@@ -59,17 +59,25 @@ class CatalogueMetrics:
         self._volumes = volumes
 
     async def subscriptions(self, query: Query, page: Page) -> FoundPage[Described]:
-        """Names and figures of the subscriptions for which it holds; InvalidQueryError."""
+        """Return names and metrics of matching subscriptions.
+
+        Raises:
+            InvalidQueryError: The query is not valid.
+        """
         return await _found(self._subscriptions(query, page.after), query, page)
 
     async def topics(self, query: Query, page: Page) -> FoundPage[Described]:
-        """Names and figures of the topics for which it holds; InvalidQueryError."""
+        """Return names and metrics of matching topics.
+
+        Raises:
+            InvalidQueryError: The query is not valid.
+        """
         return await _found(self._topics(query, page), query, page)
 
     async def _subscriptions(
         self, query: Query, after: Key | None
     ) -> AsyncIterator[tuple[Key, Described]]:
-        """Those for which it may hold."""
+        """Yield possible matches."""
         while True:
             async with self._database.transaction() as session:
                 figures = MetricRepository(session)
@@ -90,7 +98,7 @@ class CatalogueMetrics:
             after = (some[-1].topic, some[-1].name)
 
     async def _topics(self, query: Query, page: Page) -> AsyncIterator[tuple[Key, Described]]:
-        """Those for which it may hold."""
+        """Yield possible matches."""
         ever = await self._ever() if PUBLISHED in paths_of(query) else None
         after, limit = page.after, _topics_at_once(page)
         while True:
@@ -120,7 +128,7 @@ class CatalogueMetrics:
             after = (some[-1].name,)
 
     async def _ever(self) -> Mapping[str, int]:
-        """Messages ever, of all topics: what is asked for is answered as it was looked for."""
+        """Return all messages ever, by topic: the response has the values that were queried."""
         async with self._database.transaction() as session:
             topics = await MetricRepository(session).partitions()
         return await self._published(topics, within=ALL_WITHIN)
@@ -128,7 +136,10 @@ class CatalogueMetrics:
     async def _published(
         self, topics: Mapping[str, int], within: timedelta = BOUNDS_WITHIN
     ) -> Mapping[str, int]:
-        """Messages ever, by topic; what the log does not say in time is left out."""
+        """Return all messages ever, by topic.
+
+        Those that the log does not report in time are left out.
+        """
         if not topics:
             return {}
         with suppress(TimeoutError, UnavailableError):
@@ -138,7 +149,7 @@ class CatalogueMetrics:
 
 
 def _topics_at_once(page: Page) -> int:
-    """With the one that says that there are more."""
+    """Return the size of a step, with one more to detect further topics."""
     wanted = TOPICS_AT_ONCE if page.limit is None else page.limit + 1
     return min(TOPICS_AT_ONCE, max(AT_ONCE, wanted))
 

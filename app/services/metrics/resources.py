@@ -1,4 +1,4 @@
-"""Figures for people and dashboards: what workers report, against what the log has now."""
+"""Metrics for people and dashboards: the workers' reports, compared with the log's ends."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,16 +30,16 @@ from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 
-# A worker reports every second; older reports are of one that is gone.
+# Workers report every second; older reports are from a worker that is gone.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
-# The log's own word on the ends is worth this wait; else those of the last reports do.
+# The wait for the log's own ends; after it, those of the last reports are used.
 BOUNDS_WITHIN: Final = timedelta(milliseconds=500)
-# How long the log is looked back to say how much is published.
+# The time span for the publication rate.
 RATE_OVER: Final = timedelta(minutes=1)
 
 
 class MetricsService:
-    """Figures of subscriptions and topics; one transaction each, and one look at the log."""
+    """Metrics of subscriptions and topics; each is one transaction and one query to the log."""
 
     def __init__(self, database: Database, log: MessageLog, volumes: Volumes) -> None:
         self._database = database
@@ -47,7 +47,12 @@ class MetricsService:
         self._volumes = volumes
 
     async def subscription(self, topic: str, name: str) -> SubscriptionMetrics:
-        """TopicNotFoundError, SubscriptionNotFoundError."""
+        """Return the metrics of a subscription.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
         async with self._database.transaction() as session:
             found = await SubscriptionRepository(session).get(topic, name)
             status = StatusRepository(session)
@@ -65,7 +70,11 @@ class MetricsService:
         return figures if found.batching is None else replace(figures, batch_rate=figures.rate)
 
     async def topic(self, name: str) -> TopicMetrics:
-        """TopicNotFoundError."""
+        """Return the metrics of a topic.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         async with self._database.transaction() as session:
             subscriptions = await SubscriptionRepository(session).names(name)
             status = StatusRepository(session)
@@ -83,7 +92,10 @@ class MetricsService:
         )
 
     async def _publish_rate(self, bounds: Mapping[Partition, Bounds]) -> float | None:
-        """Messages a second up to the ends in `bounds`; None when the log does not say in time."""
+        """Messages per second up to the ends in `bounds`.
+
+        None if the log does not respond in time.
+        """
         since_ms = int((datetime.now(UTC) - RATE_OVER).timestamp() * 1000)
         try:
             async with asyncio.timeout(BOUNDS_WITHIN.total_seconds()):
@@ -91,7 +103,7 @@ class MetricsService:
         except (TimeoutError, UnavailableError, NotFoundError) as error:
             _log.info("publish_rate_not_known", reason=type(error).__name__)
             return None
-        # What came after the ends were asked for does not count against them.
+        # Messages after the ends were read do not count as negative.
         lately = sum(max(0, bounds[each].end - place) for each, place in places.items())
         return lately / RATE_OVER.total_seconds()
 

@@ -1,4 +1,4 @@
-"""Bytes published to each topic ever, as all API processes count them together."""
+"""Bytes ever published to each topic, counted by all API processes together."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -9,33 +9,37 @@ from app.metrics.publish_counts import PublishCounts, Stored
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# What a process counted since it told it last is lost with it.
+# If a process dies, what it counted since its last report is lost.
 TELL_EVERY: Final = timedelta(seconds=5)
 
 
 class Volumes:
-    """Adds what this process publishes to what all have published."""
+    """Adds the bytes published through this process to the common count."""
 
     def __init__(self, database: Database, counts: PublishCounts) -> None:
         self._database = database
         self._counts = counts
 
     async def store(self) -> None:
-        """Add what is new; StorageUnavailableError: it is added the next time.
+        """Add what is new; after a failure it is added the next time.
 
-        Unless it was the commit that was not answered: what may have been added is not added again.
+        If only the response to the commit was lost, it may have been added, so it is not added
+        again.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
         """
         unreported = self._counts.unreported()
         if not unreported:
             return
         async with self._database.transaction() as session:
             await VolumeRepository(session).add(_by_topic(unreported))
-            # Before the commit: nothing that ends us in it has anything counted twice.
+            # Before the commit, so that no error can make anything count twice.
             for _, stored, size in unreported:
                 stored.told += size
 
     async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
-        """The bytes of each, with those that only this process knows of yet."""
+        """Return the bytes of each, with those that only this process knows yet."""
         known, unreported = await told.of(topics), _by_topic(self._counts.unreported())
         return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 

@@ -1,1 +1,1 @@
-"""Messages into the log: appended once, within quotas, traced, and waited for."""
+"""Publishing: messages are appended to the log once, within quotas, traced, and awaited."""

@@ -1,4 +1,4 @@
-"""What a publisher who waits takes for an acknowledgement: a condition on what became of it."""
+"""The acknowledgement condition of a waiting publisher, over the outcomes of its message."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from app.services.publishing.waiters import PendingReason, SubscriberOutcome
 PATH: Final = "ackExpression"
 _COMPILED_MAX: Final = 256
 _COUNTED: Final = (*FinalOutcome, *PendingReason)
-# Each variable, as it is where nobody subscribes.
+# The value of each variable without subscriptions.
 _NOBODY: Final[dict[str, Any]] = {
     **{each.value.lower(): 0 for each in _COUNTED},
     "subscriptions": 0,
@@ -21,20 +21,24 @@ _NOBODY: Final[dict[str, Any]] = {
 
 
 class AckCondition(Condition):
-    """A condition on what became of a message (Mule's `ackExpression`).
+    """A condition over the outcomes of a message (Mule's `ackExpression`).
 
-    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` say of how many of
-    the `subscriptions` it is so, and `outcomes` of each by its name.
+    `delivered`, `discarded`, `filtered`, `pending`, `suspended` and `deleted` are counts of the
+    `subscriptions`, and `outcomes` has each outcome by name.
     """
 
     __slots__ = ()
 
     def __init__(self, text: str) -> None:
-        """ValidationFailedError for the field PATH."""
+        """Compile it.
+
+        Raises:
+            ValidationFailedError: It is not valid (field PATH).
+        """
         super().__init__(text, path=PATH, variables=_NOBODY)
 
     def acknowledges(self, outcomes: Sequence[SubscriberOutcome]) -> bool:
-        """Whether it is true of these; not where it has no value."""
+        """Whether the condition is true; False if it has no value."""
         counts = Counter(each.outcome.value.lower() for each in outcomes)
         values: dict[str, Any] = {name: counts[name] for name in _NOBODY}
         values["subscriptions"] = len(outcomes)
@@ -47,5 +51,9 @@ class AckCondition(Condition):
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def ack_condition(text: str) -> AckCondition:
-    """The condition that `text` is, compiled; ValidationFailedError."""
+    """Return the compiled condition.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     return AckCondition(text)

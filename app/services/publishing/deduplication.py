@@ -1,4 +1,4 @@
-"""The idempotent filter: what a publisher sends twice under one id is stored once."""
+"""The idempotent filter: a message that is sent twice under one id is stored once."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -32,12 +32,12 @@ class Claims(Protocol):
 
 
 class IdempotentPublisher:
-    """Publishes each message, unless its topic has a filter and its id is known there.
+    """Publishes each message, unless its topic has a filter and knows its id.
 
-    Ids are claimed in a transaction that is committed once the log has the messages: whoever sends
-    the same id meanwhile waits for that. A process that dies in between, or a log that does not
-    answer, leaves no id behind: the message is stored again rather than lost. For topics with a
-    filter the database must answer; for all others it is not asked.
+    Ids are claimed in a transaction that is committed when the log has the messages: another
+    request with the same id waits for that. If the process dies in between, or the log does not
+    respond, the id is not stored: the message is rather stored again than lost. For topics with a
+    filter the database must respond; for others it is not needed.
     """
 
     def __init__(self, publisher: Publisher, claims: Claims) -> None:
@@ -45,11 +45,14 @@ class IdempotentPublisher:
         self._claims = claims
 
     async def publish(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
-        """Whether it is a duplicate, and so not stored; else as `Publisher.publish`.
+        """Return whether it is a duplicate, and so not stored; else do as `Publisher.publish`.
 
-        `own_id` is the id its publisher gave to the message, if any. StorageUnavailableError.
-        ValidationFailedError when the filter needs more of it than it has. DuplicateMessageError
-        when the topic refuses duplicates.
+        `own_id` is the id from the publisher, if any.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+            ValidationFailedError: The message lacks what the filter needs.
+            DuplicateMessageError: The topic refuses duplicates.
         """
         rule = topic.deduplication
         message_id = None if rule is None else published_id(topic, record, own_id)
@@ -70,12 +73,12 @@ class IdempotentPublisher:
         return False
 
     def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
-        """Hear of a message that is not even to be stored; here nobody wants to know."""
+        """Note a message that is refused before it is stored; it is ignored here."""
 
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Sequence[AngeliaError | bool]:
-        """As `Publisher.publish_all`, with an answer for each: an error, or as from `publish`.
+        """Do as `Publisher.publish_all`; return for each an error, or the result of `publish`.
 
         Of records with one id the first is published, and the others are its duplicates.
         """
@@ -107,9 +110,9 @@ class IdempotentPublisher:
         *,
         new: frozenset[str],
     ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
-        """The answers, and the new ids under which nothing is stored.
+        """Return the results, and the new ids under which nothing is stored.
 
-        Instead of its id, a record may have the error for which it is not stored.
+        A record may have an error instead of an id: then it is not stored.
         """
         first = {each: place for place, each in reversed(list(enumerate(ids)))}
         wanted = [
@@ -133,7 +136,7 @@ class IdempotentPublisher:
 
 
 def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
-    """That it is a duplicate, or the error that says so."""
+    """Return True for a duplicate, or raise the error about it."""
     (answer,) = with_duplicates(topic, (True,), (message_id,), stored=before)
     if isinstance(answer, AngeliaError):
         raise answer
@@ -141,14 +144,14 @@ def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) 
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence
-    """Raise, unless the log has the messages: then only their ids are lost."""
+    """Raise the error, unless the log has the messages: then only their ids are lost."""
     if not stored:
         raise error
     _log.warning("published_ids_lost", topic=topic.name, reason=error.message)
 
 
 class IdForgetter:
-    """Drops published ids that are old or too many.
+    """Deletes published ids that are too old or too many.
 
     Every API process does it; two at a time do no harm.
     """
@@ -158,7 +161,11 @@ class IdForgetter:
         self._directory = directory
 
     async def forget(self) -> None:
-        """Drop all that is to go now, a transaction for each few; StorageUnavailableError."""
+        """Delete all such ids now, some in each transaction.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         for topic in self._directory.deduplicated():
             while topic.deduplication is not None:
                 dropped = await drop_published_ids(self._database, topic.name, topic.deduplication)

@@ -1,4 +1,4 @@
-"""By which id a message is known again: its publisher's, or what an expression makes of it."""
+"""The id that identifies duplicates: the publisher's, or the value of an expression."""
 
 import asyncio
 import json
@@ -18,15 +18,18 @@ from app.schemas.messages import reading
 
 _PATH: Final = "deduplication.expression"
 _COMPILED_MAX: Final = 1_000
-# Between other requests, so many bytes of a batch are looked at: about 10 ms at worst.
+# Between other requests, this many bytes of a batch are checked: at most about 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
 
 
 def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str | None:
-    """The id by which the topic's rule knows a message again; None: by none.
+    """Return the id by which the topic's rule recognises the message; None if it has none.
 
-    Without an expression that is the id that its publisher gave it, if any. ValidationFailedError
-    when the rule's expression has no value for it: it could be stored twice without being noticed.
+    Without an expression this is the id from the publisher, if any.
+
+    Raises:
+        ValidationFailedError: The expression has no value for the message, which could then be
+            stored twice unnoticed.
     """
     rule = topic.deduplication
     if rule is None:
@@ -39,7 +42,7 @@ def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str |
 async def published_ids(
     topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
 ) -> list[str | ValidationFailedError | None]:
-    """`published_id` of each; other requests are served in between."""
+    """Return `published_id` of each; other requests are handled in between."""
     ids: list[str | ValidationFailedError | None] = []
     size = 0
     for record, own_id in zip(records, own_ids, strict=True):
@@ -64,13 +67,13 @@ def _evaluated(expression: str, topic: Topic, record: NewRecord) -> str | None:
         raise ValidationFailedError.of(_PATH, f"has no value for this message: {exc}") from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise ValidationFailedError.of(_PATH, f"has no value that is JSON: {exc}") from exc
-    # With the expression: the ids of a rule that is changed are not taken for those of the new one.
+    # Includes the expression: ids of a changed rule must not match those of the new one.
     return sha256(f"{expression}\0{written}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _compiled(expression: str) -> MessageExpression:
-    # Nothing is looked at twice: no body is kept.
+    # Nothing is read twice, so no body is kept.
     return MessageExpression(expression, path=_PATH, bodies=ParsedBodies(bytes_max=0))
 
 

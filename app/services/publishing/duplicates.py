@@ -1,7 +1,7 @@
-"""What a publisher is told of a message that is not stored again, by the rule of its topic.
+"""What a publisher learns of a message that is not stored again.
 
-A rule that refuses duplicates names the message that was stored: its id is the one by which it is
-known again, or, where an expression makes that one, is kept beside it.
+If the rule refuses duplicates, the error names the stored message: its id identifies duplicates
+itself or, with an expression, is stored beside the expression's value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +15,9 @@ from app.storage.runtime.published_ids import IdClaim
 def message_ids(
     rule: Deduplication, known_by: Sequence[object], records: Iterable[NewRecord]
 ) -> dict[str, str | None]:
-    """Each id by which a record is known again, with that of the first such record if they differ.
+    """Return each identifying id with the id of its first record, if they differ.
 
-    `known_by` has one for each record, or what is no string for those without.
+    `known_by` has one id for each record, or another type for records without.
     """
     ids: dict[str, str | None] = {}
     for known, record in zip(known_by, records, strict=True):
@@ -29,9 +29,12 @@ def message_ids(
 async def stored_before(
     rule: Deduplication, claim: IdClaim, ids: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
-    """The message that is stored under each id, or will be; None: not known any more.
+    """Return the message that is stored under each id, or will be; None: no longer known.
 
-    Empty when publishers are not told. StorageUnavailableError.
+    Empty if publishers are not informed.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
     """
     if rule.on_duplicate is OnDuplicate.ACCEPT:
         return {}
@@ -49,7 +52,7 @@ def with_duplicates(
     *,
     stored: Mapping[str, str | None],
 ) -> Sequence[AngeliaError | bool]:
-    """`answers`, where each that is True becomes an error if its id is in `stored`."""
+    """Return `answers`, in which each True becomes an error if its id is in `stored`."""
     if not stored:
         return answers
     return [

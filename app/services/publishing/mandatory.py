@@ -1,6 +1,6 @@
-"""Messages that somebody must take: whether a filter of a topic's subscriptions lets them through.
+"""Mandatory messages: whether a filter of a topic's subscriptions accepts them.
 
-A message that a filter cannot judge is filtered out by workers, so nobody takes it.
+Workers filter out a message that a filter cannot judge, so no subscription gets it.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from app.schemas.json_bodies import json_body
 from app.schemas.messages import reading
 from app.services.directory.topics import TopicDirectory
 
-# Filters that are kept compiled, those of a subscription together.
+# The number of compiled filter chains that are kept, one for each subscription.
 _COMPILED_MAX: Final = 1_000
-# Between other requests, so many bytes are looked at: about 10 ms at worst.
+# Between other requests, this many bytes are checked: at most about 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
-# What it costs to look at a message however small it is.
+# The cost of checking a very small message.
 _BYTES_PER_LOOK: Final = 1024
 
 _log = structlog.get_logger(__name__)
@@ -33,16 +33,16 @@ _log = structlog.get_logger(__name__)
 async def is_wanted(
     topic: Topic, record: NewRecord, directory: TopicDirectory, *, parsed: object = UNPARSED
 ) -> bool:
-    """Whether an active subscription gets the record if the topic stores it.
+    """Whether an active subscription would get the record if the topic stores it.
 
-    `parsed` is its body as JSON, where that is known. Other requests are served in between.
+    `parsed` is its body as JSON, if known. Other requests are handled in between.
     """
     if directory.takes_all(topic.name):
         return True
-    # With the versions of its schema that were looked up for this message.
+    # With the schema versions that were looked up for this message.
     message = _message(directory.known(topic.name) or topic, record, parsed)
     looked_at = 0
-    # As they are now: they may change while others are served.
+    # A copy, because it may change while other requests are handled.
     for each in list(directory.subscribers(topic.name).values()):
         if each.active and _wants(each.filters, message):
             return True
@@ -54,10 +54,10 @@ async def is_wanted(
 
 
 def _message(topic: Topic, record: NewRecord, parsed: object) -> Message:
-    """As a worker reads it, with its body parsed once for all subscriptions."""
+    """Return it as a worker reads it, with its body parsed once for all subscriptions."""
     stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
     message = reading(topic)(stored, Partition(topic.name, 0))
-    # What cannot be parsed, filters cannot judge: they find that out.
+    # If the body cannot be parsed, the filters report it.
     with suppress(MessageInvalidError):
         body = message.body or b""
         message.parsed = json_body(body) if parsed is UNPARSED else parsed
@@ -75,5 +75,5 @@ def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _chain(filters: tuple[Filter, ...]) -> FilterChain:
-    # Bodies come parsed.
+    # Bodies are parsed before.
     return FilterChain(filters, ParsedBodies(bytes_max=0))

@@ -1,4 +1,4 @@
-"""Publishing: a body becomes a record of the log, acknowledged or refused within a bounded time."""
+"""Publishing: a body becomes a record of the log, acknowledged or refused within a time limit."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ from app.services.publishing.writability import Writability
 
 _log = structlog.get_logger(__name__)
 
-# A publisher is answered within two seconds, whatever the log does.
+# A publisher gets a response within two seconds, whatever the log does.
 APPEND_TIMEOUT: Final = timedelta(milliseconds=1700)
-# Bodies that wait for the log, over all requests: beyond it a publisher is refused at once.
+# Bodies that wait for the log, over all requests: above this, publishers are refused immediately.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 WAITING_RECORDS_MAX: Final = 20_000
-# How the records of a batch are shared out among calls to the log.
+# How many records of a batch are in one call to the log.
 CALL_RECORDS_MAX: Final = 100
 KEYED_CALLS_MAX: Final = 16
 
@@ -42,7 +42,7 @@ _LATE: Final = "Message not acknowledged in time"
 
 
 class Publication(NamedTuple):
-    """A message as its publisher sent it; `schema` says by headers what its body is written by."""
+    """A message as its publisher sent it; `schema` has headers that name its schema."""
 
     id: bytes
     body: bytes
@@ -53,9 +53,9 @@ class Publication(NamedTuple):
 
 
 def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
-    """The log record of a publication (architecture.md, Kafka naming).
+    """Return the log record of a publication (architecture.md, Kafka naming).
 
-    `receipt` names who waits for its deliveries (app.domain.runtime.receipt).
+    `receipt` names the process that waits for its deliveries (app.domain.runtime.receipt).
     """
     headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
     if publication.content_type:
@@ -77,8 +77,8 @@ def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = 
 class Publisher(AbstractAsyncContextManager["Publisher"]):
     """Appends records for requests, each within a time limit.
 
-    Where the limit ends an append, the log gives it up: what it had not begun to store it never
-    will. A client that goes away ends nothing.
+    After the time limit, the log cancels the append: what it has not begun to store is never
+    stored. A client that disconnects cancels nothing.
     """
 
     def __init__(
@@ -112,27 +112,31 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         await self._stack.__aexit__(kind, error, traceback)
 
     async def publish(self, topic: Topic, record: NewRecord) -> None:
-        """Return once the log has acknowledged `record` as the topic's `ack` asks.
+        """Return when the log has acknowledged `record` as the topic's `ack` requires.
 
-        Raises LogUnavailableError when it has not within the time limit; the record may then be
-        stored all the same. TopicNotFoundError when the log has no such topic.
-        ThroughputQuotaError when the topic has had enough for now.
+        Raises:
+            LogUnavailableError: This did not happen in time; the record may be stored anyway.
+            TopicNotFoundError: The log has no such topic.
+            ThroughputQuotaError: The topic has used up its quota.
         """
         size = len(record.value)
         self._quotas.admit(topic, size)
         self._admit(1, size)
-        # In the request's own task: nobody cancels that.
+        # In the request's own task, which is never cancelled.
         if error := await self._append(topic, (record,), size=size):
             raise error
 
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord]
     ) -> Sequence[AngeliaError | None]:
-        """Why each record is not acknowledged, in their order; None for each that is.
+        """Return why each record is not acknowledged, in their order; None for each that is.
 
-        Records with one key keep their order. They are appended in calls of up to CALL_RECORDS_MAX
-        records, or of records with keys: what one call does not get acknowledged may be stored, as
-        in `publish`, and is never said to be. ThroughputQuotaError: nothing is stored.
+        Records with the same key keep their order. They are appended in calls of up to
+        CALL_RECORDS_MAX records, or of records with keys. Records of a call that is not
+        acknowledged may be stored, as in `publish`, but are never reported as stored.
+
+        Raises:
+            ThroughputQuotaError: Nothing is stored.
         """
         self._quotas.admit(topic, sum(len(record.value) for record in records))
         answers: list[AngeliaError | None] = [None] * len(records)
@@ -156,7 +160,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
     async def _append(
         self, topic: Topic, records: Sequence[NewRecord], *, size: int
     ) -> AngeliaError | None:
-        # Errors are returned: one that was raised would end the group, and every other append.
+        # Errors are returned: a raised error would cancel the group, and all other appends.
         began = perf_counter()
         try:
             with self._patience.limit():
@@ -188,10 +192,10 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 
 
 def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
-    """The places of the records that are appended in one call.
+    """Return the indexes of the records for each call.
 
-    Few calls, because each has its price, and not one, because records fail together with their
-    call. Records with one key share a call, which keeps their order.
+    Few calls, because each has a cost; more than one, because records fail together with their
+    call. Records with the same key share a call, which keeps their order.
     """
     without_key: list[list[int]] = []
     with_key: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Throughput quotas: how many bytes a second publishers of one topic may store (per process)."""
+"""Throughput quotas: how many bytes per second one topic may store (for each process)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError
 
 SLOT_S: Final = 0.1
-# The current slot and those of the second before it: no second holds more than the quota.
+# The current slot and those of the second before it: no second exceeds the quota.
 _SLOTS: Final = 11
 _TOPICS_MAX: Final = 10_000
 
@@ -17,16 +17,19 @@ Clock = Callable[[], float]
 
 
 class ThroughputQuotas:
-    """Counts what is published to topics with a quota, in a window that slides over a second."""
+    """Counts what is published to topics with a quota, in a sliding window of one second."""
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
         self._windows: dict[str, _Window] = {}
 
     def admit(self, topic: Topic, size: int) -> None:
-        """Count `size` bytes, if they fit; else ThroughputQuotaError, and nothing is counted.
+        """Count `size` bytes, if they fit.
 
-        What is larger than the quota itself is admitted when nothing was for a second.
+        A size above the whole quota is accepted if nothing came for a second.
+
+        Raises:
+            ThroughputQuotaError: They do not fit; nothing is counted.
         """
         if topic.throughput_quota is None:
             return
@@ -38,7 +41,7 @@ class ThroughputQuotas:
             )
 
     def _opened(self, name: str) -> "_Window":
-        # Windows of topics that are gone are not kept for ever; those in use begin anew.
+        # Windows of unused topics are not kept forever; used ones start again.
         if len(self._windows) >= _TOPICS_MAX:
             self._windows.clear()
         return self._windows.setdefault(name, _Window())

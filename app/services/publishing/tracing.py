@@ -1,4 +1,4 @@
-"""Publications of topics that are traced: what became of each message, said and not waited for."""
+"""Publications to traced topics: records the result of each message without waiting."""
 
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -25,7 +25,7 @@ _ERROR: Final = TraceStatus.ERROR.value
 
 
 class TracedPublisher(IdempotentPublisher):
-    """As an `IdempotentPublisher`; of topics that want it, it leaves traces."""
+    """An `IdempotentPublisher` that writes traces for topics that want them."""
 
     def __init__(self, publisher: Publisher, claims: Claims, traces: TraceBuffer) -> None:
         super().__init__(publisher, claims)
@@ -33,14 +33,14 @@ class TracedPublisher(IdempotentPublisher):
 
     @property
     def stats(self) -> TraceStats:
-        """What became of its trace entries."""
+        """The statistics of its trace entries."""
         return self._traces.stats
 
     def publish(
         self, topic: Topic, record: NewRecord, own_id: bytes | None
     ) -> Coroutine[Any, Any, bool]:
-        """As `IdempotentPublisher.publish`."""
-        # No coroutine in between for topics that nobody traces.
+        """Do as `IdempotentPublisher.publish`."""
+        # Without traces, no coroutine is needed in between.
         if topic.tracking is TrackingMode.OFF:
             return super().publish(topic, record, own_id)
         return self._traced(topic, record, own_id)
@@ -48,13 +48,13 @@ class TracedPublisher(IdempotentPublisher):
     def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Coroutine[Any, Any, Sequence[AngeliaError | bool]]:
-        """As `IdempotentPublisher.publish_all`."""
+        """Do as `IdempotentPublisher.publish_all`."""
         if topic.tracking is TrackingMode.OFF:
             return super().publish_all(topic, records, own_ids)
         return self._all_traced(topic, records, own_ids)
 
     def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
-        """Say of a message that it was refused before it was to be stored, and why."""
+        """Record that a message was refused before it was stored, and why."""
         if topic.tracking is not TrackingMode.OFF:
             known = error if isinstance(error, AngeliaError) else AngeliaError("Internal error")
             self._record(topic, [message_id], [known], began=time.monotonic())
@@ -123,7 +123,7 @@ def _said(
     message_id: bytes,
 ) -> tuple[str, str]:
     if isinstance(answer, DuplicateMessageError) and _is_of(answer, message_id):
-        # Its publisher is told that it is refused; the trace is that of the message which is there.
+        # The publisher gets a refusal; the trace is that of the stored message.
         return _SUCCESS, DUPLICATE
     if isinstance(answer, AngeliaError):
         return _ERROR, answer.message[:TEXT_LENGTH_MAX]

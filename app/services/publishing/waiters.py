@@ -1,4 +1,4 @@
-"""Publishers who wait until every subscription is done with their message."""
+"""Publishers that wait until every subscription has finished their message."""
 
 import asyncio
 import time
@@ -14,18 +14,18 @@ from app.domain.errors import TooManyWaitersError
 from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, receipts_in
 from app.services.directory.subscribers import TopicSubscriber
 
-# In this process at a time; each holds a connection of its client's.
+# In this process at a time; each holds a client's connection.
 WAITERS_MAX: Final = 1_000
 WAIT_MAX: Final = timedelta(seconds=30)
-# Until the log has a message nobody waits for its subscribers, and that takes less.
+# A publisher waits for subscribers only after the log has the message, which takes less than this.
 _STORING_MAX: Final = timedelta(seconds=10)
 
 
 class PendingReason(StrEnum):
-    """Why nothing is known of a message's end at a subscription.
+    """Why a subscription's outcome for a message is unknown.
 
-    PENDING: it is not done with it, or has not said so yet. SUSPENDED: it gets it when it is
-    resumed. DELETED: it was deleted meanwhile.
+    PENDING: it has not finished the message, or not reported it yet. SUSPENDED: it gets the message
+    when it is resumed. DELETED: it was deleted meanwhile.
     """
 
     PENDING = "PENDING"
@@ -35,7 +35,7 @@ class PendingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberOutcome:
-    """Where a message stands at the subscription of that name; a discard says why."""
+    """The state of a message in the subscription of that name; a discard has its reason."""
 
     name: str
     outcome: FinalOutcome | PendingReason
@@ -48,10 +48,10 @@ Enough = Callable[[Sequence[SubscriberOutcome]], bool]
 
 
 class Waiting:
-    """One publisher who waits. `header` is for the record, so that workers know of him.
+    """One waiting publisher. `header` is for the record, so that workers know of the publisher.
 
-    He waits no longer than until it is `enough` for him, if he says when that is: whether it is, is
-    judged when he begins to wait, after receipts, and when time is up.
+    The wait ends early when `enough` is true, if the publisher gave such a condition. It is
+    evaluated at the start of the wait, after receipts, and at the end.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Waiting:
         enough: Enough | None = None,
     ) -> None:
         self.header = address.header()
-        # Whether it was enough when that was judged last; None: he does not say when.
+        # The last result of the condition; None: there is none.
         self.acknowledged: bool | None = None if enough is None else False
         self._enough = enough
         self._within = within
         self._subscribers = subscribers
-        # As they are now: who subscribes later, or is suspended, is not waited for.
+        # A copy: later or later suspended subscriptions are not awaited.
         self._asked = dict(subscribers())
         self._receipts: dict[str, Receipt] = {}
         self._open = {own_id for own_id, each in self._asked.items() if each.active}
@@ -76,19 +76,24 @@ class Waiting:
 
     @property
     def complete(self) -> bool:
-        """Whether every subscription that was active is done with the message."""
+        """Whether every subscription that was active has finished the message."""
         return not self._open
 
     def take(self, receipt: Receipt) -> None:
-        """A subscription is done with it; what it said first counts."""
+        """Take the receipt of a subscription; its first report counts."""
         self._receipts.setdefault(receipt.subscription_id, receipt)
         self._open.discard(receipt.subscription_id)
-        # He judges himself, once for all that has come by then: whoever reads receipts goes on.
+        # The waiting task evaluates the condition, once for all receipts so far, so that reading
+        # receipts continues.
         if self.complete or self._enough is not None:
             self._news.set()
 
     async def outcomes(self) -> Sequence[SubscriberOutcome]:
-        """Where it stands at each subscription, once that is all or enough, or time is up."""
+        """Wait until the message is complete or enough, or the time is over.
+
+        Returns:
+            The state in each subscription.
+        """
         found = self._judged()
         try:
             async with asyncio.timeout(self._within.total_seconds()):
@@ -96,7 +101,7 @@ class Waiting:
                     await self._news.wait()
                     found = self._judged()
         except TimeoutError:
-            found = self._judged()  # what is known by now is the answer
+            found = self._judged()  # the result is what is known by now
         return found
 
     def _judged(self) -> Sequence[SubscriberOutcome]:
@@ -126,7 +131,7 @@ class Waiting:
 
 
 class Waiters:
-    """The publishers of this process who wait, by the number that their records carry."""
+    """The waiting publishers of this process, by the number in their records."""
 
     def __init__(self, *, waiters_max: int = WAITERS_MAX) -> None:
         self.name = uuid4().hex
@@ -138,7 +143,11 @@ class Waiters:
     def waiting(
         self, subscribers: Subscribers, *, within: timedelta, enough: Enough | None = None
     ) -> Iterator[Waiting]:
-        """Let a publisher wait in the block; TooManyWaitersError."""
+        """Let a publisher wait in the block.
+
+        Raises:
+            TooManyWaitersError: Too many publishers wait.
+        """
         if len(self._waiting) >= self._waiters_max:
             raise TooManyWaitersError("Too many publishers wait for deliveries")
         self._last = number = self._last + 1
@@ -151,7 +160,7 @@ class Waiters:
             del self._waiting[number]
 
     def receive(self, payload: str) -> None:
-        """Receipts have come; those that nobody waits for any more are passed over."""
+        """Take receipts. Those that no publisher waits for are ignored."""
         for receipt in receipts_in(payload):
             waiting = self._waiting.get(receipt.number)
             if waiting is not None:

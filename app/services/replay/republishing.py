@@ -1,4 +1,4 @@
-"""Offline retransmission: what a topic had in a time, for a Spark job to publish once more."""
+"""Offline retransmission: a Spark job publishes a topic's messages of a time span again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from app.storage.replay.republishing import OfflineTaskRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksSeen:
-    """Tasks as they stand, and whether there is a Spark runner to take those that wait."""
+    """Tasks, and whether there is a Spark runner for those that wait."""
 
     tasks: Sequence[RepublishTask]
     runner_live: bool
@@ -36,9 +36,13 @@ class OfflineService:
     async def request(
         self, source: str, target: str, *, since: datetime, until: datetime
     ) -> TasksSeen:
-        """Have it done as soon as a runner is free, with what the log and the archive have now.
+        """Request it for the next free runner, with what the log and the archive have now.
 
-        TopicNotFoundError, ValidationFailedError, JobQueueFullError, LogUnavailableError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            ValidationFailedError: A value is not valid.
+            JobQueueFullError: Too many jobs wait.
+            LogUnavailableError: The log cannot be reached.
         """
         request = await self._between(source, target, since=since, until=until)
         wanted = WantedSpans(since=since, until=until)
@@ -53,7 +57,11 @@ class OfflineService:
         return TasksSeen(tasks=[task], runner_live=live)
 
     async def newest(self, *, limit: int, topic: str | None = None) -> TasksSeen:
-        """The newest, or of those the ones from a topic or to it; TopicNotFoundError."""
+        """Return the newest tasks; with a topic, those with it as source or target.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         async with self._database.transaction() as session:
             if topic is not None:
                 await TopicRepository(session).get(topic)
@@ -62,14 +70,23 @@ class OfflineService:
         return TasksSeen(tasks=found, runner_live=live)
 
     async def get(self, task_id: str) -> TasksSeen:
-        """One of them; JobNotFoundError."""
+        """Return one of them.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+        """
         async with self._database.transaction() as session:
             task = await OfflineTaskRepository(session).get(task_id)
             live = await SparkRunnerRepository(session).any_live()
         return TasksSeen(tasks=[task], runner_live=live)
 
     async def cancel(self, task_id: str) -> TasksSeen:
-        """Cancel it: what is published stays. JobNotFoundError, JobEndedError."""
+        """Cancel it. What is published stays.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+            JobEndedError: The job has already ended.
+        """
         async with self._database.transaction() as session:
             task = await OfflineTaskRepository(session).get(task_id)
             await JobRepository(session).cancel(task_id)

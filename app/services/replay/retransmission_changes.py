@@ -1,4 +1,4 @@
-"""Retransmissions as they are asked for and cancelled, in the transaction of something larger."""
+"""Requests and cancellations of retransmissions, inside a larger transaction."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ from app.storage.replay.retransmissions import RetransmissionRepository
 
 
 class RetransmissionChanges:
-    """What is done to retransmissions and their jobs, each in the trail of changes."""
+    """Changes retransmissions and their jobs, each with an audit event."""
 
     def __init__(self, session: Session) -> None:
         self._retransmissions = RetransmissionRepository(session)
@@ -25,15 +25,19 @@ class RetransmissionChanges:
     async def request(
         self, subscription: Subscription, request: Request, scope: JobScope
     ) -> Retransmission:
-        """Have it done as soon as a runner is free; JobQueueFullError."""
+        """Request it for the next free runner.
+
+        Raises:
+            JobQueueFullError: Too many jobs wait.
+        """
         job = await self._jobs.add(JobKind.RETRANSMISSION, scope)
         asked = await self._retransmissions.add(job, subscription, request)
         await note(self._audit, _change(Action.REQUESTED, asked))
         return asked
 
     async def cancel(self, item: Retransmission) -> bool:
-        """Cancel it with its job; whether it was open."""
-        # The job comes first, as for its runner, who then waits instead of us both.
+        """Cancel it with its job; return whether it was open."""
+        # The job is locked first, as by its runner, so that they do not wait for each other.
         with suppress(JobEndedError):
             await self._jobs.cancel(item.id)
         if not await self._retransmissions.end(item.id, RetransmissionState.CANCELLED):
@@ -42,7 +46,7 @@ class RetransmissionChanges:
         return True
 
     async def cancel_all(self, subscription: Subscription) -> None:
-        """Cancel those that are open of one that is deleted: their jobs would wait for nobody."""
+        """Cancel the open ones of a deleted subscription: their jobs would have no use."""
         for each in await self._retransmissions.open_of(subscription.id):
             await self.cancel(each)
 

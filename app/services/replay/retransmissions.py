@@ -1,4 +1,4 @@
-"""Retransmissions: asked for, looked at, cancelled. Spark chooses messages, workers send them."""
+"""Retransmissions: requests, states, cancellation. Spark chooses messages, workers send them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,10 +64,14 @@ class RetransmissionService:
         self._applied = applied
 
     async def request(self, topic: str, name: str, wanted: WantedSpans) -> RetransmissionsSeen:
-        """Have it done as soon as a runner is free, as the log and the subscription are now.
+        """Request it for the next free runner, with the current state of log and subscription.
 
-        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError, JobQueueFullError,
-        LogUnavailableError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            ValidationFailedError: A value is not valid.
+            JobQueueFullError: Too many jobs wait.
+            LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -86,9 +90,12 @@ class RetransmissionService:
     async def newest(
         self, topic: str, name: str, *, limit: int, after: str | None = None
     ) -> RetransmissionsSeen:
-        """The subscription's newest, or those older than the one with the id `after`.
+        """Return the subscription's newest, or those older than the one with the id `after`.
 
-        TopicNotFoundError, SubscriptionNotFoundError, ValidationFailedError: there is no `after`.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            ValidationFailedError: `after` does not exist.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -99,7 +106,13 @@ class RetransmissionService:
         return RetransmissionsSeen(items=found, runner_live=live, rate=subscription.policy.rate)
 
     async def get(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
-        """One of them; as `newest`, and RetransmissionNotFoundError."""
+        """Return one of them.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            RetransmissionNotFoundError: It does not exist.
+        """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             found = await RetransmissionRepository(session).get(subscription.id, retransmission_id)
@@ -107,13 +120,19 @@ class RetransmissionService:
         return RetransmissionsSeen(items=[found], runner_live=live, rate=subscription.policy.rate)
 
     async def cancel(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
-        """Cancel it: what is not sent yet is dropped. To cancel it again changes nothing.
+        """Cancel it: messages not sent yet are dropped. A second cancellation changes nothing.
 
-        As `get`, and JobEndedError. Returns when the workers know, or after APPLIED_WITHIN.
+        It returns when the workers know, or after APPLIED_WITHIN.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            RetransmissionNotFoundError: It does not exist.
+            JobEndedError: The job has already ended.
         """
         number = None
         async with self._database.transaction() as session:
-            # Its lock comes before those of rows, as for whoever else changes subscriptions.
+            # This lock comes before those of rows, as in every change of subscriptions.
             await ChangeFeed(session).hold()
             subscriptions = SubscriptionRepository(session)
             subscription = await subscriptions.get(topic, name)
@@ -129,7 +148,7 @@ class RetransmissionService:
         return await self.get(topic, name, retransmission_id)
 
     async def _fixed(self, subscription: Subscription, wanted: WantedSpans) -> Request:
-        """The request, in offsets as they are now: what is appended later is not in it."""
+        """Return the request with current offsets: later messages are not included."""
         only = wanted.selection.only
         partitions = await self._log.partitions(subscription.topic)
         until = wanted.until or datetime.now(UTC)
@@ -152,19 +171,19 @@ class RetransmissionService:
     async def _spans(
         self, subscription: Subscription, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
     ) -> FoundSpans:
-        """What it looks at in each partition, from the first offset on that is anywhere."""
+        """Return its range in each partition, from the first offset that still exists."""
         only = wanted.selection.only
         spans = await spans_in_log(self._log, bounds, wanted)
-        # Once more: by what retention took meanwhile, it begins before the log.
+        # Read again: if retention removed messages meanwhile, they are before the log.
         bounds = await bounds_of(self._log, list(bounds))
         starts = {each.index: bound.start for each, bound in bounds.items()}
         archive = ArchivedOffsets()
-        # Discards are sent as they were kept, wherever their records are.
+        # Discards are sent from their stored copies, wherever their records are.
         if only is not Only.UNDELIVERED and any(starts.values()):
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
-            # What is gone of these is known when it is known where its traces begin.
+            # Which of these are gone is known when the start of its traces is known.
             return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)
 
@@ -174,7 +193,7 @@ class RetransmissionService:
         partitions: Collection[Partition],
         spans: Sequence[OffsetSpan],
     ) -> list[OffsetSpan]:
-        """Of the spans what the subscription has finished, as far as its position goes."""
+        """Return the part of the spans that the subscription has finished."""
         found = await self._log.committed({subscription.group: partitions})
         at = {}
         for partition, committed in found.get(subscription.group, {}).items():

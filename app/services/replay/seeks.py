@@ -1,4 +1,4 @@
-"""Moving subscriptions to another place in their topics, at once and as a whole."""
+"""Moves whole subscriptions to another position in their topics."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ from app.storage.database import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Where a subscription goes on in each partition, and whether all live workers know it.
+    """The new position of a subscription in each partition, and whether all live workers know it.
 
-    None: it was only asked where it would.
+    None: it was only a dry run.
     """
 
     topic: str
@@ -33,10 +33,10 @@ class Moved:
 
 
 class SeekService:
-    """Moves subscriptions by writing their new place into their rows: see `Seek`.
+    """Moves subscriptions by writing their new position into their rows; see `Seek`.
 
-    They may be active, suspended, or without a worker. Messages that are in the air land, and those
-    that wait for a retry are left behind.
+    They may be active, suspended, or without a worker. Messages in flight are completed, and
+    waiting retries are dropped.
     """
 
     def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
@@ -45,9 +45,14 @@ class SeekService:
         self._applied = applied
 
     async def seek(self, topic: str, name: str, *, to: datetime, dry_run: bool) -> Moved:
-        """Go on with the first message of each partition at or after `to`, else with the next one.
+        """Continue in each partition with the first message at or after `to`.
 
-        TopicNotFoundError, SubscriptionNotFoundError, LogUnavailableError; then nothing is moved.
+        If there is none, continue with the next message. After an error nothing is moved.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            LogUnavailableError: The log cannot be reached.
         """
         known = await self._known(topic, name)
         partitions = await self._log.partitions(topic)
@@ -58,9 +63,13 @@ class SeekService:
     async def seek_to(
         self, topic: str, name: str, *, offsets: Mapping[int, int], dry_run: bool
     ) -> Moved:
-        """Go on at these offsets, one of each partition, or at the nearest that the log has.
+        """Continue at these offsets, one for each partition, or at the nearest in the log.
 
-        As `seek`, and ValidationFailedError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            LogUnavailableError: The log cannot be reached.
+            ValidationFailedError: A value is not valid.
         """
         known = await self._known(topic, name)
         partitions = await self._log.partitions(topic)
@@ -95,7 +104,10 @@ class SeekService:
     async def _set_by_tools(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Mapping[int, int]:
-        """The commits that say nothing of moves, and so look alike before and after this one."""
+        """Return the commits without information about moves.
+
+        They look the same before and after this one.
+        """
         found = await self._log.committed({subscription.group: partitions})
         return {
             partition.index: committed.offset
@@ -108,7 +120,7 @@ class SeekService:
         self, known: Subscription, offsets: Sequence[int], replaced: Mapping[int, int]
     ) -> int:
         async with self._database.transaction() as session:
-            # The clock's lock keeps the subscription as it is between reading and writing.
+            # This lock keeps the subscription unchanged between reading and writing.
             await ChangeFeed(session).next_number()
             subscriptions = SubscriptionRepository(session)
             current = await subscriptions.get(known.topic, known.name)
@@ -127,7 +139,11 @@ class SeekService:
 
 
 def _require_all(offsets: Mapping[int, int], partitions: Collection[Partition]) -> None:
-    """A move is of all partitions at once; ValidationFailedError."""
+    """Check that a move covers all partitions.
+
+    Raises:
+        ValidationFailedError: One is missing.
+    """
     there = {each.index for each in partitions}
     if unknown := sorted(offsets.keys() - there):
         raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")

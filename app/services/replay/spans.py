@@ -1,4 +1,4 @@
-"""Which offsets a retransmission is about, as the log and the archive are now."""
+"""The offsets of a retransmission, by the current log and archive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from app.storage.insight.archive_coverage import ArchiveCoverageRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSpans:
-    """What is asked for. `offsets`, from a first to before an end, stand for the times."""
+    """The requested spans. `offsets`, from a first to before an end, replace the times."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -37,7 +37,7 @@ class WantedSpans:
 
     @property
     def times(self) -> Times:
-        """The times that are asked for, if any are."""
+        """Return the requested times, if any."""
         if self.offsets is not None:
             return Times()
         return Times(
@@ -48,14 +48,14 @@ class WantedSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedOffsets:
-    """What there is in the archive of a topic, by partition."""
+    """The content of a topic's archive by partition."""
 
     kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
     dated: Mapping[int, Dated] = field(default_factory=dict)
 
 
 class FoundSpans(NamedTuple):
-    """Spans from their first offset that is anywhere, and how many are gone before each."""
+    """Spans from their first offset that still exists, and how many are gone before each."""
 
     spans: Sequence[OffsetSpan]
     gone: Sequence[int]
@@ -64,13 +64,16 @@ class FoundSpans(NamedTuple):
 async def spans_of_time(
     database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
 ) -> FoundSpans:
-    """All of a topic that may be of a time, from the first offset that the log or the archive has.
+    """Return all of a topic that may be of a time, from the first offset in log or archive.
 
-    TopicNotFoundError, LogUnavailableError, StorageUnavailableError.
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        LogUnavailableError: The log cannot be reached.
+        StorageUnavailableError: The database cannot be reached.
     """
     bounds = await bounds_of(log, await log.partitions(topic))
     spans = await spans_in_log(log, bounds, wanted)
-    # Once more: by what retention took meanwhile, it begins before the log.
+    # Read again: if retention removed messages meanwhile, they are before the log.
     bounds = await bounds_of(log, list(bounds))
     starts = {each.index: bound.start for each, bound in bounds.items()}
     archive = ArchivedOffsets()
@@ -83,9 +86,11 @@ async def spans_of_time(
 async def spans_in_log(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> list[OffsetSpan]:
-    """Of each partition what is asked for; by times what the log has, by offsets all of it.
+    """Return the requested part of each partition; for times only what the log has.
 
-    ValidationFailedError, LogUnavailableError.
+    Raises:
+        ValidationFailedError: A value is not valid.
+        LogUnavailableError: The log cannot be reached.
     """
     partitions = sorted(bounds)
     if wanted.offsets is not None:
@@ -113,11 +118,11 @@ async def spans_in_log(
 async def _places_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """From where to where messages of that time may be; None: to the end.
+    """Return the range of possible messages of that time; None: to the end.
 
-    Clocks of publishers differ: behind the first message that is newer there may be more of that
-    time. Only where the log has lost its beginning, and begins with something newer, is all of that
-    time taken to be before it.
+    Clocks of publishers differ: after the first newer message there may be more of that time. Only
+    if the log has lost its start, and now starts with newer messages, all messages of that time are
+    assumed to be before it.
     """
     starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
     if wanted.until is None:
@@ -128,7 +133,12 @@ async def _places_of_time(
 
 
 async def archived(database: Database, topic: str, times: Times) -> ArchivedOffsets:
-    """What there is in its archive; TopicNotFoundError, StorageUnavailableError."""
+    """Return the content of its archive.
+
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        StorageUnavailableError: The database cannot be reached.
+    """
     async with database.transaction() as session:
         found = await TopicRepository(session).get(topic)
         repository = ArchiveCoverageRepository(session)
@@ -140,7 +150,7 @@ async def archived(database: Database, topic: str, times: Times) -> ArchivedOffs
 def before_log(
     span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> OffsetSpan:
-    """The span with all before the log's start that may be of the time that is asked for."""
+    """Return the span with everything before the log's start that may be of the requested time."""
     times, log_start = wanted.times, starts[span.partition]
     if times.since_ms is None or span.start > log_start:
         return span
@@ -156,7 +166,7 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Where they begin in fact; `starts` are those of the log's partitions."""
+    """Return where the spans really start; `starts` are those of the log's partitions."""
     begun, gone = [], []
     for span in spans:
         kept = archive.kept.get(span.partition, ())
