@@ -1,1 +1,1 @@
-"""Words and pure decisions: topics, subscriptions, outcomes. Standard library only."""
+"""Domain terms and pure decisions: topics, subscriptions, outcomes. Standard library only."""

@@ -5,17 +5,18 @@ from typing import Final
 
 from app.domain.catalogue.subscription import DeliveryPolicy
 
-# Retries of messages that failed together are spread this far beyond the delay, which is a minimum.
+# The delay is a minimum. Retries of messages that failed together are spread over this additional
+# share.
 JITTER: Final = 0.1
 
 
 def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> timedelta:
-    """Delay before attempt number `attempt + 1`, with `jitter` drawn from [0, 1).
+    """Return the delay before attempt number `attempt + 1`, with `jitter` drawn from [0, 1).
 
-    `attempt` is the number of the attempt that has failed, from 1. The first delay is
-    `message_backoff`; each next one is `backoff_multiplier` times as long, up to
-    `backoff_interval_max`; the result is that and up to 10 % more. With `first_retry_immediate` all
-    this begins one retry later, and the first has no delay.
+    `attempt` is the number of the failed attempt, from 1. The first delay is `message_backoff`.
+    Each next one is `backoff_multiplier` times as long, up to `backoff_interval_max`, plus at most
+    10 %. With `first_retry_immediate` the first retry has no delay, and all this starts one retry
+    later.
     """
     if policy.first_retry_immediate:
         attempt -= 1
@@ -28,11 +29,11 @@ def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> tim
 def retry_delay(
     policy: DeliveryPolicy, *, backoffs: int, retry_after: timedelta | None, jitter: float
 ) -> timedelta:
-    """Delay before the next attempt after one that failed, or that asked to come later.
+    """Return the delay before the next attempt, after a failure or a request to come later.
 
-    `backoffs` counts the failures so far that did not say when to come again, this one included. A
-    delay that was asked for is never cut short; and whoever asks for "at once" does not get a
-    storm: the first delay that is not immediate is kept.
+    `backoffs` counts the failures without a requested time so far, with this one. A requested delay
+    is never shortened. If a subscriber always requests no delay, the first delay that is not
+    immediate applies, to avoid a storm of requests.
     """
     if retry_after is None:
         return backoff_delay(policy, attempt=backoffs, jitter=jitter)
@@ -46,5 +47,5 @@ def _grown(policy: DeliveryPolicy, steps: int) -> timedelta:
     try:
         return policy.message_backoff * policy.backoff_multiplier**steps
     except OverflowError:
-        # More than a float or a timedelta holds: certainly more than the cap.
+        # The number is too large for a float or a timedelta, so it exceeds the limit.
         return policy.backoff_interval_max

@@ -1,4 +1,4 @@
-"""A circuit breaker: what its owner sets, and in which state a circuit is."""
+"""Circuit breakers: their settings, and the states of a circuit."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ TRIP_MAX: Final = timedelta(days=1)
 
 
 class ErrorType(StrEnum):
-    """What an attempt may fail of. HTTP_5XX is all of 500 to 599, HTTP_503 one of them.
+    """The error types of attempts. HTTP_5XX covers 500 to 599, with HTTP_503.
 
-    CONNECTION: no answer that could be read, but not for lack of time. EXPRESSION: an answer of
-    which the subscription's failure expression is true.
+    CONNECTION: no readable response, for another reason than a timeout. EXPRESSION: the
+    subscription's failure expression is true for the response.
     """
 
     TIMEOUT = "TIMEOUT"
@@ -29,7 +29,7 @@ class ErrorType(StrEnum):
 
 
 class TimeUnit(StrEnum):
-    """A unit of time, as Anypoint MQ calls it."""
+    """A unit of time, with Anypoint MQ's names."""
 
     MILLISECONDS = "MILLISECONDS"
     SECONDS = "SECONDS"
@@ -38,12 +38,12 @@ class TimeUnit(StrEnum):
 
     @property
     def length(self) -> timedelta:
-        """One of it."""
+        """The length of one unit."""
         return timedelta(**{self.value.lower(): 1})
 
 
 class CircuitState(StrEnum):
-    """CLOSED: all is sent. OPEN: nothing is. HALF_OPEN: one message, to see how it fares."""
+    """CLOSED: everything is sent. OPEN: nothing is. HALF_OPEN: one message is, as a probe."""
 
     CLOSED = "CLOSED"
     HALF_OPEN = "HALF_OPEN"
@@ -52,10 +52,10 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitBreaker:
-    """After `errors_threshold` failures of these types in a row nothing is sent for a while.
+    """After `errors_threshold` failures of these types in a row nothing is sent for some time.
 
-    The while is `trip_timeout` of `trip_timeout_unit`. Subscriptions with one `circuit_name` share
-    a circuit; without a name each has its own.
+    The time is `trip_timeout` of `trip_timeout_unit`. Subscriptions with the same `circuit_name`
+    share a circuit; without a name each has its own.
     """
 
     error_types: frozenset[ErrorType] = frozenset(ErrorType)
@@ -81,13 +81,13 @@ class CircuitBreaker:
 
     @property
     def open_for(self) -> timedelta:
-        """How long its circuit is open before a message may try."""
+        """How long the circuit stays open before it sends a probe."""
         return self.trip_timeout * self.trip_timeout_unit.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitReading:
-    """In which state a circuit is, since when, and why; nobody needs a reason for CLOSED."""
+    """The state of a circuit, since when, and why; CLOSED has no reason."""
 
     state: CircuitState
     since: datetime
@@ -96,9 +96,9 @@ class CircuitReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCircuit:
-    """A named circuit as the workers tell each other. Each change of it has another `number`.
+    """A named circuit in the form that workers exchange. Each change has a new `number`.
 
-    An open one may be tried `opens_in` from now, which is negative when it has been.
+    An open one may send a probe `opens_in` from now, which is negative when the time has passed.
     """
 
     name: str

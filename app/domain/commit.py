@@ -1,22 +1,19 @@
-"""What is committed for a subscription in a partition: its position, and what must not be lost.
+"""The commit of a subscription in a partition: its position, and state that must not be lost.
 
-The log keeps an offset and a short text. The text says which offsets above the committed one are
-finished too (so that
-none of them is sent again), whose incarnation of the subscription wrote it, when the oldest
-unfinished message was
-opened (its time to live goes on) or, while its time to live stands, how much of it is over, how
-often unfinished messages were tried, the lifetime counts (so that a message counts once, whatever
-dies), and whose discards may be recorded although they are not in it
-(app.domain.discards.retractions).
+The log keeps an offset and a short text. The text contains: the finished offsets above the
+committed one (so that none is sent again); the id of the subscription's incarnation; when the
+oldest unfinished message was opened (its time to live continues) or, while that is paused, how much
+of it has passed; the attempts of unfinished messages; the lifetime counts (so that each message
+counts once, whatever crashes); and the producer epoch of discards that may be recorded although
+they are not in it (app.domain.discards.retractions).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
-t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`, of t and e
-only one; parts that are zero are left out, unknown ones ignored (versions before `a` read the
-rest).
-`finished` is base64 of varints: run lengths from the committed offset on, alternately unfinished
-and finished. `attempts` is base64 of varints, too: of each message that was tried how many offsets
-it lies behind the one before it (the first: behind the committed offset), and how often it was
-tried; the oldest messages, as many as there is room for.
+t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`, with either t
+or e; zero parts are left out, unknown ones ignored (versions before `a` read the rest). `finished`
+is base64 of varints: run lengths from the committed offset on, alternately unfinished and finished.
+`attempts` is base64 of varints too: for each retried message its distance from the one before it
+(the first: from the committed offset), and its attempts; for as many of the oldest messages as
+there is space.
 """
 
 import base64
@@ -27,41 +24,43 @@ from typing import Final
 
 # Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# However much is finished, the attempts of a hundred messages that lie close together have room.
+# Space for the attempts of a hundred adjacent messages, however much is finished.
 ATTEMPTS_CHARS_MIN: Final = 300
 # Version, id, six numbers and a producer epoch take at most 190 bytes; base64 turns three bytes
 # into four characters.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
-# Both lengths of a run pair, for partitions of up to 2**35 unfinished messages in a row.
+# For both lengths of a pair of runs, in partitions with up to 2**35 unfinished messages in a row.
 RUN_PAIR_BYTES_MAX: Final = 10
 
 _VERSION: Final = "1"
 
 Ranges = Sequence[tuple[int, int]]
-# By offset, in order: how often a message was tried.
+# The number of attempts by offset, in order.
 Attempts = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """All before `offset` is finished, and the half-open ranges `finished` above it, in order."""
+    """Everything before `offset` is finished, and the ranges `finished` above it.
+
+    The ranges are half-open and in order.
+    """
 
     subscription_id: str
     offset: int
     finished: Ranges = ()
     oldest_opened_ms: int | None = None
-    # Instead of it while the clock stands: how long it ran.
+    # Set instead while the clock is paused: how long it ran.
     oldest_elapsed_ms: int | None = None
     delivered: int = 0
     discarded: int = 0
     filtered: int = 0
     volume: int = 0
-    # The last move of the subscription that it knows of (app.domain.catalogue.seek); None: it does
-    # not say.
+    # The last known move of the subscription (app.domain.catalogue.seek); None: unknown.
     seek: int | None = 0
-    # Of unfinished messages, at or above the offset.
+    # Attempts of unfinished messages, at or above the offset.
     attempts: Attempts = ()
-    # Of whoever may have recorded discards that are not committed here; "" where nobody has.
+    # The producer epoch of discards that may be recorded and not committed; "" if there are none.
     producer_epoch: str = ""
 
     def metadata(self) -> str:
@@ -85,14 +84,14 @@ class Progress:
 
 
 def initial_metadata(subscription_id: str) -> str:
-    """The text to commit for a subscription that has not delivered anything yet."""
+    """Return the text to commit for a subscription without any delivery yet."""
     return Progress(subscription_id=subscription_id, offset=0).metadata()
 
 
 def parse_progress(subscription_id: str, offset: int, metadata: str) -> Progress | None:
-    """The progress that was committed, or None if another incarnation of the subscription wrote it.
+    """Return the committed progress; None if another incarnation of the subscription wrote it.
 
-    A text that is not ours (someone reset the offsets with a tool) says nothing but the position.
+    A text of another form (somebody reset the offsets with a tool) counts only for its position.
     """
     version, *rest = metadata.split(" ") if metadata else [""]
     if version != _VERSION or not rest:
@@ -119,8 +118,8 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             attempts=decode_attempts(offset, base64.b64decode(parts.get("a", ""), validate=True)),
         )
     except (ValueError, binascii.Error):
-        # Damaged: the position itself still holds; sending finished messages again is the lesser
-        # evil.
+        # The text is damaged, but the position is valid; sending finished messages again is the
+        # smaller harm.
         return Progress(subscription_id=subscription_id, offset=offset, seek=None)
 
 
@@ -132,7 +131,7 @@ def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def encode_runs(offset: int, finished: Ranges) -> bytes:
-    """Run lengths from `offset`, unfinished and finished in turn, as varints (LEB128)."""
+    """Encode run lengths from `offset`, unfinished and finished in turn, as varints (LEB128)."""
     out = bytearray()
     for low, high in finished:
         _put_varint(out, low - offset)
@@ -142,10 +141,10 @@ def encode_runs(offset: int, finished: Ranges) -> bytes:
 
 
 def fitting(offset: int, finished: Ranges) -> Ranges:
-    """As many of the first ranges as a commit has room for.
+    """Return as many of the first ranges as a commit has space for.
 
-    What is cut off is sent again after a crash. A commit that is too long would be refused as a
-    whole, and all that it says with it.
+    What is cut off is sent again after a crash. A commit that is too long would be refused
+    completely.
     """
     size = 0
     for index, (low, high) in enumerate(finished):
@@ -157,7 +156,11 @@ def fitting(offset: int, finished: Ranges) -> Ranges:
 
 
 def decode_runs(offset: int, encoded: bytes) -> Ranges:
-    """The ranges that `encode_runs` wrote; ValueError if it is not that."""
+    """Decode the ranges of `encode_runs`.
+
+    Raises:
+        ValueError: The bytes are not valid.
+    """
     lengths = list(_varints(encoded))
     if len(lengths) % 2:
         msg = "a run of unfinished messages without a finished one behind it"
@@ -171,7 +174,7 @@ def decode_runs(offset: int, encoded: bytes) -> Ranges:
 
 
 def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes:
-    """Gaps from `offset` and numbers of attempts, as varints; of the first ones, as many as fit."""
+    """Encode distances from `offset` and attempts as varints; as many of the first as fit."""
     out = bytearray()
     for at, count in attempts:
         if len(out) + _varint_size(at - offset) + _varint_size(count) > bytes_max:
@@ -183,7 +186,11 @@ def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes
 
 
 def decode_attempts(offset: int, encoded: bytes) -> Attempts:
-    """The attempts that `encode_attempts` wrote; ValueError if it is not that."""
+    """Decode the attempts of `encode_attempts`.
+
+    Raises:
+        ValueError: The bytes are not valid.
+    """
     numbers = list(_varints(encoded))
     if len(numbers) % 2:
         msg = "a message without a number of attempts"

@@ -1,4 +1,4 @@
-"""What becomes of an attempt to deliver a message."""
+"""The outcomes of an attempt to deliver a message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ GONE: Final = "The endpoint answered 410 Gone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """The subscriber has it."""
+    """The subscriber accepted it."""
 
     status: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Not yet: try again, and never before `retry_after` when the subscriber asked for it.
+    """Retry later, never before `retry_after` if the subscriber set it.
 
-    `error` is what it failed of where the status does not say so. `blameless`: it says nothing of
-    how the subscriber fares. `others_well` is of a subscriber with several addresses that get the
-    message: True, others of them answered well; False, others were not asked, because they are done
-    with it. `progress` is what its destination knows of the message for the next attempt, as long
-    as whoever is to make that holds it.
+    `error` is the error type if the status does not show it. `blameless`: it shows nothing of the
+    subscriber's health. `others_well` is for a subscriber with several addresses that get the
+    message: True: others of them answered well; False: the others had finished the message and got
+    no request. `progress` is what its destination remembers for the next attempt, as long as the
+    caller keeps it.
     """
 
     reason: str
@@ -45,16 +45,16 @@ class Retry:
 
     @property
     def timed_out(self) -> bool:
-        """Whether there was no answer in time."""
+        """Whether there was no response in time."""
         return self.error is ErrorType.TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """Never: no further attempt is made, for `reason`.
+    """Make no further attempt, for `reason`.
 
     With `suspension` the subscription gets no more messages at all, for that reason. `progress` is
-    as that of `Retry`, for whoever tries again all the same.
+    as in `Retry`, for callers that retry anyway.
     """
 
     reason: str
@@ -67,10 +67,10 @@ Outcome = Delivered | Retry | Discarded
 
 
 class Answered(NamedTuple):
-    """The subscriber answered. `headers` are found by their lower-case names.
+    """The subscriber responded. `headers` are found by their lower-case names.
 
-    `body` is what was read of it, and empty for a subscription that does not look at it. A tuple,
-    because there is one for every request that is sent.
+    `body` is the part of it that was read; it is empty for a subscription that does not use it.
+    This is a tuple for speed: there is one for every request.
     """
 
     status: int
@@ -80,9 +80,9 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """No usable answer came, for `reason`; the subscriber may have the message all the same.
+    """No usable response came, for `reason`; the subscriber may have the message anyway.
 
-    `refused`: nothing was sent, because nothing may be sent there.
+    `refused`: nothing was sent, because the address is forbidden.
     """
 
     reason: str
@@ -94,15 +94,15 @@ Answer = Answered | Unanswered
 
 
 def failed_reason(status: int) -> str:
-    """For an answer that counts as a failure because the subscription's expression says so."""
+    """The reason for a response that counts as a failure by the subscription's expression."""
     return f"The failure expression is true of an answer with status code:{status}"
 
 
 def status_reason(status: int) -> str:
-    """Hermes' words for an attempt that was answered with a failure."""
+    """Hermes' text for an attempt with a failure status."""
     return f"Message sending failed with status code:{status}"
 
 
 def internal_error(error: Exception) -> str:
-    """For a message of which a defect of ours makes `error`."""
+    """The reason for a message for which an unexpected `error` was raised."""
     return f"Internal error: {type(error).__name__}"

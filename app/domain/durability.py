@@ -1,4 +1,4 @@
-"""Where messages that were acknowledged can be lost, by how many replicas have them."""
+"""Where acknowledged messages can be lost, by their number of replicas."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class Replication(NamedTuple):
     min_in_sync: int | None = None
 
     def in_sync(self, replicas: int | None = None) -> int:
-        """How many must be in sync of a topic with so many `replicas`; None: of a new one."""
+        """How many must be in sync for a topic with `replicas`; None: for a new topic."""
         there = self.factor if replicas is None else replicas
         if self.min_in_sync is None:
             return max(1, there - 1)
@@ -21,9 +21,9 @@ class Replication(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Replicas that a topic has, and how many of them must be in sync; None: that is not known.
+    """Replicas of a topic, and how many of them must be in sync; None: unknown.
 
-    Of a topic whose partitions differ, it is the fewest.
+    If partitions of a topic differ, the lowest number is used.
     """
 
     replicas: int
@@ -40,10 +40,10 @@ def risks(
     """Describe where acknowledged messages can be lost, a sentence for each reason.
 
     Args:
-        replication: what new topics get.
-        by_leader: the topics with ack LEADER.
-        there: the topics that exist, and their replicas.
-        with_names: name the first topics of each reason; else they are only counted.
+        replication: The setting for new topics.
+        by_leader: The topics with ack LEADER.
+        there: The existing topics with their replicas.
+        with_names: Whether the first topics of each reason are named; otherwise they are counted.
     """
     named = _named if with_names else _unnamed
     if replication.factor == 1:

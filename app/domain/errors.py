@@ -84,7 +84,7 @@ class AngeliaError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """One wrong field and what would be right.
+    """A wrong field, and what would be right.
 
     `path` starts at the root of the body: `subscriptionPolicy.rate`.
     """
@@ -94,7 +94,7 @@ class FieldProblem:
 
 
 class ValidationFailedError(AngeliaError):
-    """The request is well-formed and says something that cannot be; `details` names each field."""
+    """The request is well-formed, but a value is not valid; `details` names each field."""
 
     code = "VALIDATION_ERROR"
 
@@ -104,12 +104,12 @@ class ValidationFailedError(AngeliaError):
 
     @classmethod
     def of(cls, path: str, message: str) -> "ValidationFailedError":
-        """The error for a single field."""
+        """Return the error for a single field."""
         return cls([FieldProblem(path=path, message=message)])
 
 
 class MessageInvalidError(ValidationFailedError):
-    """A published message is not what the schema of its topic asks for; a path starts in it."""
+    """A published message does not match the schema of its topic; a path starts in the message."""
 
     def __init__(self, details: Sequence[FieldProblem]) -> None:
         super().__init__(details)
@@ -123,7 +123,7 @@ class SchemaVersionNotFoundError(AngeliaError):
 
 
 class OperationDisabledError(AngeliaError):
-    """That is never done here."""
+    """This operation is never supported."""
 
     code = "OPERATION_DISABLED"
 
@@ -135,77 +135,77 @@ class GroupNameInvalidError(AngeliaError):
 
 
 class InvalidQueryError(AngeliaError):
-    """A query over topics or subscriptions says nothing that can be looked for."""
+    """A query over topics or subscriptions is not valid."""
 
     code = "INVALID_QUERY"
 
 
 class FormatInvalidError(AngeliaError):
-    """The body is not JSON, or not the kind of JSON value that is asked for."""
+    """The body is not JSON, or not the required kind of JSON value."""
 
     code = "FORMAT_ERROR"
 
 
 class NotFoundError(AngeliaError):
-    """What the path names does not exist."""
+    """An object that the path names does not exist."""
 
 
 class GroupNotFoundError(NotFoundError):
-    """No such group."""
+    """The group does not exist."""
 
     code = "GROUP_NOT_EXISTS"
 
 
 class TopicNotFoundError(NotFoundError):
-    """No such topic."""
+    """The topic does not exist."""
 
     code = "TOPIC_NOT_EXISTS"
 
 
 class SubscriptionNotFoundError(NotFoundError):
-    """No such subscription."""
+    """The subscription does not exist."""
 
     code = "SUBSCRIPTION_NOT_EXISTS"
 
 
 class OAuthProviderNotFoundError(NotFoundError):
-    """No such OAuth provider."""
+    """The OAuth provider does not exist."""
 
     code = "OAUTH_PROVIDER_NOT_EXISTS"
 
 
 class SigningSecretNotFoundError(NotFoundError):
-    """The subscription has no such signing secret, or it has expired."""
+    """The subscription does not have this signing secret, or it has expired."""
 
     code = "SIGNING_SECRET_NOT_EXISTS"
 
 
 class JobNotFoundError(NotFoundError):
-    """No such job."""
+    """The job does not exist."""
 
     code = "JOB_NOT_EXISTS"
 
 
 class RetransmissionNotFoundError(NotFoundError):
-    """No such retransmission of that subscription."""
+    """The subscription does not have this retransmission."""
 
     code = "RETRANSMISSION_NOT_EXISTS"
 
 
 class KeyNotFoundError(NotFoundError):
-    """No such API key."""
+    """The API key does not exist."""
 
     code = "KEY_NOT_EXISTS"
 
 
 class OwnerSourceNotFoundError(NotFoundError):
-    """No such register of owners."""
+    """The register of owners does not exist."""
 
     code = "OWNER_SOURCE_NOT_FOUND"
 
 
 class PartitionNotFoundError(NotFoundError):
-    """The topic has no such partition."""
+    """The topic does not have this partition."""
 
     code = "PARTITIONS_NOT_FOUND_FOR_TOPIC"
 
@@ -217,41 +217,41 @@ class OffsetNotFoundError(NotFoundError):
 
 
 class ClusterNotFoundError(NotFoundError):
-    """No such cluster or data centre: there is one."""
+    """The cluster or data centre does not exist: there is only one."""
 
     code = "BROKERS_CLUSTER_NOT_FOUND_EXCEPTION"
 
 
 class ImplementationAbsentError(NotFoundError):
-    """Something of Hermes that an installation may have, and this one has not."""
+    """An optional part of Hermes that this installation does not have."""
 
     code = "IMPLEMENTATION_ABSENT"
 
 
 class AnalysisNotFoundError(NotFoundError):
-    """No job has finished whose results would answer the question."""
+    """No finished job has results for this request."""
 
     code = "ANALYSIS_NOT_EXISTS"
 
 
 class ConflictError(AngeliaError):
-    """The request does not fit what exists."""
+    """The request conflicts with the current state."""
 
 
 class GroupExistsError(ConflictError):
-    """A group of that name exists."""
+    """A group with this name exists."""
 
     code = "GROUP_ALREADY_EXISTS"
 
 
 class TopicExistsError(ConflictError):
-    """A topic of that name exists."""
+    """A topic with this name exists."""
 
     code = "TOPIC_ALREADY_EXISTS"
 
 
 class SubscriptionExistsError(ConflictError):
-    """The topic has a subscription of that name."""
+    """The topic has a subscription with this name."""
 
     code = "SUBSCRIPTION_ALREADY_EXISTS"
 
@@ -269,19 +269,19 @@ class TopicNotEmptyError(ConflictError):
 
 
 class OAuthProviderExistsError(ConflictError):
-    """An OAuth provider of that name exists."""
+    """An OAuth provider with this name exists."""
 
     code = "OAUTH_PROVIDER_ALREADY_EXISTS"
 
 
 class OAuthProviderInUseError(ConflictError):
-    """Subscriptions still get their tokens from the OAuth provider."""
+    """Subscriptions still use the OAuth provider."""
 
     code = "OAUTH_PROVIDER_IN_USE"
 
 
 class JobEndedError(ConflictError):
-    """The job has ended: nothing is left to cancel."""
+    """The job has ended and cannot be cancelled."""
 
     code = "JOB_ENDED"
 
@@ -305,33 +305,33 @@ class OwnerSourceNotSearchableError(ConflictError):
 
 
 class ChangedMeanwhileError(ConflictError):
-    """It is no longer what the request was made for (`If-Match`)."""
+    """The resource has changed since the version in `If-Match`."""
 
     code = "PRECONDITION_FAILED"
 
 
 class RequestUnderWayError(ConflictError):
-    """A request with the same Idempotency-Key is not answered yet."""
+    """A request with the same Idempotency-Key is still running."""
 
     code = "IDEMPOTENT_REQUEST_UNDER_WAY"
 
 
 class IdempotencyKeyReusedError(ConflictError):
-    """The Idempotency-Key was given to another request."""
+    """The Idempotency-Key was used for another request."""
 
     code = "IDEMPOTENCY_KEY_REUSED"
 
 
 class UnroutableError(ConflictError):
-    """Nobody takes the topic's messages, and the publisher asked that somebody does."""
+    """No subscription takes the topic's messages, and the publisher requires one that does."""
 
     code = "UNROUTABLE"
 
 
 class DuplicateMessageError(ConflictError):
-    """A message under the same id was stored before, and the topic refuses what comes again.
+    """A message with the same id was stored before, and the topic refuses repetitions.
 
-    `duplicate_of` is the id of the message that was stored; None when it is not known any more.
+    `duplicate_of` is the id of the stored message; None if it is no longer known.
     """
 
     code = "DUPLICATE_MESSAGE"
@@ -343,17 +343,17 @@ class DuplicateMessageError(ConflictError):
 
 
 class AccessError(AngeliaError):
-    """Whoever asks is not known, or may not do this."""
+    """The caller is unknown, or may not do this."""
 
 
 class KeyMissingError(AccessError):
-    """No API key was given, and one is needed."""
+    """An API key is needed, and none was sent."""
 
     code = "TOKEN_NOT_PROVIDED"
 
 
 class KeyRefusedError(AccessError):
-    """What was given is no key, or one that has expired or was revoked."""
+    """The API key does not exist, has expired, or was revoked."""
 
     code = "AUTH_ERROR"
 
@@ -365,7 +365,7 @@ class PublishingDeniedError(AccessError):
 
 
 class PermissionDeniedError(AccessError):
-    """The key is good, and does not allow this."""
+    """The key is valid, but does not allow this."""
 
     code = "PERMISSION_DENIED"
 
@@ -377,7 +377,7 @@ class MessageTooLargeError(AngeliaError):
 
 
 class ThroughputQuotaError(AngeliaError):
-    """A topic's publishers send more than its quota; the same request works a second later.
+    """A topic gets more than its quota; the same request may work a second later.
 
     Or the messages of a batch take more work than one request may; they work in another one.
     """
@@ -392,66 +392,66 @@ class JobQueueFullError(AngeliaError):
 
 
 class PingTooSoonError(AngeliaError):
-    """The subscription has just been sent a test message, or too many are under way."""
+    """The subscription has just got a test message, or too many are running."""
 
     code = "PING_TOO_SOON"
 
 
 class SecretKeyError(AngeliaError):
-    """A secret cannot be stored, or not be read, with the keys that this process was given."""
+    """A secret cannot be stored or read with the keys of this process."""
 
 
 class SecretKeyMissingError(SecretKeyError):
-    """No secret can be stored: there is no key to encrypt it with."""
+    """No secret can be stored: no key for encryption is configured."""
 
     code = "SECRET_KEY_MISSING"
 
 
 class SecretUnreadableError(SecretKeyError):
-    """A stored secret was encrypted under a key that is not known here, or was tampered with."""
+    """A stored secret was encrypted with an unknown key, or was changed."""
 
     code = "SECRET_UNREADABLE"
 
 
 class UnavailableError(AngeliaError):
-    """A part Angelia needs did not answer in time; the same request may work later."""
+    """A part that Angelia needs did not respond in time; a retry may work."""
 
 
 class LogUnavailableError(UnavailableError):
-    """The message log did not answer in time. What was asked may have happened all the same."""
+    """The message log did not respond in time. The operation may have happened anyway."""
 
     code = "SENDING_TO_KAFKA_TIMEOUT"
 
 
 class TooManyWaitersError(UnavailableError):
-    """No more publishers can wait for deliveries now; nothing is stored."""
+    """Too many publishers wait for deliveries; nothing is stored."""
 
     code = "TOO_MANY_WAITERS"
 
 
 class TooManySearchesError(UnavailableError):
-    """Other searches of messages are running."""
+    """Too many searches of messages are running."""
 
     code = "TOO_MANY_SEARCHES"
 
 
 class ReadOnlyError(UnavailableError):
-    """Nothing may be changed for the time being."""
+    """No changes are allowed at present."""
 
 
 class NoWorkerError(UnavailableError):
-    """No worker has done what was asked of one in time."""
+    """No worker answered the request in time."""
 
     code = "NO_WORKER"
 
 
 class SchemaRegistryError(UnavailableError):
-    """The schema registry did not answer, or not as one does."""
+    """The schema registry did not respond, or its response was not valid."""
 
     code = "SCHEMA_REPOSITORY_INTERNAL_ERROR"
 
 
 class StorageUnavailableError(UnavailableError):
-    """The database did not answer in time."""
+    """The database did not respond in time."""
 
     code = "STORAGE_UNAVAILABLE"

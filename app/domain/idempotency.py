@@ -1,4 +1,4 @@
-"""Requests that may be sent again under a key, and what they were answered."""
+"""Requests that may be sent again under a key, and their stored responses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRequest:
-    """A request under its caller's key. `digest` tells it from others; `claim` names its taker."""
+    """A request with its caller's key. `digest` identifies its content; `claim` its holder."""
 
     caller: str
     key: str
@@ -16,7 +16,7 @@ class KeyedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """What a request was answered."""
+    """The response to a request."""
 
     status: int
     headers: Mapping[str, str]

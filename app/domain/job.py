@@ -1,4 +1,4 @@
-"""Spark jobs: what is asked for, where it stands, and who may change that."""
+"""Spark jobs: requests, states, and who may change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,29 +13,29 @@ from app.domain.names import subscription_name, topic_name
 WINDOW_MAX: Final = timedelta(days=366)
 LOG_LINES_MAX: Final = 50
 LOG_LINE_LENGTH_MAX: Final = 500
-# A job that took so many runners down with it would take the next one down too.
+# A job that made this many runners fail would make the next one fail too.
 LOST_MAX: Final = 3
 
 
 class JobKind(StrEnum):
-    """What a job does."""
+    """The kind of a job."""
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
-    # Asked for by its subscription (app.domain.insight.simulation).
+    # Requested for its subscription (app.domain.insight.simulation).
     SIMULATION = "SIMULATION"
-    # Asked for by its subscription (app.domain.replay.retransmission).
+    # Requested for its subscription (app.domain.replay.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
-    # Asked for by tasks of its own (app.domain.replay.republishing).
+    # Requested as a task (app.domain.replay.republishing).
     OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
-    # Of all archived topics, or one; it looks at no times (app.domain.insight.archive).
+    # For all archived topics, or one; it has no times (app.domain.insight.archive).
     ARCHIVE = "ARCHIVE"
-    # Asked for by its subscription, too (app.domain.insight.ledger).
+    # Requested for its subscription too (app.domain.insight.ledger).
     LEDGER = "LEDGER"
 
 
 class JobState(StrEnum):
-    """Where a job stands; the last three are for good."""
+    """The state of a job; the last three are final."""
 
     REQUESTED = "REQUESTED"
     RUNNING = "RUNNING"
@@ -48,7 +48,7 @@ ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 
 
 class ClaimState(StrEnum):
-    """What a runner hears when it reports on a job: go on, stop as asked, or it is not its own."""
+    """The answer to a runner's report: continue, stop as requested, or the claim is lost."""
 
     KEPT = "KEPT"
     CANCELLED = "CANCELLED"
@@ -57,9 +57,9 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobScope:
-    """What a job looks at: `start` inclusive, `end` not, both aware; None is all of them.
+    """The scope of a job: `start` inclusive, `end` not, both aware; None means everything.
 
-    `slo` is what LATENCY_ANALYTICS holds deliveries against.
+    `slo` is the limit for deliveries in LATENCY_ANALYTICS.
     """
 
     start: datetime
@@ -86,7 +86,10 @@ class JobScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One taking of a job by one runner. What a later taking has replaced changes nothing."""
+    """One claim of a job by one runner.
+
+    A claim that was replaced by a later one changes nothing.
+    """
 
     job_id: str
     attempt: int
@@ -94,7 +97,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """How far a job is: its step in words, the share that is done (0 to 1), its last log lines."""
+    """The progress of a job: its step in words, the finished share (0 to 1), its last log lines."""
 
     step: str = ""
     done: float = 0.0
@@ -103,7 +106,7 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """What a job has made: counts by name, where its Parquet files are, examples of its finds."""
+    """The result of a job: counts by name, the place of its Parquet files, and examples."""
 
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
     output: str | None = None
@@ -112,10 +115,10 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A requested job as it stands.
+    """The current state of a requested job.
 
-    `attempt` is the number of times it was taken, `lost` that of its runners that ended in the
-    middle of it. `reason` says why it FAILED.
+    `attempt` counts its claims, `lost` the runners that ended during the job. `reason` is why it
+    FAILED.
     """
 
     id: str
@@ -135,12 +138,12 @@ class Job:
 
     @property
     def claim(self) -> Claim:
-        """The taking that this state of the job is from."""
+        """The claim that belongs to this state."""
         return Claim(job_id=self.id, attempt=self.attempt)
 
 
 def after_loss(job: Job) -> tuple[JobState, str | None]:
-    """What becomes of a job whose runner has ended in the middle of it; the reason if it FAILED."""
+    """Return the state of a job after its runner ended during it, with the reason if it FAILED."""
     if job.cancel_requested:
         return JobState.CANCELLED, None
     if job.lost + 1 >= LOST_MAX:

@@ -1,4 +1,4 @@
-"""JSON as the text it is: where values begin and end, so that they can go on byte for byte."""
+"""JSON as text: finds where values begin and end, so that they can be passed on byte for byte."""
 
 import json
 import re
@@ -8,9 +8,10 @@ from app.domain.uncollected import Uncollected
 
 
 def members(text: str) -> dict[str, str]:
-    """The members of a JSON object that is known to be one, each value as it stands there.
+    """Return the members of a valid JSON object, each value as its text.
 
-    ValueError when it is nested too deep.
+    Raises:
+        ValueError: It is nested too deep.
     """
     found: dict[str, str] = {}
     at = skip_space(text, skip_space(text, 0) + 1)
@@ -25,9 +26,13 @@ def members(text: str) -> dict[str, str]:
 
 
 def value_end(text: str, at: int) -> int:
-    """Where the value that begins at `at` ends; ValueError if there is none."""
+    """Return where the value that begins at `at` ends.
+
+    Raises:
+        ValueError: There is no value.
+    """
     try:
-        # Values are made that are not wanted: the collector would look at each of them.
+        # Temporary values are created: the garbage collector would check each of them.
         with Uncollected():
             return _DECODER.raw_decode(text, at)[1]
     except RecursionError as exc:
@@ -35,7 +40,7 @@ def value_end(text: str, at: int) -> int:
 
 
 def skip_space(text: str, at: int) -> int:
-    """The place of the next character that is no white space."""
+    """Return the position of the next character that is not white space."""
     if text[at : at + 1] not in _SPACES:
         return at
     end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
@@ -48,5 +53,5 @@ def _no_constant(name: str) -> None:
 
 _SPACES: Final = frozenset(" \t\n\r")
 _SPACE: Final = re.compile(r"[ \t\n\r]*").match
-# Only where a value ends is wanted: numbers stay text.
+# Only the end of a value is needed, so numbers stay text.
 _DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

@@ -1,4 +1,4 @@
-"""How connections to Kafka are secured, as it is set (pure)."""
+"""The configured security of connections to Kafka (pure)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-"""What a listener of brokers speaks."""
+"""The protocol of a broker's listener."""
 
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -14,7 +14,7 @@ MECHANISMS: Final[tuple[str, ...]] = get_args(SaslMechanism)
 
 
 class SettingProblem(NamedTuple):
-    """A setting, as the code names it, and what is wrong with it."""
+    """A setting by its name in the code, and what is wrong with it."""
 
     setting: str
     message: str
@@ -22,7 +22,7 @@ class SettingProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """TLS and SASL of all connections to Kafka. What is in files is read for each connection."""
+    """TLS and SASL of all connections to Kafka. Files are read for each connection."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     mechanism: SaslMechanism | None = None
@@ -40,7 +40,7 @@ class KafkaSecurity:
 
     @property
     def by_sasl(self) -> bool:
-        """Whether we say who we are by SASL."""
+        """Whether the client logs in by SASL."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
 
@@ -48,7 +48,7 @@ IN_THE_CLEAR: Final = KafkaSecurity()
 
 
 def problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
-    """What of the settings is missing, or of no use."""
+    """Yield settings that are missing or useless."""
     yield from _sasl_problems(security) if security.by_sasl else _without_use(security, "sasl")
     yield from _tls_problems(security) if security.by_tls else _without_use(security, "tls")
 

@@ -1,4 +1,4 @@
-"""How long messages take to their subscribers, where the time goes, and what was promised."""
+"""How long messages take to their subscribers, in which part, and the promised limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ SLO_MAX: Final = timedelta(days=7)
 class LatencyPart(StrEnum):
     """A part of the time from a message's publication to its delivery.
 
-    QUEUED: in the log, until a worker took it. WAITED: all of ours after that (rate, order, delays,
-    backoff, another worker's death). CONNECT and SUBSCRIBER: in attempts, until the request was
-    written where a connection had to be opened for it, and the rest. Those four make up the TOTAL.
+    QUEUED: in the log, until a worker took it. WAITED: all waits in Angelia after that (rate,
+    order, delays, backoff, the death of a worker). CONNECT: in attempts, until the request was
+    written on a new connection. SUBSCRIBER: the rest of the attempts. These four make up the TOTAL.
     """
 
     TOTAL = "total"
@@ -26,7 +26,7 @@ class LatencyPart(StrEnum):
 
 
 class Figure(StrEnum):
-    """What is said of many times; a percentile is one of them (nearest rank)."""
+    """A statistic of many times; a percentile is one of them (nearest rank)."""
 
     MEAN = "mean"
     P50 = "p50"
@@ -37,12 +37,12 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLatency:
-    """The messages of one subscription that were done with in a time: delivered, or discarded.
+    """The messages of one subscription that were delivered or discarded in a time.
 
-    Of `unknown` ones the beginning is not traced, so that nobody knows how long they took; they
-    are in `delivered` or `discarded`, too. `resent` ones were sent again on request: they are in
-    nothing else. `within` were delivered within the SLO; None: there is none. `times` has nothing
-    when none was delivered of which the time is known.
+    For `unknown` ones the start is not traced, so their duration is unknown; they are also in
+    `delivered` or `discarded`. `resent` ones were sent again on request, and are in no other
+    number. `within` were delivered within the SLO; None: there is none. `times` is empty if no
+    delivered message has a known duration.
     """
 
     topic: str
@@ -60,7 +60,7 @@ class SubscriptionLatency:
 
     @property
     def attained(self) -> float | None:
-        """The share of known messages that were delivered within the SLO; a discard was not.
+        """The share of known messages that were delivered within the SLO; discards were not.
 
         None without an SLO, or without a message.
         """

@@ -1,24 +1,24 @@
-"""A message, its place in the log, and the headers it carries there."""
+"""A message, its position in the log, and its headers there."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from app.domain.targeted import RecordTarget, target_of
 
-# Headers of a log record. A propagated request header `X` travels as `h-X`.
+# Headers of a log record. A propagated request header `X` is stored as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
-# Who waits to hear what became of it (app.domain.runtime.receipt).
+# The process that waits for the outcome (app.domain.runtime.receipt).
 HEADER_RECEIPT: Final = b"w"
-# The version of the topic's schema that it is written by, and the id of that schema.
+# The version of the topic's schema with which it is written, and the schema's id.
 HEADER_SCHEMA_VERSION: Final = b"sv"
 HEADER_SCHEMA_ID: Final = b"sid"
-# Which subscription alone it is for (app.domain.targeted).
+# The only subscription for which it is (app.domain.targeted).
 HEADER_TARGET: Final = b"r"
 
-# The `parsed` of a message whose body nobody has needed as JSON so far.
+# The value of `parsed` while the body was not needed as JSON.
 UNPARSED: Final = object()
 
 
@@ -30,10 +30,10 @@ class Partition(NamedTuple):
 
 
 class Record:
-    """One record as read from the log: mutable only in name; nothing changes it once it is decoded.
+    """A record from the log. It never changes after it is decoded.
 
-    A plain slotted class: one is built for every message read, and a frozen dataclass costs four
-    times as much.
+    A plain slotted class: one is created for every message, and a frozen dataclass costs four times
+    as much.
     """
 
     __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
@@ -53,7 +53,7 @@ class Record:
         self.headers = headers
 
     def header(self, name: bytes) -> bytes | None:
-        """The first header of that name."""
+        """Return the first header with that name."""
         for key, value in self.headers:
             if key == name:
                 return value
@@ -64,8 +64,8 @@ class Record:
 class NewRecord:
     """A record to append. Without `key` it goes to any partition; with one, always to the same.
 
-    Nothing changes it once it is made. It is not frozen because one is made for every message that
-    is published, and that would take four times as long.
+    It never changes after it is created. It is not frozen, because one is created for every
+    published message, and that would take four times as long.
     """
 
     value: bytes
@@ -75,12 +75,12 @@ class NewRecord:
 
 
 class Message:
-    """A record as the delivery line sees it: read once, shared by all subscriptions of its topic.
+    """A decoded record: read once, shared by all subscriptions of its topic.
 
-    `content_type` and the propagated headers are as published. A record without a value has
-    `body` None. `receipt` names who waits to hear what became of it, and `record_target` the only
-    subscription that it is for. `parsed` is the body as JSON while somebody keeps it, and
-    `parsed_work` what that costs (app.filtering.bodies).
+    `content_type` and the propagated headers are as published. A record without a value has `body`
+    None. `receipt` names the process that waits for the outcome, and `record_target` the only
+    subscription for which it is. `parsed` is the body as JSON while it is needed, and `parsed_work`
+    the cost of parsing (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -124,32 +124,35 @@ class Message:
             elif name == HEADER_TARGET:
                 self.record_target = target_of(value)
         if not self.id:
-            # A foreign producer's record: the same id whoever reads it, and however often.
+            # A foreign producer's record: its id is the same for every reader.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()
 
     @property
     def problem(self) -> str:
-        """Why it has no body, when it has none."""
+        """Why it has no body; empty if it has one."""
         return "malformed: the record has no value"
 
     @property
     def unreadable(self) -> bool:
-        """Whether it has a value of which no body can be made."""
+        """Whether it has a value that cannot be decoded to a body."""
         return False
 
     @property
     def stored(self) -> bytes:
-        """What is kept of it when it is not delivered."""
+        """The bytes that are stored if it is not delivered."""
         return self.body or b""
 
     @property
     def raw(self) -> bytes:
-        """Its value as the log has it."""
+        """The value as it is in the log."""
         return self.body or b""
 
 
 class BrokenMessage(Message):
-    """A record that a defect of ours kept from being read: it is discarded for that reason."""
+    """A record that an unexpected error kept from being decoded.
+
+    It is discarded for that reason.
+    """
 
     __slots__ = ("_problem", "_value")
 
@@ -167,15 +170,15 @@ class BrokenMessage(Message):
 
     @property
     def unreadable(self) -> bool:
-        """As `Message.unreadable`."""
+        """Return the same as `Message.unreadable`."""
         return True
 
     @property
     def stored(self) -> bytes:
-        """As `Message.stored`."""
+        """Return the same as `Message.stored`."""
         return self._value
 
     @property
     def raw(self) -> bytes:
-        """As `Message.raw`."""
+        """Return the same as `Message.raw`."""
         return self._value

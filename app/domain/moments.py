@@ -14,7 +14,7 @@ _UNITS: Final = {
 
 
 def ago_of(text: str) -> timedelta | None:
-    """How long ago `-30s`, `-30m`, `-6h` or `-2d` is; None for another form."""
+    """Return the duration of `-30s`, `-30m`, `-6h` or `-2d`; None for another form."""
     found = _AGO.fullmatch(text)
     return int(found[1]) * _UNITS[found[2]] if found else None
 

@@ -1,25 +1,25 @@
-"""Names of groups, topics and subscriptions: what they may look like."""
+"""Names of groups, topics and subscriptions: the allowed characters and lengths."""
 
 import re
 from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# A lane's log topic is namespace + topic + "_" + subscription + "_retransmission", and Kafka
-# allows 249 characters.
+# The longest name of a log topic is namespace + topic + "_" + subscription + "_retransmission", and
+# Kafka allows 249 characters.
 NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _GROUP = re.compile(r"[a-zA-Z0-9.]+")
-# As a segment of a URL these are taken out before anybody asks for it.
+# As segments of a URL these are removed by clients.
 _DOTS: Final = frozenset({".", ".."})
 
 
 def topic_name(text: str, *, path: str = "name") -> str:
-    """`text`, if it is a qualified topic name: `group.topic`.
+    """Return `text`, if it is a full topic name: `group.topic`.
 
     Raises:
-        ValidationFailedError: it is none; `path` names the field.
+        ValidationFailedError: It is not; `path` names the field.
     """
     checked = _checked(text, path)
     group, dot, topic = checked.rpartition(".")
@@ -29,7 +29,7 @@ def topic_name(text: str, *, path: str = "name") -> str:
 
 
 def is_topic_name(text: str) -> bool:
-    """Whether `text` may name a topic."""
+    """Whether a topic may have this name."""
     try:
         return bool(topic_name(text))
     except ValidationFailedError:
@@ -37,14 +37,18 @@ def is_topic_name(text: str) -> bool:
 
 
 def subscription_name(text: str, *, path: str = "name") -> str:
-    """`text`, if it may name a subscription; else ValidationFailedError for the field `path`."""
+    """Return `text`, if a subscription may have this name.
+
+    Raises:
+        ValidationFailedError: It may not (field `path`).
+    """
     if text in _DOTS:
         raise ValidationFailedError.of(path, "must not be only dots")
     return _checked(text, path)
 
 
 def is_group_name(text: str) -> bool:
-    """Whether `text` may name a group (Hermes: letters, digits and dots)."""
+    """Whether a group may have this name (Hermes: letters, digits and dots)."""
     fits = len(text) <= NAME_LENGTH_MAX and text not in _DOTS
     return fits and _GROUP.fullmatch(text) is not None
 
@@ -55,7 +59,7 @@ def is_plain_name(text: str) -> bool:
 
 
 def group_of(topic: str) -> str:
-    """The group of a qualified topic name: all before its last dot."""
+    """Return the group of a full topic name: everything before its last dot."""
     return topic.rpartition(".")[0]
 
 

@@ -1,11 +1,11 @@
-"""Who answers for a topic or a subscription."""
+"""The owner of a topic or a subscription."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """An owner as in Hermes: the register it is listed in, and its id there."""
+    """An owner as in Hermes: the register that lists it, and its id there."""
 
     source: str = "Plaintext"
     id: str = "anonymous"

@@ -1,4 +1,4 @@
-"""Secrets in domain values: what marks them, and the one that a URL may have in it."""
+"""Secrets in domain values: how fields are marked, and passwords in URLs."""
 
 from collections.abc import Mapping
 from dataclasses import Field
@@ -6,12 +6,12 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-# Stands where a secret is, in answers; also for one that cannot be read.
+# Replaces a secret in responses, and one that cannot be read.
 MASK: Final = "*****"
-# What is wrong with a mask that stands for no secret: in a copy of what was answered, say.
+# The error for a mask that stands for no secret, for example in a copied response.
 MASKED: Final = "is masked, as answers show it: give the real one"
 
-# Fields declared as `field(repr=False, metadata=SECRET)` are encrypted at rest and shown to nobody.
+# Fields declared as `field(repr=False, metadata=SECRET)` are encrypted at rest and never shown.
 SECRET: Final[Mapping[str, bool]] = MappingProxyType({"secret": True})
 
 
@@ -21,14 +21,14 @@ def is_secret(field: Field[Any]) -> bool:
 
 
 def masked_url(url: str) -> str:
-    """`url` with its password, if it has one, replaced by MASK (Hermes: `user:*****@host`)."""
+    """Return `url` with its password, if any, replaced by MASK (Hermes: `user:*****@host`)."""
     return url if password_of(url) is None else with_password(url, MASK)
 
 
 def password_of(url: str) -> str | None:
-    """The password in `url`, as it is written there; None if there is none."""
+    """Return the raw password in `url`; None if there is none."""
     if "@" not in url:
-        # Nearly all: taking a URL apart takes a while, of thousands.
+        # The usual case: parsing thousands of URLs takes a while.
         return None
     credentials, at, _ = urlsplit(url).netloc.rpartition("@")
     _, colon, password = credentials.partition(":")
@@ -36,9 +36,9 @@ def password_of(url: str) -> str | None:
 
 
 def with_password(url: str, password: str) -> str:
-    """`url`, which has a password, with another one."""
+    """Return `url` with another password in place of its own."""
     netloc = urlsplit(url).netloc
     credentials, _, host = netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # Replaced in place: put together again from its parts, a URL may be written otherwise.
+    # Replaced in place: a URL that is put together from its parts may be written differently.
     return url.replace(f"//{netloc}", f"//{user}:{password}@{host}", 1)

@@ -1,4 +1,4 @@
-"""What workers report of themselves and of the subscriptions they deliver."""
+"""The reports of workers about themselves and their subscriptions."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ class RateMode(StrEnum):
 class WorkerStatus:
     """A worker's heartbeat.
 
-    Every change up to `applied_change` has taken effect in it.
+    All changes up to `applied_change` are in effect in it.
     """
 
     id: str
@@ -33,13 +33,13 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorStatus:
-    """Where one subscription stands in one partition, by its owner.
+    """The position of a subscription in a partition, as reported by the partition's owner.
 
-    `offset` is the committed one: all before it is finished. `end` is the partition's end as last
-    seen. `position` is the next offset to be taken, which is ahead of what is finished; None: it
-    was not reported. The counts are of the subscription's whole life in this partition. They ride
-    in the commit metadata, so they are absolute and writing them twice changes nothing. Before a
-    worker has the subscription its `worker_id` is empty.
+    `offset` is the committed one: everything before it is finished. `end` is the last known end of
+    the partition. `position` is the next offset to take; None: not reported. The counts are over
+    the subscription's whole life in this partition. They are stored in commits as absolute numbers,
+    so writing them twice changes nothing. Before a worker has the subscription, `worker_id` is
+    empty.
     """
 
     subscription_id: str
@@ -57,7 +57,7 @@ class CursorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptCounts:
-    """Attempts by what came of them, and the bytes that were delivered."""
+    """Attempts by outcome, and the delivered bytes."""
 
     codes_2xx: int = 0
     codes_4xx: int = 0
@@ -70,17 +70,17 @@ class AttemptCounts:
 
     @property
     def attempts(self) -> int:
-        """All of them, whatever came of them: a retry is one, too."""
+        """The number of all attempts, with retries."""
         answered = self.codes_2xx + self.codes_4xx + self.codes_5xx + self.codes_other
         return answered + self.timeouts + self.other_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What leaves at most, in requests per second; in which mode, why, and since when.
+    """The sending limit in requests per second, with mode, reason and time.
 
-    With a circuit breaker also how its circuit is. While it is `unapplied`, a defect of ours keeps
-    the worker from applying the settings, and nothing leaves there.
+    With a circuit breaker also the state of its circuit. If it is `unapplied`, an unexpected error
+    keeps the worker from applying the settings, and nothing is sent there.
     """
 
     rate: float = 0.0
@@ -93,9 +93,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLoad:
-    """What one worker does for one subscription.
+    """The load of one worker for one subscription.
 
-    `counts` are over the last `window`; the others are as of right now.
+    `counts` are over the last `window`; the others are current.
     """
 
     subscription_id: str

@@ -1,4 +1,4 @@
-"""Log topics of Angelia's own."""
+"""Angelia's own log topics."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ UNDELIVERED_PARTITIONS: Final = 4
 TRACES: Final = "angelia.traces"
 TRACES_PARTITIONS: Final = 4
 
-# A topic like any other, but for who publishes to it.
+# A topic like any other, except for who may publish to it.
 ALERTS: Final = "angelia.alerts"
 
 OWN: Final = frozenset({UNDELIVERED, TRACES})

@@ -1,8 +1,8 @@
-"""Targeted records: records of a topic that belong to one of its subscriptions alone.
+"""Targeted records: records of a topic that are for only one of its subscriptions.
 
-Such a record names the subscription, and the retransmission that it is part of, in a header
-(`HEADER_TARGET`), as `{subscription id} {job id}`. All other subscriptions pass it over, and so
-does everybody when that one is deleted.
+Such a record names the subscription and its retransmission in a header (`HEADER_TARGET`), as
+`{subscription id} {job id}`. All other subscriptions skip it. If that subscription is deleted, all
+skip it.
 """
 
 import re
@@ -12,18 +12,21 @@ _TARGET: Final = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{32})")
 
 
 class RecordTarget(NamedTuple):
-    """Whom a message is for, and the retransmission that it is part of: UUIDs in hex."""
+    """The subscription of a message, and its retransmission: UUIDs in hex."""
 
     subscription_id: str
     job_id: str
 
     def header(self) -> bytes:
-        """As the header of a record."""
+        """Return it as the header of a record."""
         return f"{self.subscription_id} {self.job_id}".encode("ascii")
 
 
 def target_of(header: bytes) -> RecordTarget | None:
-    """Who is named in the header; None if it is not of ours, and the message is for everybody."""
+    """Return the target in the header.
+
+    None for a header of another form: the message is for all.
+    """
     found = _TARGET.fullmatch(header)
     if found is None:
         return None

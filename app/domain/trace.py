@@ -1,4 +1,4 @@
-"""Traces: what happened to a message, entry by entry, on its way in and at each subscription."""
+"""Traces: what happened to a message, entry by entry, at its publication and in subscriptions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-# Of a reason, which may quote a subscriber, and of an id, which may be a foreign producer's.
+# For a reason, which may quote a subscriber, and for an id, which may be a foreign producer's.
 TEXT_LENGTH_MAX: Final = 500
-# Of an attempt that was in the air when its worker died, or had to let go of its partition.
+# For an attempt that was in flight when its worker died or lost its partition.
 END_UNKNOWN: Final = "Nobody knows how it ended: another worker went on with the message"
 
 
 class TrackingMode(StrEnum):
-    """What is traced of a topic's publications, or of a subscription's deliveries (Hermes' words).
+    """What is traced of a topic's publications, or of a subscription's deliveries (Hermes' values).
 
-    DISCARDED: only what went wrong for good: messages that were discarded, or not published.
+    DISCARDED: only final failures: messages that were discarded, or not published.
     """
 
     OFF = "trackingOff"
@@ -25,10 +25,10 @@ class TrackingMode(StrEnum):
 
 
 class TraceStatus(StrEnum):
-    """What an entry says of its message.
+    """What an entry reports of its message.
 
-    INFLIGHT: an attempt has begun. SUCCESS, FAILED: it is over. DISCARDED, FILTERED: the
-    subscription gets the message no more. ERROR: it was not published, as far as we know.
+    INFLIGHT: an attempt has started. SUCCESS, FAILED: it has ended. DISCARDED, FILTERED: the
+    subscription does not get the message any more. ERROR: it was not published, as far as known.
     """
 
     INFLIGHT = "INFLIGHT"
@@ -40,13 +40,13 @@ class TraceStatus(StrEnum):
 
 
 def traced_id(message_id: bytes) -> str:
-    """The id under which a message is traced."""
+    """Return the id under which a message is traced."""
     return message_id[:TEXT_LENGTH_MAX].decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSource:
-    """Whose entries they are; of publications, those of a topic without subscription."""
+    """The source of entries: a subscription, or a topic's publications (without a subscription)."""
 
     topic: str
     subscription_id: str = ""
@@ -54,21 +54,21 @@ class TraceSource:
 
     @property
     def is_publication(self) -> bool:
-        """Whether the entries are of the way in."""
+        """Whether the entries are about publications."""
         return not self.subscription_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """One thing that happened to a message, at `at`.
+    """One event of a message, at `at`.
 
-    `attempt` counts from 1, and is 0 where no attempt is meant. How long an attempt took is split:
-    `queued` in the log until it was taken, `waited` until it was sent (for the rate, a delay, a
-    retry), of which `queued` counts for the first attempt alone; `took` from then to its end, of
-    which `connect` until the request was written. None where it is not known. `worker` is the
-    process that says so, `address` where the request went, `batch_id` the batch that it went in,
-    `retransmission` the one that the message was sent again by. Of publications, partition and
-    offset are -1: the log knows them.
+    `attempt` counts from 1, and is 0 if no attempt is meant. The duration of an attempt has several
+    parts: `queued` in the log until it was taken; `waited` until it was sent (for the rate, a
+    delay, a retry), which includes `queued` for the first attempt only; `took` from then to its
+    end, which includes `connect`, the time until the request was written. None: unknown. `worker`
+    is the reporting process, `address` the target of the request, `batch_id` its batch,
+    `retransmission` the one that had sent the message again. For publications, partition and offset
+    are -1: only the log knows them.
     """
 
     source: TraceSource
@@ -91,13 +91,13 @@ class TraceEntry:
 
     @property
     def began(self) -> datetime | None:
-        """When the attempt began that is over by it; None if it is no end of one."""
+        """When the ended attempt had started; None if this is not the end of one."""
         return None if self.took is None else self.at - self.took
 
 
-# Clocks are set while a request is in the air.
+# Clocks may be set while a request is in flight.
 _SAME_BEGINNING: Final = timedelta(seconds=1)
-# What of one moment comes first.
+# The order of entries with the same time.
 _ORDER: Final = {
     TraceStatus.INFLIGHT: 0,
     TraceStatus.SUCCESS: 1,
@@ -109,10 +109,10 @@ _ORDER: Final = {
 
 
 def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
-    """The entries as they happened, oldest first: each once, and each attempt with its beginning.
+    """Return the entries, oldest first: each once, and each attempt with its start.
 
-    An attempt is recorded when it is over; that it had begun is recorded only if it was long. One
-    without an end says so, if another worker has sent its message again.
+    An attempt is recorded at its end; its start is recorded only if it is long. If an attempt has
+    no end, and another worker has sent its message again, this is noted.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]

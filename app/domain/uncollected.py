@@ -1,19 +1,19 @@
-"""The collector of cycles left out while values are made that have none."""
+"""Switches off the garbage collector while values without cycles are created."""
 
 import gc
 
 
 class Uncollected:
-    """Nothing is collected meanwhile: the collector would look at each of many values again."""
+    """Without garbage collection, which would check each of many values again."""
 
     __slots__ = ("_was_enabled",)
 
     def __enter__(self) -> None:
-        """Keep the collector off, and remember whether it was on."""
+        """Switch the collector off, and remember whether it was on."""
         self._was_enabled = gc.isenabled()
         gc.disable()
 
     def __exit__(self, *_raised: object) -> None:
-        """Have it as it was."""
+        """Restore the collector."""
         if self._was_enabled:
             gc.enable()

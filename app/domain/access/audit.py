@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Action(StrEnum):
-    """What was done: Hermes' words, and ours for what it has none for."""
+    """The kind of a change: Hermes' names, and Angelia's where Hermes has none."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -21,9 +21,9 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change of the resource `kind` `name`; `before` and `after` have no secrets in them.
+    """A change of the resource `kind` `name`. `before` and `after` contain no secrets.
 
-    Either is None where there was nothing before, or is nothing after; of an update they are whole.
+    `before` is None for a creation, `after` for a deletion. For an update both are complete.
     """
 
     action: Action
@@ -35,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """A change, when it was, and whose key did it (`key_id` None: nobody in particular)."""
+    """A change, its time, and its key (`key_id` None: no key)."""
 
     id: int
     at: datetime
@@ -46,7 +46,7 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which events; what is None does not matter. `since` inclusive, `until` not."""
+    """Selects events; None means any. `since` is inclusive, `until` is not."""
 
     kind: str | None = None
     name: str | None = None

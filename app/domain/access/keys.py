@@ -1,4 +1,4 @@
-"""Who may do what: API keys, the scopes they have, and what scopes allow."""
+"""API keys, their scopes, and what scopes allow."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ SCOPE_RULE: Final = (
     " subscription:group.topic/name, or publish:group.name (also publish:group.* and publish:*)"
 )
 
-# A token is its key's id, to find it by, and 256 random bits in base64, to know it by.
+# A token is its key's id, for the look-up, and 256 random bits in base64, as the proof.
 TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - what every token begins with
 ID_LENGTH: Final = 12
 _TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -31,7 +31,7 @@ _ALL: Final = "*"
 
 
 class ScopeKind(StrEnum):
-    """What a scope is about."""
+    """The subject of a scope."""
 
     ADMIN = "admin"
     READ = "read"
@@ -47,7 +47,7 @@ _KINDS: Final = frozenset(kind.value for kind in ScopeKind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """One thing that a key may do; written `kind` or `kind:target`."""
+    """One permission of a key; written `kind` or `kind:target`."""
 
     kind: ScopeKind
     target: str = ""
@@ -57,7 +57,11 @@ class Scope:
 
     @classmethod
     def parse(cls, text: str, *, path: str = "scopes") -> "Scope":
-        """The scope that `text` is; ValidationFailedError for the field `path`."""
+        """Parse a scope.
+
+        Raises:
+            ValidationFailedError: It is not a scope (field `path`).
+        """
         word, colon, target = text.partition(":")
         if word not in _KINDS or bool(colon) == (word in {ScopeKind.ADMIN, ScopeKind.READ}):
             raise ValidationFailedError.of(path, SCOPE_RULE)
@@ -85,13 +89,13 @@ def _target(kind: ScopeKind, text: str, path: str) -> str:
 
 
 def _group_in(text: str) -> str:
-    """The group whose topics are meant all; empty if it is not all of a group's."""
+    """Return the group if the scope covers all its topics; otherwise an empty text."""
     group, _, topic = text.rpartition(".")
     return group if topic == _ALL else ""
 
 
 def _owner_in(text: str) -> Owner | None:
-    """`id`, or `source/id`."""
+    """Parse `id`, or `source/id`."""
     source, slash, below = text.partition("/")
     owner = Owner(source=source, id=below) if slash else Owner(id=text)
     lengths = (len(owner.source), len(owner.id))
@@ -101,7 +105,7 @@ def _owner_in(text: str) -> Owner | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What scopes allow together, as it is looked up."""
+    """What several scopes allow together, prepared for look-ups."""
 
     admin: bool = False
     read: bool = False
@@ -114,7 +118,7 @@ class Grants:
 
     @classmethod
     def of(cls, scopes: Iterable[Scope]) -> "Grants":
-        """Those of all the scopes."""
+        """Return the permissions of all the scopes."""
         by_kind: dict[ScopeKind, set[str]] = {kind: set() for kind in ScopeKind}
         for scope in scopes:
             by_kind[scope.kind].add(scope.target)
@@ -135,45 +139,45 @@ class Grants:
 
     @property
     def owns_some(self) -> bool:
-        """Whether anything can be its own: not so for those who only read or publish."""
+        """Whether it can own anything: not if it only allows reading or publishing."""
         owning = (self.owners, self.groups, self.topics, self.subscriptions)
         return self.admin or any(owning)
 
     def owns_group(self, name: str) -> bool:
-        """Whether it may do with the group what it likes."""
+        """Whether it has all rights on the group."""
         return self.admin or name in self.groups
 
     def owns_topic(self, name: str, owner: Owner) -> bool:
-        """Whether it may do with the topic, which is `owner`'s, what it likes."""
+        """Whether it has all rights on the topic of `owner`."""
         return name in self.topics or owner in self.owners or self.owns_group(group_of(name))
 
     def owns_subscription(self, topic: str, name: str, owner: Owner) -> bool:
-        """Whether the subscription, which is `owner`'s, is its own: its topic may be, besides."""
+        """Whether it owns the subscription of `owner`, without regard to the topic's owner."""
         return self.admin or owner in self.owners or f"{topic}/{name}" in self.subscriptions
 
     def publishes_to(self, topic: str) -> bool:
-        """Whether it has leave to publish there."""
+        """Whether it may publish to the topic."""
         return self.admin or topic in self.publishes or topic.startswith(self.publish_prefixes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: the name of a key, or nobody in particular (`key_id` None)."""
+    """The caller of a request: the name of a key, or anonymous (`key_id` None)."""
 
     name: str
     key_id: str | None = None
     grants: Grants = field(default_factory=Grants)
 
 
-# Where access is not controlled, everybody may do everything.
+# Without access control, everybody may do everything.
 EVERYBODY: Final = Caller(name="anonymous", grants=Grants(admin=True, read=True))
-# Where it is, and no key was given.
+# With access control, a caller without a key.
 NOBODY: Final = Caller(name="anonymous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key: all that is known of it. The token itself is nowhere kept, only its digest."""
+    """An API key with all that is known of it. The token itself is not stored, only its digest."""
 
     id: str
     name: str
@@ -194,12 +198,12 @@ class ApiKey:
             raise ValidationFailedError.of("scopes", f"must be 1 to {SCOPES_MAX}")
 
     def is_live(self, now: datetime) -> bool:
-        """Whether it opens anything at `now`."""
+        """Whether it is valid at `now`."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     @property
     def caller(self) -> Caller:
-        """Who uses it."""
+        """The caller with this key."""
         return Caller(name=self.name, key_id=self.id, grants=Grants.of(self.scopes))
 
 
@@ -209,9 +213,9 @@ def is_token(given: bytes) -> bool:
 
 
 class Mode(StrEnum):
-    """Whether what is managed may be changed (Hermes' modes); publishing is not concerned.
+    """Whether management changes are allowed (Hermes' modes); publishing is always allowed.
 
-    Only admins write while it is READ_ONLY or READ_ONLY_ADMIN: the two differ in name alone.
+    In READ_ONLY and READ_ONLY_ADMIN only admins make changes: the two differ only in name.
     """
 
     READ_WRITE = "readWrite"
@@ -220,9 +224,9 @@ class Mode(StrEnum):
 
 
 class Role(StrEnum):
-    """What a caller must be to use a route: Hermes' roles, and three of ours.
+    """The role that a caller needs for a route: Hermes' roles, and three more.
 
-    OPEN: no key is needed. ANY: any key. READER: an owner of what is named, or a key that may read
+    OPEN: no key is needed. ANY: any key. READER: an owner of the target, or a key that may read
     everything. CREATOR: a key that can own things; what it may create depends on the body.
     """
 

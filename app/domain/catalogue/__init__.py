@@ -1,1 +1,1 @@
-"""Topics and subscriptions, and all that can be set for them."""
+"""Topics and subscriptions with all their settings."""

@@ -7,22 +7,22 @@ from typing import Final
 
 BATCH_SIZE_MAX: Final = 10_000
 BATCH_VOLUME_MAX: Final = 8 * 1024 * 1024
-# As much as Hermes takes: what means "when it is full" there.
+# Hermes' maximum. There it means "when the batch is full".
 BATCH_TIME_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 
 
 class DeliveryType(StrEnum):
-    """SERIAL: each message in a request of its own. BATCH: several in one."""
+    """SERIAL: each message in a separate request. BATCH: several messages in one request."""
 
     SERIAL = "SERIAL"
     BATCH = "BATCH"
 
 
 class BatchFormat(StrEnum):
-    """What the body of a batch is.
+    """The format of a batch body.
 
     WRAPPED: a JSON array of objects with `metadata` and `message`, as Hermes sends it. PLAIN: a
-    JSON array of the messages. NDJSON: a message a line.
+    JSON array of the messages. NDJSON: one message per line.
     """
 
     WRAPPED = "WRAPPED"
@@ -32,10 +32,10 @@ class BatchFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batching:
-    """When a batch is sent: once it has `size` messages, or its body `volume` bytes, or in time.
+    """When a batch is sent: at `size` messages, `volume` bytes of the body, or after `time`.
 
-    `time` counts from its first message. `volume` is a bound for the whole body. With `events` that
-    is a batch of CloudEvents, whatever `format` says.
+    `time` counts from its first message. `volume` limits the whole body. With `events` the body is
+    a batch of CloudEvents, whatever `format` is.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""What changed in the control plane, in the order in which it changed."""
+"""Changes of topics and subscriptions, in their order."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from app.domain.catalogue.topic import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """All that changed after the change a reader knew, as it stands now.
+    """The current state of everything that changed after the change a reader knew.
 
-    Changes are numbered in the order in which they were committed, without a hole that could be
-    filled later: a reader that has applied `number` has seen every change up to it. A reader that
-    knows nothing asks from 0 and gets everything.
+    Changes are numbered in the order of their commits, without gaps that could be filled later: a
+    reader that applied `number` has seen every change up to it. A reader that knows nothing starts
+    from 0 and gets everything.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""What a subscription shows of itself to an endpoint that asks: a certificate, by TLS."""
+"""The TLS client certificate of a subscription, for endpoints that require one."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -6,17 +6,17 @@ from typing import Final
 
 from app.domain.secrets import SECRET
 
-# Of a chain, and of a key.
+# For a chain, and for a key.
 PEM_LENGTH_MAX: Final = 32 * 1024
-# Its owner is warned so long before it ends.
+# The owner is warned this long before it expires.
 WARNED_BEFORE: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCertificate:
-    """A chain of certificates, its own first, and the private key of that one, in PEM.
+    """A chain of certificates, the client's own first, and its private key, in PEM.
 
-    `subject` (RFC 4514) and `not_after` are what its own certificate says.
+    `subject` (RFC 4514) and `not_after` are from the client's own certificate.
     """
 
     chain: str
@@ -25,7 +25,7 @@ class ClientCertificate:
     not_after: datetime
 
     def warning(self, now: datetime) -> str | None:
-        """What its owner should know of its end, if it is near."""
+        """Return a warning for its owner if it expires soon."""
         if now >= self.not_after:
             return "has expired"
         left = self.not_after - now

@@ -1,4 +1,4 @@
-"""Dead letters: discarded messages that go to a topic of the user's, too."""
+"""Dead letters: discarded messages that are also copied to a topic of the user."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,8 @@ from app.domain.message import (
 )
 from app.domain.names import topic_name
 
-# A message that is discarded, dead-lettered, discarded there, and so on, ends after so many times.
+# A message that is discarded, dead-lettered, discarded there, and so on, stops after this many
+# times.
 ROUTE_MAX: Final = 8
 _TEXT_MAX: Final = 1_000
 HEADERS_PREFIX: Final = "Angelia-Dead-Letter-"
@@ -29,7 +30,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """Where the discarded messages of a subscription are published: a topic, by its name."""
+    """The topic to which the discarded messages of a subscription are copied, by name."""
 
     topic: str
 
@@ -40,14 +41,17 @@ class DeadLetter:
 def dead_letter_record(
     message: Message, discarded: Undelivered, *, now_ms: int
 ) -> NewRecord | None:
-    """The record for the dead-letter topic: the message as it was, with why it was discarded.
+    """Return the record for the dead-letter topic: the message, and why it was discarded.
 
-    It is laid out as a published message's, with headers `Angelia-Dead-Letter-…` among the
-    propagated ones. They tell of this discard; `…-Route` lists each `topic/subscription` that has
-    discarded the message so far, the first one first. None: the subscription is on that route
-    already, or the route is as long as it may be, so the message goes round in a circle.
+    It has the form of a published message, with headers `Angelia-Dead-Letter-…` among the
+    propagated ones. They describe this discard; `…-Route` lists each `topic/subscription` that has
+    discarded the message so far, the first one first.
 
-    The same discard always has the same id, so that who gets it twice (after a crash) can tell.
+    The same discard always has the same id, so that receivers can detect a copy (after a crash).
+
+    Returns:
+        None if the message would circulate: the subscription is on the route already, or the route
+            has its maximum length.
     """
     route = [*_route(message), f"{discarded.topic}/{discarded.subscription}"]
     if len(route) > ROUTE_MAX or route[-1] in route[:-1]:
@@ -109,6 +113,9 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def _sendable(text: str) -> bytes:
-    """`text` as a header's value: reasons quote subscribers, and foreign ids may be anything."""
+    """Return `text` as a header value.
+
+    Reasons quote subscribers, and foreign ids may be anything.
+    """
     printable = "".join(char if char.isprintable() else " " for char in text[:_TEXT_MAX])
     return printable.encode("ascii", "replace").strip()

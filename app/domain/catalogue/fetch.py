@@ -1,4 +1,4 @@
-"""How a subscription takes messages out of the log, in the words of Anypoint MQ's subscriber."""
+"""How a subscription takes messages from the log, in the terms of Anypoint MQ's subscriber."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from app.domain.errors import ValidationFailedError
 
 FETCH_SIZE_MAX: Final = 10_000
 POLL_SIZE_MAX: Final = 10_000
-# Reads of one subscription at once, and as many times `fetch_size` messages are buffered.
+# The number of concurrent reads of one subscription; this many times `fetch_size` messages are
+# buffered.
 FETCHES_MAX: Final = 3
 FETCH_TIMEOUT_MS: Final = range(100, 60_001)
-# Reads are made by few readers for all subscriptions: one that fails is not to take their time.
+# A few readers read for all subscriptions: failing reads must not take their time.
 FREQUENCY_MS: Final = range(1_000, 60_001)
 POLLING_TIME_MS: Final = range(100, 3_600_001)
 
 
 class FetchMode(StrEnum):
-    """PREFETCH: as soon as there are any. POLLING: some at a time, at fixed times."""
+    """PREFETCH: immediately when there are messages. POLLING: some at a time, at fixed times."""
 
     PREFETCH = "PREFETCH"
     POLLING = "POLLING"
@@ -27,12 +28,12 @@ class FetchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPolicy:
-    """When messages are taken, and how many before they are sent.
+    """When messages are taken, and how many wait to be sent.
 
     PREFETCH: at most FETCHES_MAX times `fetch_size` messages are opened and wait for their turn.
-    POLLING: each `polling_time`, at most `poll_size` messages are taken, once those taken before
-    are delivered, discarded or wait for a retry. In both: a read of the log that takes longer than
-    `fetch_timeout` holds up neither the subscription's next read nor its next poll, and one that
+    POLLING: after each `polling_time` at most `poll_size` messages are taken, when the messages
+    taken before are delivered, discarded or wait for a retry. In both modes, a read that takes
+    longer than `fetch_timeout` does not delay the subscription's next read or poll, and a read that
     fails or finds nothing is repeated after `frequency`.
     """
 
@@ -54,11 +55,11 @@ class FetchPolicy:
 
     @property
     def buffer_max(self) -> int:
-        """How many messages may be opened and wait for their turn."""
+        """The number of messages that may be opened and wait for their turn."""
         return self.poll_size if self.mode is FetchMode.POLLING else FETCHES_MAX * self.fetch_size
 
 
-# The public (Anypoint MQ's) name of each setting, for messages and for the API.
+# The public name (Anypoint MQ's) of each setting, for messages and for the API.
 FETCH_FIELD_NAMES: Final[Mapping[str, str]] = {
     "fetch_size": "fetchSize",
     "fetch_timeout": "fetchTimeout",

@@ -1,4 +1,4 @@
-"""Filters of a subscription: which messages it wants. How one is matched is app.filtering's."""
+"""Filters of a subscription: which messages it wants. app.filtering evaluates them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ EXPRESSION_LENGTH_MAX: Final = 1_000
 
 
 class FilterType(StrEnum):
-    """What a filter looks at: values of a JSON body, a propagated header, or all of a message."""
+    """What a filter checks: values of a JSON body, a propagated header, or the whole message."""
 
     JSONPATH = "jsonpath"
     HEADER = "header"
@@ -19,7 +19,7 @@ class FilterType(StrEnum):
 
 
 class MatchingStrategy(StrEnum):
-    """Of several values found by a path, which must match."""
+    """Which of several values found by a path must match."""
 
     ALL = "all"
     ANY = "any"
@@ -27,7 +27,7 @@ class MatchingStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """One condition (Hermes section "Filters"): `matcher` is a regex that matches whole values.
+    """One condition (Hermes section "Filters"). `matcher` is a regex for whole values.
 
     `path` belongs to JSONPATH filters, `header` (a name) to HEADER filters, `expression` to CEL
     filters, which have no matcher.

@@ -1,4 +1,4 @@
-"""Request headers that are set by people: which names and values there may be."""
+"""Request headers in settings: allowed names and values."""
 
 import re
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from app.domain.secrets import SECRET
 HEADERS_MAX: Final = 50
 NAME_LENGTH_MAX: Final = 128
 VALUE_LENGTH_MAX: Final = 4096
-# Whoever publishes says by it who they are: it is never passed on.
+# It has the publisher's credentials, so it is never propagated.
 AUTHORIZATION: Final = "authorization"
 
-# Only between two neighbours, or about the framing of one message: never passed on (RFC 9110,
-# section 7.6.1). Accept-Encoding is one of them because answers are not decompressed.
+# Headers for a single connection, or about the framing of one message: never propagated (RFC 9110,
+# section 7.6.1). Accept-Encoding is included because responses are not decompressed.
 OF_CONNECTION: Final = frozenset(
     {
         "accept-encoding",
@@ -40,14 +40,18 @@ _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A header that is sent as it is; its value is often a key, and so a secret."""
+    """A header that is sent unchanged. Its value is often a key, and therefore a secret."""
 
     name: str
     value: str = field(repr=False, metadata=SECRET)
 
 
 def require_header_names(names: Sequence[str], *, path: str) -> None:
-    """Return if these can be sent; else ValidationFailedError, for the field `path.{index}`."""
+    """Check that these can be sent.
+
+    Raises:
+        ValidationFailedError: One cannot (field `path.{index}`).
+    """
     if len(names) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")
     for index, name in enumerate(names):
@@ -56,7 +60,11 @@ def require_header_names(names: Sequence[str], *, path: str) -> None:
 
 
 def require_headers(headers: Sequence[Header], *, path: str) -> None:
-    """Return if these can be sent; else ValidationFailedError, for fields below `path`."""
+    """Check that these can be sent.
+
+    Raises:
+        ValidationFailedError: One cannot (fields below `path`).
+    """
     if len(headers) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")
     for index, header in enumerate(headers):

@@ -1,7 +1,7 @@
-"""What a request does in the log beside the database: claimed, so that one at a time does it.
+"""Claims of requests that change the log besides the database: one at a time for each subject.
 
-A claim is no lock: nobody else waits while the log does not answer. It outlives a process that
-dies, and then says what may be half done.
+A claim is not a lock: no other request waits while the log does not respond. It outlives a process
+that dies, and then shows what may be incomplete.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogClaim:
-    """`subject` is the claimant's, who is known by a `token`, until it is given up or too old.
+    """The claim of a `subject`, held by the request with this `token` until released or expired.
 
-    `left` is what an earlier claimant began with it and did not end.
+    `left` is what an earlier holder began and did not finish.
     """
 
     subject: str
@@ -33,10 +33,10 @@ class LogClaim:
 
     @property
     def to_end(self) -> Intent:
-        """What is to be ended if the claimant dies now.
+        """Return what must be finished if the holder dies now.
 
-        A deletion is none before it has `begun`: the topic may be there to stay. Then the log is
-        made to agree with the database, as after any other intent.
+        A deletion counts only after it has `begun`: before that, the topic may stay. Then the log
+        is made to match the database, as after any other intent.
         """
         if self.intent is Intent.DELETE and not self.begun:
             return self.left or Intent.ALTER
@@ -44,11 +44,11 @@ class LogClaim:
 
     @property
     def holder(self) -> str:
-        """As it is stored: who has it, and what is to be ended."""
+        """The stored form: the holder, and what must be finished."""
         return f"{self.to_end}:{self.token}"
 
     @classmethod
     def of(cls, subject: str, holder: str) -> Self:
-        """The claim that was stored so."""
+        """Return the claim from its stored form."""
         intent, _, token = holder.partition(":")
         return cls(subject=subject, intent=Intent(intent), token=token, begun=True)

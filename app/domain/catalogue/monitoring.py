@@ -1,4 +1,4 @@
-"""What owners say of a subscription for those who look after it, and no delivery depends on."""
+"""Information of owners for those who operate a subscription. It does not affect deliveries."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ METADATA_LENGTH_MAX: Final = 10_000
 
 
 class Severity(StrEnum):
-    """How much it matters that a subscription is healthy (Hermes' words)."""
+    """How important the health of a subscription is (Hermes' values)."""
 
     CRITICAL = "CRITICAL"
     IMPORTANT = "IMPORTANT"
@@ -22,14 +22,18 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """How much a subscription matters to its owner, and what to do when it is not healthy."""
+    """How important a subscription is to its owner, and what to do when it is unhealthy."""
 
     severity: Severity = Severity.NON_IMPORTANT
     reaction: str = ""
 
 
 def require_metadata(given: Mapping[str, Any], *, path: str) -> None:
-    """ValidationFailedError for a map that is too large to keep, or cannot be stored."""
+    """Check a map of metadata.
+
+    Raises:
+        ValidationFailedError: It is too large, or cannot be stored.
+    """
     text = json.dumps(given) if given else ""
     if len(text) > METADATA_LENGTH_MAX:
         message = f"must be at most {METADATA_LENGTH_MAX} characters of JSON"

@@ -1,4 +1,4 @@
-"""OAuth 2.0 (RFC 6749): who issues access tokens, and how a subscription asks for its own."""
+"""OAuth 2.0 (RFC 6749): issuers of access tokens, and how a subscription requests its own."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ TEXT_MAX: Final = 1_000
 SECRET_MAX: Final = 4_096
 URL_MAX: Final = 2_000
 DELAY_MAX: Final = timedelta(hours=1)
-# Owners, hosts and scopes that a provider names.
+# The number of owners, hosts and scopes of a provider.
 USES_MAX: Final = 100
 TIMEOUT_MIN: Final = timedelta(milliseconds=100)
 TIMEOUT_MAX: Final = timedelta(seconds=60)
@@ -26,22 +26,22 @@ TIMEOUT_MAX: Final = timedelta(seconds=60)
 POLICY_FIELD: Final = "oAuthPolicy"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# RFC 6749, appendix A: what the parameters of a token request consist of.
+# RFC 6749, appendix A: the characters of parameters in token requests.
 _CLIENT_ID: Final = re.compile(r"[ -~]+")
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 
 
 class GrantType(StrEnum):
-    """What a token is asked for with: the client's own credentials, or those of a user as well."""
+    """The credentials in a token request: the client's own, or also those of a user."""
 
     CLIENT_CREDENTIALS = "clientCredentials"
     PASSWORD = "password"  # noqa: S105 - the name of a grant
 
 
 class ClientAuthentication(StrEnum):
-    """Where client id and secret go in a token request (RFC 7591's names).
+    """Where client id and secret are in a token request (RFC 7591's names).
 
-    POST: into its body, as Hermes sends them. BASIC: into its Authorization header.
+    POST: in its body, as Hermes sends them. BASIC: in its Authorization header.
     """
 
     POST = "client_secret_post"
@@ -50,19 +50,19 @@ class ClientAuthentication(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthProvider:
-    """Who issues tokens, and how it is asked for them.
+    """An issuer of tokens, and how to request them.
 
-    A request for a token has `request_timeout` in all, or `socket_timeout` where that is shorter
-    and not 0. After one that failed, the next is made `initial_delay` later, after each further one
-    twice as late, up to `delay_max`.
+    A token request takes at most `request_timeout`, or `socket_timeout` if that is shorter and not
+    0. After a failure, the next request is made after `initial_delay`; the delay doubles with each
+    further failure, up to `delay_max`.
 
-    Besides admins, `owners` may have subscriptions use it; its tokens go to `endpoint_hosts` alone,
-    and are asked for with `scopes` alone (see `app.domain.catalogue.token_grants`). `unrestricted`:
-    it is from before there were such fields, none of which has been set yet, and everybody may use
-    it.
+    Besides admins, `owners` may let subscriptions use it. Its tokens are sent only to
+    `endpoint_hosts`, and requested only with `scopes` (see `app.domain.catalogue.token_grants`).
+    `unrestricted`: it is from a version without these fields, none of them is set yet, and
+    everybody may use it.
 
-    `locked` says why this process cannot read its secret, which is a mask then: no token can be
-    asked for.
+    `locked` is the reason why this process cannot read its secret, which is then a mask: no token
+    can be requested.
     """
 
     name: str
@@ -119,11 +119,11 @@ class OAuthProvider:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a request for a token may take in all."""
+        """How long a token request may take in total."""
         return min(self.request_timeout, self.socket_timeout or self.request_timeout)
 
 
-# The public (Hermes) name of each setting that is a time.
+# The public name (Hermes') of each time setting.
 FIELD_NAMES: Final = {
     "initial_delay": "tokenRequestInitialDelay",
     "delay_max": "tokenRequestMaxDelay",
@@ -140,10 +140,10 @@ _LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthPolicy:
-    """How a subscription comes by the access token that its requests carry.
+    """How a subscription gets the access token for its requests.
 
-    `provider_name` names the provider that issues it. `username` and `password` are those of the
-    PASSWORD grant, and absent with any other; `scope` is empty when none is asked for.
+    `provider_name` names the issuer. `username` and `password` belong to the PASSWORD grant, and
+    are missing with any other; `scope` is empty if none is requested.
     """
 
     provider_name: str
@@ -169,7 +169,11 @@ class OAuthPolicy:
 
 
 def provider_name(text: str, *, path: str = "name") -> str:
-    """`text`, if it may name a provider; else ValidationFailedError for the field `path`."""
+    """Return `text`, if a provider may have this name.
+
+    Raises:
+        ValidationFailedError: It may not (field `path`).
+    """
     if not is_plain_name(text) or text in {".", ".."}:
         raise ValidationFailedError.of(
             path, f"must be 1 to {NAME_LENGTH_MAX} letters, digits, '_', '.' or '-'"
@@ -178,10 +182,10 @@ def provider_name(text: str, *, path: str = "name") -> str:
 
 
 def token_endpoint(text: str) -> str:
-    """`text`, if tokens can be asked for there.
+    """Return `text`, if tokens can be requested there.
 
     Raises:
-        ValidationFailedError: they cannot; the field is `tokenEndpoint`.
+        ValidationFailedError: They cannot; the field is `tokenEndpoint`.
     """
     try:
         problem = _token_problem(text, http_url(text))
@@ -196,7 +200,7 @@ def _token_problem(text: str, parts: SplitResult) -> str | None:
     if len(text) > URL_MAX:
         return f"must be at most {URL_MAX} characters"
     if "@" in parts.netloc or "#" in text:
-        # RFC 6749, section 3.2; what is before an @ would be shown, and never sent.
+        # RFC 6749, section 3.2. The part before an @ would be shown, and never sent.
         return "must be without user, password and fragment: clientId and clientSecret say who asks"
     return None
 

@@ -6,15 +6,15 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 RETENTION_DAYS_MAX: Final = 36_500
-# What Hermes' console offers for a topic whose owner names no duration.
+# The default of Hermes' console.
 RETENTION_DAYS_DEFAULT: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineStorage:
-    """Whether a topic is archived, and how many days that is kept; None: for ever.
+    """Whether a topic is archived, and how many days its archive is kept; None: forever.
 
-    Switched off again, it keeps what it has for as long.
+    If archiving is switched off, existing data is kept for the same time.
     """
 
     enabled: bool = False

@@ -1,4 +1,4 @@
-"""What operators say of the service and see of it: constraints, readiness, inactive topics."""
+"""Settings and views of operators: constraints, readiness, inactive topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from app.domain.errors import ClusterNotFoundError, ValidationFailedError
 REASON_LENGTH_MAX: Final = 1_024
 CONSUMERS_MAX: Final = 10_000
 
-# The one data centre, and cluster, that there is, as Hermes' documents call it.
+# The name of the only data centre and cluster in Hermes' documents.
 DATACENTER: Final = "primary"
-# Today's Hermes calls its first cluster and its first data centre so: who asks for them means ours.
+# Current Hermes calls its first cluster and first data centre by these names: they also mean
+# Angelia's only one.
 _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 
@@ -20,7 +21,8 @@ _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 class Constraints:
     """How many consumers a subscription, or each of a topic, should have, and why.
 
-    They are kept for those who ask. Here all live workers share a topic's partitions.
+    They are stored for tools that read them. In Angelia all live workers share a topic's
+    partitions.
     """
 
     consumers: int
@@ -37,7 +39,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadConstraints:
-    """All there are: by topic, and by topic and subscription."""
+    """All constraints: by topic, and by topic and subscription."""
 
     topics: Mapping[str, Constraints]
     subscriptions: Mapping[tuple[str, str], Constraints]
@@ -45,13 +47,17 @@ class WorkloadConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveTopic:
-    """A topic to which nothing has been published, and since when, as far as is known."""
+    """A topic without new messages, and since when, as far as known."""
 
     name: str
     since: datetime
 
 
 def require_cluster(name: str) -> None:
-    """Return if it is the one cluster, or data centre, there is; ClusterNotFoundError."""
+    """Check that this is the only cluster or data centre.
+
+    Raises:
+        ClusterNotFoundError: It is not.
+    """
     if name not in _CLUSTERS:
         raise ClusterNotFoundError(f"Cluster {name} does not exist: there is {DATACENTER}")

@@ -1,10 +1,10 @@
-"""Queries over what is managed: Hermes' language of conditions on fields, joined by and, or, not.
+"""Queries over topics and subscriptions: Hermes' language of conditions joined by and, or, not.
 
 ::
 
     {"query": {"name": {"like": ".*orders"}, "owner.id": "Shop", "or": [{…}, {…}]}}
 
-Fields are dotted paths into what is answered; all members of an object hold together.
+Fields are dotted paths into the responses; all members of an object must match.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _QUERY: Final = "query"
 
 
 class Operator(StrEnum):
-    """How a field is compared. LIKE: a regex matches all of it; GT and LT compare numbers."""
+    """How a field is compared. LIKE: a regex for the whole text; GT and LT compare numbers."""
 
     EQ = "eq"
     NE = "ne"
@@ -46,7 +46,7 @@ _JUNCTIONS: Final = frozenset(each.value for each in Junction)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCondition:
-    """A field compared with a value; of IN, with each of a list."""
+    """A comparison of a field with a value; with IN, with each value of a list."""
 
     path: str
     operator: Operator
@@ -55,7 +55,7 @@ class QueryCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedQuery:
-    """Queries of which all (AND), any (OR) or none (NOT) hold; of none at all, AND holds."""
+    """Queries of which all (AND), any (OR) or none (NOT) must match; AND of nothing matches."""
 
     by: Junction
     parts: tuple["Query", ...]
@@ -65,7 +65,11 @@ Query = QueryCondition | CombinedQuery
 
 
 def parsed_query(body: Mapping[str, Any]) -> Query:
-    """The query in a body `{"query": {…}}`; InvalidQueryError."""
+    """Parse the query in a body `{"query": {…}}`.
+
+    Raises:
+        InvalidQueryError: It is not valid.
+    """
     asked = body.get(_QUERY)
     if not isinstance(asked, dict):
         raise InvalidQueryError('the body must be {"query": {…}}')
@@ -76,7 +80,7 @@ def parsed_query(body: Mapping[str, Any]) -> Query:
 
 
 def paths_of(query: Query) -> frozenset[str]:
-    """The fields that the query looks at."""
+    """Return the fields that the query uses."""
     return frozenset(condition.path for condition in _conditions(query))
 
 
@@ -108,7 +112,7 @@ def _member(name: str, value: object, level: int) -> Query:
 
 
 def _field(path: str, value: object, level: int) -> Query:
-    """`value` itself, or an object of operators that all hold."""
+    """Parse a value to compare with, or an object of operators that must all match."""
     if not isinstance(value, dict):
         return QueryCondition(path=path, operator=Operator.EQ, value=value)
     if level > LEVELS_MAX:
@@ -148,7 +152,7 @@ def _require_comparable(path: str, operator: Operator, value: object) -> None:
 
 
 def number_in(value: object) -> float | None:
-    """A number, or the number that a text is (Hermes' metrics are texts); None for all else."""
+    """Return a number, also from a text (Hermes' metrics are texts); None for everything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

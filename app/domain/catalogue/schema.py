@@ -1,4 +1,4 @@
-"""Schemas of a topic: what its messages must be, version by version."""
+"""Schemas of a topic, which validate its messages, with their versions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,14 +6,14 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# The longest text of one version, and of all versions of a topic together, in characters.
+# The longest text in characters: of one version, and of all versions of a topic together.
 SCHEMA_LENGTH_MAX: Final = 128 * 1024
 SCHEMAS_LENGTH_MAX: Final = 2 * 1024 * 1024
 SCHEMA_VERSIONS_MAX: Final = 500
 
 
 class ContentType(StrEnum):
-    """What the messages of a topic are, and what a subscription gets of them.
+    """The content type of a topic's messages, and of a subscription's deliveries.
 
     A schema of a JSON topic is a JSON Schema (2020-12), one of an AVRO topic an Avro schema.
     """
@@ -26,11 +26,11 @@ class ContentType(StrEnum):
 class TopicSchema:
     """One version of a topic's schema; versions count from 1.
 
-    `id` is the schema's in the registry; without one, made of its text. One that is `retired`
-    says what older messages are, and new ones are no more held against it.
-    `kind` is set where it is another than the topic's content type: on a topic that became AVRO,
-    JSON for the schemas from before; on a JSON topic, AVRO for the schema that is kept for that.
-    Such a version is `retired`, too.
+    `id` is the schema's id in the registry; without a registry it is made from its text. A
+    `retired` version describes older messages, and no longer validates new ones. `kind` is set if
+    it differs from the topic's content type: on a topic that became AVRO, JSON for the older
+    schemas; on a JSON topic, AVRO for a schema that is kept for the change. Such a version is
+    `retired` too.
     """
 
     version: int
@@ -41,7 +41,11 @@ class TopicSchema:
 
 
 def require_schemas(schemas: tuple[TopicSchema, ...]) -> None:
-    """ValidationFailedError if a topic cannot have so many, or such large ones."""
+    """Check number and size of a topic's schemas.
+
+    Raises:
+        ValidationFailedError: There are too many, or they are too large.
+    """
     if len(schemas) > SCHEMA_VERSIONS_MAX:
         message = f"must be one of at most {SCHEMA_VERSIONS_MAX} versions"
         raise ValidationFailedError.of("schema", message)
@@ -53,7 +57,11 @@ def require_schemas(schemas: tuple[TopicSchema, ...]) -> None:
 
 
 def require_length(text: str) -> None:
-    """ValidationFailedError if no version can have that text."""
+    """Check the length of a schema's text.
+
+    Raises:
+        ValidationFailedError: It is too long.
+    """
     if not 1 <= len(text) <= SCHEMA_LENGTH_MAX:
         message = f"must be 1 to {SCHEMA_LENGTH_MAX} characters"
         raise ValidationFailedError.of("schema", message)

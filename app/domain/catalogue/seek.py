@@ -1,4 +1,4 @@
-"""Moving a subscription to another place in its topic, backwards or ahead."""
+"""Moves of a subscription to another position in its topic, backwards or forwards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,12 +9,12 @@ from app.domain.commit import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """Where a subscription was moved to last: an offset for each partition, by its index.
+    """The last move of a subscription: an offset for each partition, by its index.
 
-    Commits say which move they know of, by its `number`; whoever finds an older one goes to these
-    offsets instead. So a move is one change of one row, whatever else is running, and none of it
-    can be lost or made twice. A commit that says nothing is a foreign tool's, and counts, unless
-    it is one of those `replaced`, which were there before the move.
+    Commits contain the `number` of the last move that they know. A reader that finds an older
+    number continues at these offsets instead. So a move is one change of one row, whatever else is
+    running, and it can neither be lost nor happen twice. A commit without a number is from an
+    external tool, and counts, unless it is one of `replaced`, which existed before the move.
     """
 
     number: int
@@ -25,7 +25,7 @@ class Seek:
     def after(
         cls, last: Self | None, offsets: Mapping[int, int], replaced: Mapping[int, int]
     ) -> "Seek":
-        """The move that follows `last` to the offsets of all partitions."""
+        """Return the move after `last`, to the offsets of all partitions."""
         partitions = sorted(offsets)
         return cls(
             number=1 if last is None else last.number + 1,
@@ -34,12 +34,12 @@ class Seek:
         )
 
     def offset_in(self, partition: int) -> int | None:
-        """Where it goes on in that partition; None in one that was added later."""
+        """Return where it continues in that partition; None in one that was added later."""
         return self.offsets[partition] if partition < len(self.offsets) else None
 
 
 def sought(progress: Progress, seek: Seek | None, *, partition: int) -> Progress:
-    """Where to start in a partition whose last commit is `progress`; its counts stay."""
+    """Return where to start in a partition with the last commit `progress`; its counts stay."""
     if seek is None:
         return progress
     offset = seek.offset_in(partition)

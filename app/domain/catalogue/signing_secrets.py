@@ -1,4 +1,4 @@
-"""Signing secrets of a subscription (Standard Webhooks 1.0): which there are, and for how long."""
+"""Signing secrets of a subscription (Standard Webhooks 1.0), and their validity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,14 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import SECRET
 
-# With all of them in one header it stays below 1 KiB.
+# With all of them the header stays below 1 KiB.
 SIGNING_SECRETS_MAX: Final = 8
 OVERLAP_MAX: Final = timedelta(days=30)
 OVERLAP_DEFAULT: Final = timedelta(days=1)
 
 
 class SigningKind(StrEnum):
-    """What a secret signs with: HMAC-SHA256 (`v1`), or ed25519 (`v1a`), whose check is public."""
+    """The signature method: HMAC-SHA256 (`v1`), or ed25519 (`v1a`), which has a public key."""
 
     V1 = "v1"
     V1A = "v1a"
@@ -24,10 +24,10 @@ class SigningKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningSecret:
-    """A secret that deliveries are signed with until it expires.
+    """A secret that signs deliveries until it expires.
 
-    `key` is as its receiver has it, `whsec_…`, or its secret part, `whsk_…`; `public_key`
-    (`whpk_…`) is what a v1a signature is checked with.
+    `key` is in the form for its receiver, `whsec_…`, or a secret key, `whsk_…`; `public_key`
+    (`whpk_…`) verifies a v1a signature.
     """
 
     id: str
@@ -43,17 +43,18 @@ class SigningSecret:
 
 
 def signing_at(secrets: Sequence[SigningSecret], now: datetime) -> tuple[SigningSecret, ...]:
-    """Those of `secrets` that have not expired."""
+    """Return the secrets that have not expired."""
     return tuple(each for each in secrets if each.signs_at(now))
 
 
 def rotated(
     secrets: Sequence[SigningSecret], new: SigningSecret, *, overlap: timedelta
 ) -> tuple[SigningSecret, ...]:
-    """`secrets` with a `new` one; the older ones of its kind expire after `overlap` at the latest.
+    """Return `secrets` with a `new` one; older ones of its kind expire after `overlap` or earlier.
 
-    ValidationFailedError: that would be more than SIGNING_SECRETS_MAX, or `overlap` is out of its
-    range.
+    Raises:
+        ValidationFailedError: There would be more than SIGNING_SECRETS_MAX, or `overlap` is out of
+            range.
     """
     if not timedelta() <= overlap <= OVERLAP_MAX:
         seconds = OVERLAP_MAX // timedelta(seconds=1)
@@ -64,10 +65,10 @@ def rotated(
 
 
 def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSecret, ...]:
-    """`secrets` without the one of that id.
+    """Return `secrets` without the one with that id.
 
-    If it had no end, the newest that is left of its kind has none from now on: a change that is
-    taken back leaves its deliveries signed, also when the overlap is over.
+    If it had no end, the newest remaining one of its kind has no end from now on. So if a rotation
+    is undone, deliveries stay signed, also after the overlap.
     """
     left = [each for each in secrets if each.id != secret_id]
     for gone in secrets:
@@ -79,7 +80,11 @@ def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSe
 
 
 def require_signing_secrets(secrets: Sequence[SigningSecret]) -> None:
-    """Return if a subscription can have these; ValidationFailedError."""
+    """Check the secrets of a subscription.
+
+    Raises:
+        ValidationFailedError: They are not valid together.
+    """
     if len(secrets) > SIGNING_SECRETS_MAX:
         raise ValidationFailedError.of(
             "secrets", f"must be at most {SIGNING_SECRETS_MAX}, those that expire included"

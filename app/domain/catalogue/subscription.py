@@ -1,4 +1,4 @@
-"""A subscription: an endpoint that gets every message of a topic, and how it wants them."""
+"""A subscription: an endpoint that gets every message of a topic, and its settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,16 +39,16 @@ IN_FLIGHT_MAX: Final = 10_000
 PARKED_KEYS_MAX: Final = 100_000
 RETRIES_MAX: Final = 1_000
 PUBLISH_TTL_MAX: Final = timedelta(days=30)
-# The status codes that may be listed as worth a retry.
+# The status codes that may be listed for retries.
 ERROR_CODES: Final = range(400, 600)
 
 
 class OnExhausted(StrEnum):
-    """What happens to a message that is to be retried when the retry buffer is full.
+    """What to do when a message must be retried and the retry buffer is full.
 
-    WAIT: nothing new is sent until a retry makes room. RUN: nor then, and retries do not wait for
-    their backoff. DISCARD: it is discarded. DISCARD_OLDEST: the oldest in the buffer is. ABORT: the
-    subscription is suspended.
+    WAIT: send nothing new until there is space. RUN: the same, and retries ignore their backoff.
+    DISCARD: discard the message. DISCARD_OLDEST: discard the oldest in the buffer. ABORT: suspend
+    the subscription.
     """
 
     WAIT = "WAIT"
@@ -59,7 +59,7 @@ class OnExhausted(StrEnum):
 
 
 class State(StrEnum):
-    """What a subscription does now. PENDING: created, not yet taken up by a worker."""
+    """The state of a subscription. PENDING: created, and not yet started by a worker."""
 
     PENDING = "PENDING"
     ACTIVE = "ACTIVE"
@@ -69,7 +69,7 @@ class State(StrEnum):
 class Ordering(StrEnum):
     """Which messages wait until those before them are delivered or discarded.
 
-    KEY: those with the same Partition-Key. PARTITION: all of one partition.
+    KEY: those with the same partition key. PARTITION: all of one partition.
     """
 
     NONE = "NONE"
@@ -78,7 +78,7 @@ class Ordering(StrEnum):
 
 
 class EndpointMode(StrEnum):
-    """Who gets each message, where the endpoint's host stands for several addresses.
+    """Which addresses get each message, if the endpoint's host has several.
 
     ANYCAST: one of them. BROADCAST: each of them.
     """
@@ -88,9 +88,9 @@ class EndpointMode(StrEnum):
 
 
 class ContentMode(StrEnum):
-    """How a message is written into a request.
+    """The form of a message in a request.
 
-    PLAIN: as it was published. CE_BINARY: as a CloudEvent whose attributes are headers.
+    PLAIN: as it was published. CE_BINARY: as a CloudEvent with its attributes in headers.
     CE_STRUCTURED: as a CloudEvent in JSON.
     """
 
@@ -101,16 +101,15 @@ class ContentMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
-    """How fast, how often and how long delivery is tried.
+    """The rate, the retries and the time limits of deliveries.
 
-    This is Hermes' subscriptionPolicy, with its limits, and more. `max_retries` bounds the attempts
-    after the first; `first_retry_immediate` puts a retry without delay before those that back off.
-    A message older than `publish_ttl`, counted from its publication, before its first attempt is
-    discarded. A message is sent `sending_delay` after its publication at the earliest; until then
-    it waits in the retry buffer. While that is full and others wait, what was tried there for
-    `exhausted_wait_max` is discarded. A batch is as large as `batch_size` (messages) or
-    `batch_volume` (bytes) at most, and waits `batch_time` for more messages; requests are batches
-    then.
+    This is Hermes' subscriptionPolicy with its limits, and more. `max_retries` limits the attempts
+    after the first; `first_retry_immediate` adds a retry without delay before those with backoff. A
+    message that is older than `publish_ttl` at its first attempt is discarded. A message is sent at
+    the earliest `sending_delay` after its publication; until then it waits in the retry buffer.
+    While the buffer is full and other messages wait, a message that was retried for
+    `exhausted_wait_max` is discarded. A batch has at most `batch_size` messages and `batch_volume`
+    bytes, and waits `batch_time` for more messages; then requests are batches.
     """
 
     rate: int = 400
@@ -123,7 +122,7 @@ class DeliveryPolicy:
     in_flight_max: int = 100
     retry_buffer_max: int = 10_000
     parked_keys_max: int = 1_000
-    # Send less than `rate` while the subscriber does not take it well.
+    # Send less than `rate` if the subscriber cannot keep up.
     adaptive_rate: bool = True
     # The longest gap between two probes of a subscriber that is down.
     heartbeat_max: timedelta = timedelta(seconds=60)
@@ -148,7 +147,8 @@ class DeliveryPolicy:
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
         if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
-            # What waits for the delay may not be sent, and what fails could not be told from it.
+            # The delayed messages cannot be sent, and failed ones could not be distinguished from
+            # them.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
@@ -165,11 +165,11 @@ class DeliveryPolicy:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether what is new waits while the retry buffer is full."""
+        """Whether new messages wait while the retry buffer is full."""
         return self.on_exhausted in {OnExhausted.WAIT, OnExhausted.RUN}
 
 
-# The public (Hermes) name of each setting, for messages and for the API.
+# The public name (Hermes') of each setting, for messages and for the API.
 FIELD_NAMES: Final[Mapping[str, str]] = {
     "rate": "rate",
     "message_ttl": "messageTtl",
@@ -219,59 +219,59 @@ _LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription as workers and API see it.
+    """A subscription for workers and the API.
 
-    `id` names this incarnation: a subscription deleted and created again under its old name has
-    another one, so that nothing of the old one (commits, counters, undelivered messages) is taken
-    for the new one's. `change` is the number of the change that last touched it. `start` is the
-    first offset of each partition that belongs to it, as it was when it was created. A
-    partition that is not in it was added later and belongs to it from its beginning. It gets the
-    messages that pass all its `filters`, in the order that `ordering` asks for; `fetch` says when
-    they are taken out of the log.
+    `id` names this incarnation: a subscription that is deleted and created again under its old name
+    has another id, so that no commits, counters or undelivered messages of the old one are taken
+    for the new one's. `change` is the number of its last change. `start` has the first offset that
+    belongs to it in each partition, from its creation. A partition that is not in it was added
+    later and belongs to it from its start. It gets the messages that pass all its `filters`, in the
+    order of `ordering`; `fetch` defines when they are taken from the log.
 
     With the `mode` BROADCAST each message goes to every address of the endpoint's host, and is
-    delivered once each of them took it; batches go to one.
+    delivered when each of them accepted it; batches go to one address.
 
-    A client error is retried when its code is among `retryable_codes`. With `suspend_on_gone`, an
-    endpoint that answers 410 suspends the subscription. An answer of which `failure_expression`
-    (CEL) is true is retried whatever its status. `state_reason` says why it is in its state
-    when Angelia put it there; its owner needs none.
+    A client error is retried if its code is among `retryable_codes`. With `suspend_on_gone`, a 410
+    response suspends the subscription. A response for which `failure_expression` (CEL) is true is
+    retried whatever its status. `state_reason` is why Angelia put it into its state; it is empty if
+    its owner did.
 
-    With `delivery_type` BATCH it gets them in batches, one of a partition at a time, whatever
-    `ordering` says; `batch_format` is what their bodies are.
+    With `delivery_type` BATCH it gets messages in batches, one of each partition at a time,
+    whatever `ordering` is; `batch_format` is the format of the bodies.
 
-    With a `circuit_breaker` it gets nothing for a while after too many failures in a row.
+    With a `circuit_breaker` it gets nothing for some time after too many failures in a row.
 
-    `seek` is where it was moved to last, if it ever was. `dropped` are the retransmissions that
-    were cancelled last: what is left of them in the log is passed over.
+    `seek` is its last move, if there was any. `dropped` has the retransmissions that were cancelled
+    last: their remaining messages in the log are skipped.
 
-    With the `content_type` AVRO it gets Avro of an AVRO topic as it was written, else JSON.
+    With the `content_type` AVRO it gets the Avro messages of an AVRO topic unchanged, otherwise as
+    JSON.
 
-    Each message that it discards is also appended to the topic that `dead_letter` names.
-    `tracking` says what is traced of its deliveries.
+    Each message that it discards is also copied to the topic in `dead_letter`. `tracking` defines
+    which of its deliveries are traced.
 
-    With `oauth` its requests carry an access token. `oauth_provider` is who issues it, as far as
-    that is known here: it is for those who send.
+    With `oauth` its requests carry an access token. `oauth_provider` is the issuer, if known here;
+    only senders need it.
 
-    To endpoints that ask by TLS who it is it shows its `client_certificate`. With `http2` they are
-    asked for HTTP/2, if they are https.
+    `client_certificate` is for endpoints that require one in TLS. With `http2`, HTTP/2 is offered
+    to https endpoints.
 
-    `headers` are sent with every message; with `identity_headers` so are the names of topic and
-    subscription, and with `idempotency_key` the message id under the name that others know.
+    `headers` are sent with every message; with `identity_headers` also the names of topic and
+    subscription, and with `idempotency_key` the message id under the name of other systems.
 
-    Each request is signed with every one of its `signing_secrets` that has not expired.
+    Each request is signed with each of its `signing_secrets` that has not expired.
 
-    `monitoring` and `resolver_metadata` are kept for those who ask, and change nothing. With
-    `auto_delete` it does not keep its topic from being deleted, and goes with it.
+    `monitoring` and `resolver_metadata` are stored without effect. With `auto_delete` it does not
+    block the deletion of its topic, and is deleted with it.
 
-    `locked` says why this process cannot read its secrets, each of which is a MASK then: nothing of
+    `locked` is why this process cannot read its secrets, each of which is then a MASK: nothing of
     it may be sent or stored.
     """
 
     id: str
     topic: str
     name: str
-    # It may have a password in it.
+    # It may contain a password.
     endpoint: str = field(repr=False)
     mode: EndpointMode = EndpointMode.ANYCAST
     state: State = State.ACTIVE
@@ -328,7 +328,7 @@ class Subscription:
         if self.client_certificate is not None and not is_https(self.endpoint):
             raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
-            # All its subscriptions would get again what one of them could not take.
+            # All subscriptions of that topic would get again what one of them could not accept.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
@@ -345,13 +345,13 @@ class Subscription:
         if self.mode is EndpointMode.BROADCAST:
             raise ValidationFailedError.of("mode", "must be ANYCAST when deliveryType is BATCH")
         if is_template(self.endpoint):
-            # The messages of a batch may each name another place.
+            # The messages of a batch may each result in another URL.
             raise ValidationFailedError.of(
                 "endpoint", "must be without {placeholders} when deliveryType is BATCH"
             )
         publish_ttl = self.policy.publish_ttl
         if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
-            # The first of a batch that does not get full would always be too old for it.
+            # The first message of an incomplete batch would always be too old for it.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl",
                 "must be longer than batchTime when deliveryType is BATCH",
@@ -363,7 +363,7 @@ class Subscription:
         if self.content_mode is ContentMode.PLAIN:
             return
         if any(header.name.lower() == "content-type" for header in self.headers):
-            # It says what the data of an event is, or that there is one.
+            # It marks events, or gives the type of their data.
             raise ValidationFailedError.of(
                 "headers", "must be without Content-Type unless contentMode is PLAIN"
             )
@@ -384,7 +384,7 @@ class Subscription:
             )
 
     def _check_authorization(self) -> None:
-        # There can be one Authorization header in a request.
+        # A request can have only one Authorization header.
         if urlsplit(self.endpoint).username is not None:
             raise ValidationFailedError.of(
                 POLICY_FIELD, "must be absent while there are a user and a password in endpoint"
@@ -395,19 +395,19 @@ class Subscription:
             )
 
     def in_state(self, state: State, *, reason: str = "") -> "Subscription":
-        """This subscription in `state`, with the reason if Angelia puts it there."""
+        """Return this subscription in `state`, with the reason if Angelia sets it."""
         if state is self.state:
             return self
         return replace(self, state=state, state_reason=reason)
 
     @property
     def rests(self) -> bool:
-        """Whether nothing of it may be sent: it is suspended, or its secrets cannot be read."""
+        """Whether nothing may be sent for it: it is suspended, or its secrets cannot be read."""
         return self.state is State.SUSPENDED or bool(self.locked)
 
     @property
     def batching(self) -> Batching | None:
-        """When its batches are sent and as what; None if it gets each message by itself."""
+        """When its batches are sent, and their format; None if each message is sent alone."""
         if self.delivery_type is DeliveryType.SERIAL:
             return None
         return Batching(
@@ -420,20 +420,20 @@ class Subscription:
 
     @property
     def group(self) -> str:
-        """The consumer group its offsets are committed under: `{topic}_{subscription}`."""
+        """The consumer group of its commits: `{topic}_{subscription}`."""
         return f"{self.topic}_{self.name}"
 
 
 def is_https(endpoint: str) -> bool:
-    """Whether it is reached by TLS."""
+    """Whether the endpoint uses TLS."""
     return endpoint[:6].lower() == "https:"
 
 
 def endpoint_url(text: str) -> str:
-    """`text`, if a message can be POSTed to it, with the values of its place holders.
+    """Return `text`, if messages can be POSTed to it, with values for its placeholders.
 
     Raises:
-        ValidationFailedError: it cannot; the field is `endpoint`.
+        ValidationFailedError: They cannot; the field is `endpoint`.
     """
     try:
         problem = template_problem(http_url(text))

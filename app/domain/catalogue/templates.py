@@ -1,7 +1,7 @@
 """Endpoint templates: `http://host/{a}/{b.c}` with values from the body of each message.
 
-Place holders stand in the path and the query alone, and values are percent-encoded whole, so that
-no message can choose the host, add a segment, or go up one.
+Placeholders are allowed only in path and query, and values are percent-encoded completely, so that
+no message can choose the host, or add or leave a path segment.
 """
 
 import re
@@ -17,11 +17,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*")
 
 
 class TemplateError(ValueError):
-    """This message gives no endpoint; the text says why."""
+    """The template has no URL for this message; the text has the reason."""
 
 
 def template_problem(parts: SplitResult) -> str | None:
-    """What is wrong with the place holders of an endpoint, if anything is."""
+    """Return what is wrong with the placeholders of an endpoint; None if nothing is."""
     if _has_braces(parts.netloc) or _has_braces(parts.fragment):
         return "may have {placeholders} in its path and its query alone"
     names = _PLACEHOLDER.findall(parts.path + parts.query)
@@ -32,12 +32,12 @@ def template_problem(parts: SplitResult) -> str | None:
 
 
 def is_template(endpoint: str) -> bool:
-    """Whether `endpoint` has place holders."""
+    """Whether `endpoint` has placeholders."""
     return _PLACEHOLDER.search(endpoint) is not None
 
 
 class EndpointTemplate:
-    """A valid endpoint with place holders; `of` gives None for one without any."""
+    """A valid endpoint with placeholders."""
 
     __slots__ = ("_keys", "_literals", "sample")
 
@@ -47,16 +47,20 @@ class EndpointTemplate:
         texts = _PLACEHOLDER.split(target)
         self._literals = texts[::2]
         self._keys = [tuple(name.split(".")) for name in texts[1::2]]
-        # The same endpoint with some values, for all that does not depend on them.
+        # The endpoint with sample values, for everything that does not depend on them.
         self.sample = _PLACEHOLDER.sub("x", endpoint)
 
     @classmethod
     def of(cls, endpoint: str) -> "EndpointTemplate | None":
-        """The template that `endpoint` is, if it is one."""
+        """Return the template; None if the endpoint has no placeholders."""
         return cls(endpoint) if is_template(endpoint) else None
 
     def target(self, body: object) -> str:
-        """Path and query for a message with this (parsed) body; TemplateError."""
+        """Return path and query for a message with this (parsed) body.
+
+        Raises:
+            TemplateError: The body lacks a value, or the result is not usable.
+        """
         target = "".join(self._parts(body))
         if len(target) > TARGET_LENGTH_MAX:
             raise TemplateError(_TOO_LONG)
@@ -71,7 +75,7 @@ class EndpointTemplate:
             text = _text(body, keys)
             length += len(text)
             if length > TARGET_LENGTH_MAX:
-                # Before it is encoded, which takes long for a long text.
+                # Checked before encoding, which takes long for a long text.
                 raise TemplateError(_TOO_LONG)
             yield quote(text, safe="")
             yield literal

@@ -1,7 +1,7 @@
-"""What the tokens of an OAuth provider may be used for: by whom, at which hosts, for which scopes.
+"""Who may use the tokens of an OAuth provider, at which hosts, and for which scopes.
 
-Hosts and scopes bind everybody, and are checked again before a token is asked for. Owners say who
-besides admins may put the provider into a subscription: an owner that a caller may act for.
+Hosts and scopes apply to everybody, and are checked again before a token is requested. Besides
+admins, callers that act for one of its owners may use the provider in a subscription.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,12 @@ UNRESTRICTED: Final = (
 
 
 def require_user(provider: OAuthProvider, grants: Grants) -> None:
-    """Return if a caller with these grants may let a subscription use it; PermissionDeniedError.
+    """Check that a caller with these grants may let a subscription use the provider.
 
-    One that names no owners or no hosts is the admins'. An `unrestricted` one is everybody's.
+    Without owners or hosts only admins may; an `unrestricted` one everybody may use.
+
+    Raises:
+        PermissionDeniedError: The caller may not.
     """
     if grants.admin or provider.unrestricted:
         return
@@ -36,9 +39,10 @@ def require_user(provider: OAuthProvider, grants: Grants) -> None:
 
 
 def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> None:
-    """Return if tokens by `policy` may be sent to `endpoint`; ValidationFailedError says the field.
+    """Check that tokens by `policy` may be sent to `endpoint`, which is valid.
 
-    The endpoint is a valid one.
+    Raises:
+        ValidationFailedError: They may not; the error names the field.
     """
     if provider.endpoint_hosts and not is_host_of(provider.endpoint_hosts, endpoint):
         hosts = ", ".join(provider.endpoint_hosts)
@@ -54,5 +58,8 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
 
 
 def _has_scopes(allowed: Sequence[str], asked: str) -> bool:
-    """A request without any scope gets the provider's own choice, which may be more."""
+    """Whether the scopes are allowed.
+
+    A request without a scope gets the provider's default, maybe more.
+    """
     return bool(asked) and frozenset(asked.split(" ")) <= frozenset(allowed)

@@ -25,14 +25,14 @@ PUBLISHER_LENGTH_MAX: Final = 100
 
 
 class Ack(StrEnum):
-    """How many replicas must have a message before its publisher is answered."""
+    """How many replicas must have a message before its publisher gets a response."""
 
     LEADER = "LEADER"
     ALL = "ALL"
 
 
 class OnDuplicate(StrEnum):
-    """What the publisher of a message is told that is not stored again.
+    """What a publisher learns of a message that is not stored again.
 
     ACCEPT: that it is stored. REFUSE: that it was refused, and which message was stored instead.
     """
@@ -43,10 +43,10 @@ class OnDuplicate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deduplication:
-    """The idempotent filter: a message whose id its publisher gave before is not stored again.
+    """The idempotent filter: a message with an id that was used before is not stored again.
 
-    Its id is the value of `expression` (CEL) over the message, where there is one. Ids are
-    remembered for `ttl`, and the newest `entries_max` of them at least.
+    The id is the value of `expression` (CEL) for the message, if there is one, and otherwise the
+    publisher's. Ids are remembered for `ttl`; at least the newest `entries_max` are.
     """
 
     expression: str | None = None
@@ -66,9 +66,9 @@ class Deduplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishAuth:
-    """Who publishes to a topic, as in Hermes: when `enabled`, only keys of these names.
+    """The publishers of a topic, as in Hermes: if `enabled`, only keys with these names.
 
-    `unauthenticated_access`: and whoever has no key.
+    With `unauthenticated_access` also callers without a key.
     """
 
     enabled: bool = False
@@ -87,15 +87,15 @@ class PublishAuth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic and its settings; `change` is the number of the change that last touched it.
+    """A topic and its settings; `change` is the number of its last change.
 
-    `alternate_topic` takes what is published here as `mandatory` while nobody subscribes.
-    `throughput_quota` is in bytes a second.
-    Request headers named in `propagated_headers` go with a published message to its subscribers.
-    Only the topic's owners subscribe to it when it is `subscribing_restricted`.
-    `tracking` says what is traced of its publications.
-    `schemas` are the versions of its schema, the oldest first; an AVRO topic has one at least.
-    One that was `migrated_from_json` has JSON messages from before it became AVRO.
+    `alternate_topic` gets messages that are published as `mandatory` while this topic has no
+    subscribers. `throughput_quota` is in bytes per second. Request headers named in
+    `propagated_headers` go with a published message to its subscribers. If it is
+    `subscribing_restricted`, only its owners may create subscriptions. `tracking` defines which
+    publications are traced. `schemas` are the versions of its schema, the oldest first; an AVRO
+    topic has at least one. A topic that was `migrated_from_json` has JSON messages from before it
+    became AVRO.
     """
 
     name: str
@@ -148,16 +148,16 @@ class Topic:
 
     @property
     def schema(self) -> TopicSchema | None:
-        """The version that messages are held against unless they name another."""
+        """The version that validates messages unless they name another."""
         return next((each for each in reversed(self.schemas) if not each.retired), None)
 
     @property
     def kept_schema(self) -> TopicSchema | None:
-        """The Avro schema that a JSON topic has for the time when it becomes AVRO."""
+        """The Avro schema that a JSON topic keeps for the change to AVRO."""
         kept = (each for each in reversed(self.schemas) if each.kind is ContentType.AVRO)
         return next(kept, None)
 
     @property
     def group(self) -> str:
-        """The group the topic belongs to."""
+        """The group of the topic."""
         return group_of(self.name)

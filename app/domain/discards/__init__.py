@@ -1,1 +1,1 @@
-"""Discarded messages: recorded, retracted, redriven."""
+"""Discarded messages: records, retractions, redrives."""

@@ -1,4 +1,4 @@
-"""Sending discarded messages again: which ones, and as what records."""
+"""Redrives of discarded messages: selection, and records."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from app.domain.message import (
 )
 from app.domain.targeted import RecordTarget
 
-# What one request for a redrive sends at most.
+# The most messages that one request for a redrive sends.
 REDRIVE_MESSAGES_MAX: Final = 1_000
 REDRIVE_BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -24,9 +24,11 @@ _CONTENT_TYPE: Final = "content-type"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveFilter:
-    """Which discards: `since` inclusive, `until` not; `reason` is a part of it, in either case.
+    """Selects discards: `since` is inclusive, `until` is not.
 
-    An empty tuple stands for all. Those that were sent again before only with `again`.
+    `reason` is a part of it, in any case.
+
+    An empty tuple means all. Discards that were already sent again match only with `again`.
     """
 
     since: datetime | None = None
@@ -39,9 +41,9 @@ class RedriveFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrivable:
-    """A message that may be sent again, without what is sent: its body has `size` bytes.
+    """A message that may be sent again, without its body, which has `size` bytes.
 
-    `row` is that of its discard.
+    `row` is the row of its discard.
     """
 
     row: int
@@ -57,9 +59,9 @@ class Redrivable:
 def redrive_record(
     undelivered: Undelivered, record_target: RecordTarget, *, now_ms: int
 ) -> NewRecord:
-    """The message as it was published, for its subscription alone.
+    """Return the message as it was published, for one subscription only.
 
-    Its time is now: it was asked for again, so no age of before is held against it.
+    It has the current time, because it was requested again: its earlier age does not count.
     """
     content_type = b""
     propagated = []

@@ -1,11 +1,11 @@
-"""Retractions of discards that are recorded and not committed, once their messages are sent again.
+"""Retractions of discards that were recorded but not committed, whose messages are sent again.
 
-A discard is recorded before the commit that passes its message. A worker that dies in between
-leaves it behind, and its message is sent again and ends anew, perhaps by a delivery. So a cursor
-that discards has a name of its own, its producer epoch: a commit contains it before the first
-discard is recorded with it, and the last commit, when nothing more can be recorded, does not.
-A worker that starts from a commit with a producer epoch first retracts what was recorded with it
-beyond the commit: it appends a retraction to the same stream before it sends any message again.
+A discard is recorded before the commit that passes its message. If a worker dies in between, the
+record remains, although the message is sent again and may then be delivered. So a cursor with
+discards has a fencing token, its producer epoch. A commit contains it before the first discard is
+recorded with it, and the last commit, after all records, does not. A worker that starts from a
+commit with a producer epoch first retracts what was recorded with it beyond the commit: it appends
+a retraction to the same stream before it sends any message again.
 """
 
 import bisect
@@ -19,15 +19,16 @@ from app.domain.discards.undelivered import Undelivered, from_record
 from app.domain.message import NewRecord, Record
 
 HEADER_RETRACTION: Final = b"v"
-# Beyond each offset.
+# Larger than any offset.
 _BEYOND: Final = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraction:
-    """Takes back discards of a `producer_epoch` in a partition from `offset` on, but `finished`.
+    """Retracts discards of a `producer_epoch` in a partition from `offset` on, except `finished`.
 
-    It covers discards before and after it in the stream: a worker thought dead may go on.
+    It covers discards before and after it in the stream: a worker that was declared dead may still
+    run.
     """
 
     subscription_id: str
@@ -44,7 +45,7 @@ class Retraction:
         return self.covers_offset(discard.offset)
 
     def covers_offset(self, offset: int) -> bool:
-        """Whether a discard of that producer epoch at `offset` is retracted."""
+        """Whether a discard with that producer epoch at `offset` is retracted."""
         if offset < self.offset:
             return False
         at = bisect.bisect_right(self.finished, (offset, _BEYOND)) - 1
@@ -55,9 +56,9 @@ Entry = Undelivered | Retraction
 
 
 def retraction_of(committed: Progress, partition: int, *, start: int) -> Retraction:
-    """What is retracted when all that `committed` has not finished is sent again, from `start` on.
+    """Return the retraction if everything unfinished in `committed` is sent again from `start` on.
 
-    What lies between the commit and a `start` beyond it is not sent again: its discards stay.
+    Messages between the commit and a later `start` are not sent again: their discards stay.
     """
     offset = max(committed.offset, start)
     finished = tuple((max(a, offset), b) for a, b in committed.finished if b > offset)
@@ -71,9 +72,9 @@ def retraction_of(committed: Progress, partition: int, *, start: int) -> Retract
 
 
 def retraction_record(retraction: Retraction) -> NewRecord:
-    """The record of the undelivered stream, behind the discards that it is about: by their key.
+    """Return the record for the undelivered stream; its key puts it behind these discards.
 
-    It has no header that versions without retractions look for: they pass over it.
+    It has none of the headers that versions without retractions look for: they ignore it.
     """
     described = {
         "subscriptionId": retraction.subscription_id,
@@ -90,7 +91,7 @@ def retraction_record(retraction: Retraction) -> NewRecord:
 
 
 def entry_of(record: Record) -> Entry | None:
-    """What a record of the undelivered stream says, or None for one that is not of ours."""
+    """Return the entry of the undelivered stream in a record; None for a foreign record."""
     described = record.header(HEADER_RETRACTION)
     return from_record(record) if described is None else _retraction_from(described)
 

@@ -1,4 +1,4 @@
-"""A message that was discarded, with all that is needed to understand it and to send it again."""
+"""A discarded message with all that is needed to understand it and to send it again."""
 
 import json
 from base64 import b64decode, b64encode
@@ -15,10 +15,10 @@ HEADER_UNDELIVERED: Final = b"u"
 class Undelivered:
     """One discard of one message by one subscription.
 
-    `key` is the message's Partition-Key. `redriven_at`: when it was sent again, as far as it is
-    known by whoever looks it up. `producer_epoch`: that of the cursor that recorded it
-    (app.domain.discards.retractions), "" if unknown. `retransmission`: the one that it had been
-    sent again by, "" if none.
+    `key` is the message's partition key. `redriven_at` is when it was sent again, if known to the
+    reader. `producer_epoch` is that of the cursor that recorded it
+    (app.domain.discards.retractions), "" if unknown. `retransmission` is the one that had sent it
+    again, "" if none.
     """
 
     subscription_id: str
@@ -41,7 +41,7 @@ class Undelivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOrSubscription:
-    """A topic, or one of its subscriptions, by the names that they have now."""
+    """A topic, or one of its subscriptions, by their current names."""
 
     topic: str
     subscription: str | None = None
@@ -49,10 +49,10 @@ class TopicOrSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredFilter:
-    """Which discards: those that pass all that is given.
+    """Selects discards that match all given fields.
 
-    `whose`: of what there is none by that name, there are none. `since` is inclusive, `until` not;
-    `reason` is part of the reason, in either case; `key` is the whole Partition-Key.
+    `whose`: if nothing has this name, nothing matches. `since` is inclusive, `until` is not;
+    `reason` is a part of the reason, in any case; `key` is the whole partition key.
     """
 
     whose: TopicOrSubscription | None = None
@@ -67,9 +67,10 @@ class UndeliveredFilter:
 
 
 def to_record(undelivered: Undelivered) -> NewRecord:
-    """The record of the undelivered stream: the body as it was, the rest as JSON in the header `u`.
+    """Return the record for the undelivered stream.
 
-    Records of one subscription share a key, so that they stay in order.
+    It has the body unchanged, and the rest as JSON in the header `u`. Records of one subscription
+    share a key, so that they stay in order.
     """
     described = {
         "subscriptionId": undelivered.subscription_id,
@@ -95,7 +96,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
 
 
 def from_record(record: Record) -> Undelivered | None:
-    """What `to_record` wrote, or None for a record that is not of ours."""
+    """Return the content of `to_record`; None for a foreign record."""
     described = record.header(HEADER_UNDELIVERED)
     if described is None:
         return None
@@ -114,7 +115,7 @@ def from_record(record: Record) -> Undelivered | None:
             offset=parts["offset"],
             body=record.value or b"",
             headers=tuple((name, value) for name, value in parts["headers"]),
-            # Not in records of versions that did not keep it.
+            # Records of older versions do not have it.
             key=None if parts.get("key") is None else b64decode(parts["key"]),
             producer_epoch=parts.get("life", ""),
             retransmission=parts.get("retransmission", ""),

@@ -1,1 +1,1 @@
-"""Health of subscriptions: evaluated, forecast, and told as alerts."""
+"""Health of subscriptions: evaluation, forecasts, and alerts."""

@@ -8,9 +8,9 @@ CONTENT_TYPE = "application/cloudevents+json"
 
 
 def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
-    """The event that says that `alert` was raised, or that it is over.
+    """Return the event about a raised or cleared `alert`.
 
-    Its id is the same however often it is made.
+    It always has the same id, however often it is made.
     """
     state = "raised" if raised else "cleared"
     at = alert.raised_at if raised else alert.cleared_at
@@ -41,5 +41,5 @@ def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
 
 
 def event_id(alert: Alert, *, raised: bool) -> str:
-    """The id of that event, and of the message that carries it."""
+    """Return the id of that event and of its message."""
     return f"{alert.id}-{'raised' if raised else 'cleared'}"

@@ -1,7 +1,7 @@
-"""Alerts: what people should know before it costs messages (pure).
+"""Alerts: problems that people should know before messages are lost (pure).
 
-An alert is raised once, when something begins, and cleared once, when it is over; in between
-nothing is said. What is only nearly over does not clear it, and what is over for a moment neither.
+An alert is raised once, when a problem begins, and cleared once, when it has ended. A problem that
+has nearly ended, or has ended only for a moment, does not clear it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ from app.domain.status import Output, RateMode, SubscriptionLoad
 
 
 class AlertKind(StrEnum):
-    """What alerts are about.
+    """The kinds of alerts.
 
     SUSPENDED: Angelia suspended it (the endpoint answered 410, or its retry buffer is full).
-    CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or probes only. RETRY_BUFFER_FULL: nothing new is sent
-    before there is room for what fails. UNDELIVERED: much is discarded.
-    LOSS_FORECAST: messages will be lost. LEDGER_MISSING: the last entry of its ledger misses some.
-    CERTIFICATE_EXPIRY, SECRET_EXPIRY: what its requests are known by ends soon.
+    CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or only probes. RETRY_BUFFER_FULL: nothing new is sent
+    until retries have space. UNDELIVERED: many messages are discarded. LOSS_FORECAST: messages will
+    be lost. LEDGER_MISSING: the last entry of its ledger lacks some messages. CERTIFICATE_EXPIRY,
+    SECRET_EXPIRY: credentials of its requests expire soon.
     """
 
     SUSPENDED = "SUSPENDED"
@@ -41,10 +41,10 @@ class AlertKind(StrEnum):
 
 
 class Limits(NamedTuple):
-    """From when on there is something to tell.
+    """The limits from which on an alert is raised.
 
-    `loss`: the first loss is so near. `undelivered`: such a share of what was finished in the last
-    minute was discarded. `expiry`: a certificate or secret ends so soon.
+    `loss`: the time to the first loss. `undelivered`: the share of discards among the messages
+    finished in the last minute. `expiry`: the time to the expiry of a certificate or secret.
     """
 
     loss: timedelta = timedelta(hours=6)
@@ -54,7 +54,10 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Something is so. `is_nearly_over`: it would not be told if it had not been."""
+    """A problem.
+
+    `is_nearly_over`: it is not large enough to be raised, but too large to be cleared.
+    """
 
     kind: AlertKind
     description: str
@@ -64,9 +67,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """Something was so from `raised_at` on; still, as long as `cleared_at` is None.
+    """A problem that began at `raised_at`; it continues while `cleared_at` is None.
 
-    Description and details are those of when it was raised.
+    Description and details are from the time when it was raised.
     """
 
     id: str
@@ -80,15 +83,15 @@ class Alert:
     cleared_at: datetime | None = None
 
 
-# Discards that are too few to be a share of anything.
+# Fewer discards are too few for a meaningful share.
 DISCARDED_MIN: Final = 10
-# An alert is cleared below this part of the share that raises it, and beyond this many times the
-# span in which a loss does.
+# An alert is cleared below this part of the share that raises it, and when a loss is this many
+# times further away than its limit.
 _SHARE_OVER: Final = 0.5
 _SPAN_OVER: Final = 1.5
-# A retry buffer is taken for full until it has so much room.
+# A retry buffer counts as full until it has this much space.
 _FULL_OVER: Final = 0.9
-# Something must be so, or be over, for this long before it is told.
+# A problem must continue, or stay away, for this long before it is reported.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
     AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
@@ -105,22 +108,22 @@ _NO_TIME: Final = timedelta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A subscription and all that is known of how it does."""
+    """A subscription with everything that is known of its state."""
 
     subscription: Subscription
     subscription_health: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
-    # What the last entry of its ledger misses, if it does.
+    # What the last entry of its ledger lacks, if anything.
     short: Shortfall | None = None
 
     @property
     def outputs(self) -> Iterator[Output]:
-        """What leaves, by each worker."""
+        """The sending limits at each worker."""
         return (load.output for load in self.loads)
 
 
 def readings(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """All that is to be told of the subscription."""
+    """Yield all problems of the subscription."""
     if case.subscription.state is State.SUSPENDED:
         yield from _suspended(case)
     else:
@@ -252,7 +255,7 @@ def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]
 
 
 def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """While one of a kind goes on, the others end as they are meant to."""
+    """Yield expiring secrets. If one of a kind stays valid, the others expire as intended."""
     secrets = signing_at(case.subscription.signing_secrets, now)
     for kind in sorted({each.kind for each in secrets}):
         ends = [each.expires_at for each in secrets if each.kind is kind]
@@ -267,18 +270,18 @@ def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
 
 
 class AlertChanges(NamedTuple):
-    """What is to be told: alerts that begin, and alerts that are over."""
+    """Alerts to report: new ones, and those that have ended."""
 
     raised: Sequence[Alert]
     cleared: Sequence[Alert]
 
 
 class AlertBook:
-    """What is so, and what was told: one process's memory of how long it has been so."""
+    """One process's memory of problems, of their start, and of what was reported."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        # Since when something untold is so, and something told is over.
+        # When an unreported problem began, or when a reported one ended.
         self._since: dict[tuple[str, AlertKind], datetime] = {}
 
     def changes(
@@ -287,7 +290,7 @@ class AlertBook:
         read: Sequence[tuple[Subscription, Sequence[Reading]]],
         now: datetime,
     ) -> AlertChanges:
-        """What is to be told, when `active` has been, and `read` is so of all subscriptions."""
+        """Return what to report, given the `active` alerts and the current readings `read`."""
         known = {(alert.subscription_id, alert.kind): alert for alert in active}
         found = {(who.id, each.kind): (who, each) for who, what in read for each in what}
         beginning = {key for key, (_, each) in found.items() if not each.is_nearly_over}

@@ -1,4 +1,4 @@
-"""When the messages of a partition arrived, as far as that was seen (pure).
+"""When the messages of a partition arrived, as far as observed (pure).
 
 Times are seconds since the epoch.
 """
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-# Points are this far apart, measured by their age: what is long ago is known less exactly.
+# Points are at least this share of their age apart: older times are less exact.
 RESOLUTION: Final = 0.2
-# From here on points are thinned out: a day takes about fifty.
+# Above this number points are thinned out: a day needs about fifty.
 POINTS_MAX: Final = 64
 
 _offset_of: Final = attrgetter("offset")
@@ -32,21 +32,24 @@ class Arrivals:
 
     @property
     def first(self) -> Point | None:
-        """The earliest that is known."""
+        """The earliest known point."""
         return self._points[0] if self._points else None
 
     @property
     def last(self) -> Point | None:
-        """The latest that is known."""
+        """The latest known point."""
         return self._points[-1] if self._points else None
 
     @property
     def before_last(self) -> Point | None:
-        """The one before the latest."""
+        """The point before the latest."""
         return self._points[-2] if len(self._points) > 1 else None
 
     def observe(self, at: float, end: int) -> None:
-        """The partition ends there now. One that ends earlier than before is another one."""
+        """Note the partition's current end.
+
+        If it is lower than before, the partition was recreated.
+        """
         if self._points and end < self._points[-1].offset:
             self._points.clear()
         if self._points and at <= self._points[-1].at:
@@ -56,20 +59,21 @@ class Arrivals:
             self._points = list(_thinned(self._points))
 
     def recall(self, earlier: Sequence[Point]) -> None:
-        """Learn of a time before the first point; what contradicts it is passed over."""
+        """Add points from before the first one; contradictory ones are ignored."""
         known = self._points
         for point in sorted(earlier, key=_at_of, reverse=True):
             if not known or (point.at < known[0].at and point.offset <= known[0].offset):
                 known.insert(0, point)
 
     def time_of(self, offset: float) -> float:
-        """When the message at `offset` arrived: at the earliest when the first point was.
+        """Return when the message at `offset` arrived, at the earliest the time of the first point.
 
-        ValueError when nothing is known.
+        Raises:
+            ValueError: There are no points.
         """
         if not self._points:
             raise ValueError("nothing is known of the partition")
-        # Of those that say the same the last is the one before: it had not arrived then.
+        # Of points with the same offset the last counts: the message had not arrived then.
         after = bisect_right(self._points, offset, key=_offset_of)
         if after == 0:
             return self._points[0].at
@@ -78,12 +82,19 @@ class Arrivals:
         return _between(self._points[after - 1], self._points[after], offset)
 
     def since(self, offset: float) -> list[Point]:
-        """From the arrival of the message at `offset` to the last point; ValueError as above."""
+        """Return the points from the arrival of the message at `offset` on.
+
+        Raises:
+            ValueError: There are no points.
+        """
         begun = Point(self.time_of(offset), offset)
         return [begun, *(p for p in self._points if p.offset > offset and p.at > begun.at)]
 
     def rate(self, since: float) -> float | None:
-        """Messages a second from then to the last point; None: too little is known."""
+        """Return the messages per second from then to the last point.
+
+        None if too little is known.
+        """
         last, first = self.last, self.first
         if last is None or first is None or first.at >= last.at:
             return None
@@ -93,7 +104,7 @@ class Arrivals:
         return (last.offset - self._end_at(begin)) / (last.at - begin)
 
     def _end_at(self, at: float) -> float:
-        """The partition's end at a time that lies between the first and the last point."""
+        """Return the partition's end at a time between the first and the last point."""
         place = bisect_left(self._points, at, key=_at_of)
         after = self._points[place]
         if after.at == at or place == 0:
@@ -109,7 +120,7 @@ def _between(before: Point, after: Point, offset: float) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> Iterator[Point]:
-    """The points in order, without those that lie close together for their age."""
+    """Yield the points in order, without those that are too close for their age."""
     newest = points[-1]
     kept = [newest]
     for point in reversed(points[:-1]):

@@ -1,7 +1,7 @@
-"""From what is seen of all subscriptions, again and again, to how each of them does (pure).
+"""Evaluates the health of all subscriptions from regular snapshots (pure).
 
-It remembers when messages arrived, and how fast they were finished while some waited: while none
-wait, a subscriber is as fast as its publisher, which says nothing of how fast it can be.
+It remembers when messages arrived, and how fast they were finished while some were waiting. While
+none wait, the output only follows the input, which shows nothing of the subscriber's capacity.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,27 +21,28 @@ from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
 from app.domain.status import CursorStatus, SubscriptionLoad
 
-# What is younger has just arrived, rather than waits.
+# Messages younger than this do not count as lag.
 WAITING_S: Final = 2.0
-# A cursor that moves is reported each second: an older report says that it does not.
+# A moving cursor is reported each second: an older report means that it does not move.
 REPORTED_S: Final = 3.0
-# With fewer finished in a partition, those of all the others say more of how fast it goes.
+# With fewer finished messages in a partition, the rate of all other partitions is a better
+# estimate.
 COUNTED_MIN: Final = 10
-# Nothing waits, nothing moves.
+# No messages wait or move.
 IDLE: Final = SubscriptionHealth()
-# So near the end of its life a publication is discarded rather than sent, which is no work.
+# Near the end of its time to live, a message is discarded instead of sent, which is no work.
 _NEARLY: Final = 0.9
 
 
 class Ends(NamedTuple):
-    """Where a partition begins and ends now."""
+    """The current start and end of a partition."""
 
     start: int
     end: int
 
 
 class Seen(NamedTuple):
-    """What a worker last reported of a cursor, and when (seconds since the epoch)."""
+    """The last report of a cursor, and its time (seconds since the epoch)."""
 
     status: CursorStatus
     at: float
@@ -49,12 +50,11 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """All that is seen at `now` (seconds since the epoch).
+    """The observed state of the cluster at `now` (seconds since the epoch).
 
-    `cursors` (by partition) and `loads` are by subscription id, and `workers` are those that run;
-    `moved` are those of which any was reported within
-    the last WINDOW. `opened` is when the oldest message that is being
-    tried was taken, of subscriptions for which that was asked.
+    `cursors` (by partition) and `loads` are by subscription id, and `workers` are the running ones.
+    `moved` are subscriptions with a report within the last WINDOW. `opened` is when the oldest
+    retried message was taken, for subscriptions for which this was looked up.
     """
 
     now: float
@@ -70,7 +70,7 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where a subscription stands in a partition that has `ends`."""
+    """The position of a subscription in a partition with these `ends`."""
 
     partition: Partition
     front: int
@@ -84,20 +84,20 @@ class _Place:
 
 
 class HealthEvaluator:
-    """One process's memory of what it saw, and what follows from it for each subscription."""
+    """One process's memory of snapshots, and the health that follows for each subscription."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._arrivals: dict[Partition, Arrivals] = {}
         self._paces: dict[tuple[str, int], RecentGain] = {}
         self._totals: dict[str, RecentGain] = {}
-        # When something last arrived in a topic.
+        # When a message last arrived in a topic.
         self._arrived: dict[str, float] = {}
-        # Subscriptions of which nothing was to be said, as they were then.
+        # Subscriptions without anything to report, with their settings at that time.
         self._idle: dict[str, Subscription] = {}
 
     def observe(self, snapshot: ClusterSnapshot) -> None:
-        """Remember it, and forget what is not there any more."""
+        """Remember the snapshot, and forget what no longer exists."""
         known = self._arrivals
         self._arrivals = {each: known.get(each) or Arrivals() for each in snapshot.ends}
         for partition, ends in snapshot.ends.items():
@@ -112,7 +112,10 @@ class HealthEvaluator:
         self._arrived = {key: at for key, at in self._arrived.items() if key in snapshot.topics}
 
     def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
-        """Partitions with messages that wait since before it knows of, and the first of these."""
+        """Return partitions with messages from before the first snapshot.
+
+        Each has its first message.
+        """
         found: dict[Partition, int] = {}
         for subscription in snapshot.subscriptions.values():
             if subscription.id in self._idle:
@@ -125,13 +128,13 @@ class HealthEvaluator:
         return found
 
     def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
-        """Learn what the log says of the time before it knows of."""
+        """Learn about the time before the first snapshot from the log."""
         for partition, points in earlier.items():
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
 
     def evaluate(self, snapshot: ClusterSnapshot) -> dict[str, SubscriptionHealth]:
-        """How each subscription does, by its id."""
+        """Return the health of each subscription by id."""
         found: dict[str, SubscriptionHealth] = {}
         for each in snapshot.subscriptions.values():
             if each.topic not in snapshot.topics:
@@ -145,7 +148,7 @@ class HealthEvaluator:
         return found
 
     def _is_idle(self, subscription: Subscription, snapshot: ClusterSnapshot) -> bool:
-        """Whether there is still nothing to say: it costs nothing to find out."""
+        """Whether there is still nothing to report; this check is cheap."""
         arrived = self._arrived.get(subscription.topic, 0.0)
         if subscription.id in snapshot.moved or snapshot.now - arrived <= WINDOW.total_seconds():
             self._idle.pop(subscription.id, None)
@@ -180,7 +183,7 @@ class HealthEvaluator:
         )
 
     def _waits(self, place: _Place, now: float) -> bool:
-        """Whether messages wait there, rather than having just arrived: since the last look."""
+        """Whether messages wait since the last snapshot, and have not just arrived."""
         if place.waiting <= 0:
             return False
         arrivals = self._arrivals[place.partition]
@@ -191,7 +194,7 @@ class HealthEvaluator:
     def _time(
         self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
     ) -> None:
-        """Measure on where messages wait, and from now on elsewhere."""
+        """Continue measuring where messages wait, and start where they begin to."""
         waiting = {place.partition for place in waits}
         for place in places:
             key = (subscription_id, place.partition.index)
@@ -228,25 +231,25 @@ class HealthEvaluator:
             )
 
     def _outputs(self, subscription: Subscription, waits: Sequence[_Place]) -> list[float]:
-        """Messages a second that leave each place where some wait."""
+        """Return the messages per second that leave each position with waiting messages."""
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(place, *self._rate(subscription, place)) for place in waits]
-        # They take turns.
+        # The positions take turns.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
     def _rate(self, subscription: Subscription, place: _Place) -> tuple[int, float]:
-        """How many left that place, and how many that is a second."""
+        """Return how many messages left the position, and how many per second."""
         pace = self._paces[subscription.id, place.partition.index]
         gained = pace.latest
-        # What is too old when its turn comes takes no time.
+        # Discarding messages that are too old takes no time.
         idly = gained.discarded if self._is_late(subscription, place) else 0
         count = gained.finished - idly
         return count, _per_second(count, gained.at)
 
     def _is_late(self, subscription: Subscription, place: _Place) -> bool:
-        """Whether messages are so old that they are discarded instead of being sent."""
+        """Whether messages are so old that they are discarded instead of sent."""
         life, arrivals = subscription.policy.publish_ttl, self._arrivals[place.partition]
         if life is None or arrivals.last is None:
             return False
@@ -285,7 +288,7 @@ def _place(
 
 
 def _sample(seen: Sequence[Seen], now: float) -> Sample:
-    """The counts of all these together, as of the last report if that was just now."""
+    """Return the sum of these counts, as of the last report if it is recent."""
     reported = max((each.at for each in seen), default=now)
     return Sample(
         reported if now - REPORTED_S < reported < now else now,
@@ -334,7 +337,7 @@ def _queue_losses(
 
 
 def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[Loss]:
-    """Of messages that are tried: in vain, or one of them for long."""
+    """Yield losses of retried messages: all of them fail, or one has failed for long."""
     opened = snapshot.opened.get(subscription.id)
     if opened is None:
         return
@@ -348,7 +351,7 @@ def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterato
 
 
 def _end(policy: DeliveryPolicy, loads: Sequence[SubscriptionLoad]) -> tuple[LossCause, float]:
-    """What ends first of messages that are tried, and after how many seconds."""
+    """Return which limit of retried messages ends first, and after how many seconds."""
     wait = given_up_after(policy, loads)
     if wait is not None and wait < policy.message_ttl:
         return LossCause.RETRY_BUFFER, wait.total_seconds()

@@ -1,8 +1,8 @@
-"""What a subscription that lags will lose, and when, if all goes on as it does (pure).
+"""What a lagging subscription will lose, and when, if nothing changes (pure).
 
-A queue is what waits for one cursor: messages from `front` on, each with the time at which it
-arrived and, `life` later, the time at which it is lost unless it was taken before. Messages leave
-it in order, so many a second. In between it is a fluid: a message may be a part of one.
+A queue has the messages that wait for one cursor: from `front` on, each with its arrival time. A
+message is lost `life` after its arrival if it was not taken before. Messages leave in order at a
+constant rate. The model is a fluid: parts of messages are possible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,17 +13,17 @@ from typing import Final
 
 from app.domain.health.arrivals import Point
 
-# Messages that are published within this time are looked at, too, if they go on arriving.
+# Messages that will be published within this time are included, if they continue to arrive.
 HORIZON: Final = timedelta(days=1)
-# Less than this is an error of rounding.
+# Less than this is a rounding error.
 _LEAST: Final = 0.5
 
 
 class LossCause(StrEnum):
-    """What ends before a message is delivered.
+    """The limit that ends before a message is delivered.
 
-    RETENTION: the log keeps it no longer. PUBLISH_TTL: it is too old for its first attempt.
-    MESSAGE_TTL: it has been tried for too long. RETRY_BUFFER: so that it makes room for others.
+    RETENTION: the log drops it. PUBLISH_TTL: it is too old for its first attempt. MESSAGE_TTL: it
+    was retried for too long. RETRY_BUFFER: it makes space for others.
     """
 
     RETENTION = "RETENTION"
@@ -34,9 +34,9 @@ class LossCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The first message is lost at that time, and of those that wait now so many altogether.
+    """The time of the first loss, and how many of the waiting messages will be lost.
 
-    With `rate` deliveries a second from now on no more would be lost; None: no rate helps.
+    With `rate` deliveries per second from now on no more would be lost; None: no rate helps.
     """
 
     cause: LossCause
@@ -47,9 +47,9 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """What waits for a cursor: `arrived` begins with the first message and ends now.
+    """The messages that wait for a cursor: `arrived` begins with the first one and ends now.
 
-    Messages a second: `arrival_rate` from now on, `output_rate` taken out of it.
+    Messages per second: `arrival_rate` into it from now on, `output_rate` out of it.
     """
 
     arrived: Sequence[Point]
@@ -58,30 +58,30 @@ class Queue:
 
     @property
     def front(self) -> float:
-        """The next message to be taken."""
+        """The next message to take."""
         return self.arrived[0].offset
 
     @property
     def end(self) -> float:
-        """Where the next message arrives."""
+        """The position of the next message to arrive."""
         return self.arrived[-1].offset
 
     @property
     def now(self) -> float:
-        """The time it describes, in seconds since the epoch."""
+        """The current time in seconds since the epoch."""
         return self.arrived[-1].at
 
     @property
     def waiting(self) -> float:
-        """Messages that wait."""
+        """The number of waiting messages."""
         return self.end - self.front
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """What one queue loses: the first message `first_in` seconds from now; None: nothing.
+    """The losses of one queue: the first message `first_in` seconds from now; None: no loss.
 
-    `messages` are of those that wait now. `rate` would lose no more, in messages a second.
+    `messages` counts those that wait now. With `rate` messages per second no more would be lost.
     """
 
     first_in: float | None
@@ -90,7 +90,7 @@ class Expiry:
 
 
 def drain_seconds(queue: Queue) -> float | None:
-    """When nothing waits any more, in seconds from now; None: never."""
+    """Return the seconds until no message waits; None: never."""
     if queue.waiting < 1:
         return 0.0
     gain = queue.output_rate - queue.arrival_rate
@@ -98,17 +98,17 @@ def drain_seconds(queue: Queue) -> float | None:
 
 
 def expiry(queue: Queue, life: timedelta) -> Expiry:
-    """What the queue loses of messages that are lost `life` after their arrival."""
+    """Return the losses if each message is lost `life` after its arrival."""
     walk = _Walk(queue)
     for point, deadline in _deadlines(queue, life.total_seconds()):
         walk.to(point.offset, deadline, waits=point.at <= queue.now)
-    # In the end as much must leave as arrives.
+    # In the long run as many must leave as arrive.
     rate = max(walk.rate, queue.arrival_rate)
     return Expiry(first_in=walk.first, messages=walk.lost, rate=rate)
 
 
 def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
-    """Points of the arrivals, those to come included, each with the seconds it has left."""
+    """Yield points of the arrivals, with future ones, each with the seconds it has left."""
     horizon = HORIZON.total_seconds()
     later = Point(queue.now + horizon, queue.end + queue.arrival_rate * horizon)
     overdue = queue.now - life
@@ -122,12 +122,15 @@ def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
 
 
 class _Walk:
-    """From deadline to deadline: what is before the point must have been taken, or is lost."""
+    """Goes from deadline to deadline.
+
+    Messages before each point must be taken by then, or are lost.
+    """
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._taken = queue.front
-        # The point before, and when its deadline is.
+        # The last point, and its deadline.
         self._offset = queue.front
         self._deadline = 0.0
         self._overdue = queue.front
@@ -136,8 +139,8 @@ class _Walk:
         self.rate = 0.0
 
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
-        """Go on to the next point, which is among what waits, or will only come."""
-        # It may be ahead of what has arrived by then: whatever takes so much loses nothing later.
+        """Continue to the next point, which waits already or will only arrive."""
+        # It may be ahead of what has arrived by then: with this output nothing is lost later.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:
@@ -149,14 +152,17 @@ class _Walk:
         self._offset, self._deadline = offset, deadline
 
     def _need(self, offset: float, deadline: float) -> None:
-        """The rate that takes all before the point in time; nothing helps what is overdue."""
+        """Note the rate that takes everything before the point in time.
+
+        No rate helps if it is overdue.
+        """
         if deadline > 0:
             self.rate = max(self.rate, (offset - self._overdue) / deadline)
         else:
             self._overdue = max(self._overdue, offset)
 
     def _crossing(self, offset: float, deadline: float) -> float:
-        """When the deadlines overtake what is taken, between the point before and this one."""
+        """Return when deadlines overtake the output, between the last point and this one."""
         span = deadline - self._deadline
         gaining = (offset - self._offset) - self._queue.output_rate * span
         share = (self._taken - self._offset) / gaining if gaining > 0 else 0.0

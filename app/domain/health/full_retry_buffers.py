@@ -1,4 +1,4 @@
-"""Retry buffers that are full, so that nothing new is sent (pure)."""
+"""Full retry buffers, which block new messages (pure)."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -8,9 +8,10 @@ from app.domain.status import SubscriptionLoad
 
 
 def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float:
-    """How full the fullest retry buffer is: 1 where what is new waits, 0 where it never does.
+    """How full the fullest retry buffer is: 1 if new messages wait, 0 if they never do.
 
-    What waits for its delay is in that buffer too, without having failed: then it says nothing.
+    Messages that wait for their delay are also in the buffer without having failed: then the value
+    has no meaning, and is 0.
     """
     if not policy.waits_for_room or policy.sending_delay:
         return 0.0
@@ -18,6 +19,6 @@ def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float
 
 
 def given_up_after(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> timedelta | None:
-    """For how long a message is tried before it makes room for others; None: none is to."""
+    """How long a message is retried before it makes space for others; None: it never does."""
     wait = policy.exhausted_wait_max
     return wait if wait is not None and fullness(policy, loads) >= 1 else None

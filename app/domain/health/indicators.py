@@ -9,7 +9,7 @@ from app.domain.status import RateMode, SubscriptionLoad
 
 
 class Health(StrEnum):
-    """Hermes' word for it. NO_DATA: nobody has looked at it yet."""
+    """Hermes' values for health. NO_DATA: not evaluated yet."""
 
     HEALTHY = "HEALTHY"
     UNHEALTHY = "UNHEALTHY"
@@ -17,7 +17,7 @@ class Health(StrEnum):
 
 
 class Indicator(StrEnum):
-    """What is wrong, in Hermes' words."""
+    """What is wrong, with Hermes' names."""
 
     LAGGING = "LAGGING"
     UNREACHABLE = "UNREACHABLE"
@@ -28,7 +28,7 @@ class Indicator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """An indicator that is on, and what it saw."""
+    """An active indicator, and its measured values."""
 
     code: Indicator
     description: str
@@ -36,10 +36,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """From when on an indicator is on: Hermes' defaults.
+    """The limits of the indicators: Hermes' defaults.
 
-    `lag` is how old the oldest message may be that waits; the others are shares of all attempts,
-    looked at from `rate_min` attempts a second on.
+    `lag` is the allowed age of the oldest waiting message. The others are shares of all attempts,
+    and apply from `rate_min` attempts per second on.
     """
 
     lag: timedelta = timedelta(seconds=600)
@@ -52,11 +52,11 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Attempts of a subscription, per second: all of them, and those that failed by how.
+    """Attempts of a subscription per second: all of them, and failed ones by type.
 
-    `lag` is the age of the oldest message that waits. `unapplied` is why a worker sends nothing,
-    though it could: a defect of ours. `is_down`: it is only probed, so that few
-    attempts say much. `client_errors_matter`: messages that get a 4xx are sent again.
+    `lag` is the age of the oldest waiting message. `unapplied` is why a worker cannot send: an
+    unexpected error. `is_down`: it only gets probes, so few attempts are meaningful.
+    `client_errors_matter`: messages with a 4xx are retried.
     """
 
     lag: timedelta = timedelta()
@@ -71,7 +71,7 @@ class Signs:
 
 
 def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors: bool) -> Signs:
-    """What the workers' reports of a subscription show."""
+    """Return the signs in the workers' reports of a subscription."""
     counted = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
     return Signs(
         lag=lag,
@@ -87,7 +87,7 @@ def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors
 
 
 def problems(signs: Signs, thresholds: Thresholds) -> tuple[Problem, ...]:
-    """The indicators that are on."""
+    """Return the active indicators."""
     return tuple(_lagging(signs, thresholds)) + tuple(_failing(signs, thresholds))
 
 

@@ -1,20 +1,20 @@
-"""How much came of deliveries lately: lifetime counts, looked at again and again (pure)."""
+"""How many deliveries were finished recently, from snapshots of lifetime counts (pure)."""
 
 from collections import deque
 from datetime import timedelta
 from typing import Final, NamedTuple
 
 WINDOW: Final = timedelta(seconds=60)
-# Rates over less than this would be chance.
+# Rates over a shorter time would be chance.
 LEAST_S: Final = 5.0
-# What differs over this time from all before, and not by chance, is how it goes now.
+# If the rate in this time differs from the rate before, and not by chance, it is the current rate.
 RECENT_S: Final = 10.0
 _FACTOR: Final = 1.5
 _DEVIATIONS: Final = 3
 
 
 class Sample(NamedTuple):
-    """Lifetime counts as of a time, in seconds since the epoch."""
+    """Lifetime counts at a time, in seconds since the epoch."""
 
     at: float
     delivered: int
@@ -23,7 +23,7 @@ class Sample(NamedTuple):
 
     @property
     def finished(self) -> int:
-        """All that is over, whatever came of it."""
+        """All finished messages, whatever their outcome."""
         return self.delivered + self.discarded + self.filtered
 
 
@@ -31,34 +31,34 @@ NOTHING: Final = Sample(0.0, 0, 0, 0)
 
 
 class RecentGain:
-    """What the counts gained in the last WINDOW, or since it was restarted."""
+    """The increase of the counts in the last WINDOW, or since the restart."""
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
 
     @property
     def since(self) -> float | None:
-        """From when on it knows; None: it knows nothing."""
+        """The start of the measurement; None: there is none."""
         return self._samples[0].at if self._samples else None
 
     @property
     def elapsed(self) -> float:
-        """Over how many seconds it knows."""
+        """The length of the measurement in seconds."""
         return self._samples[-1].at - self._samples[0].at if self._samples else 0.0
 
     @property
     def is_known(self) -> bool:
-        """Whether that is long enough to say how fast it goes."""
+        """Whether it is long enough for a rate."""
         return self.elapsed >= LEAST_S
 
     @property
     def gained(self) -> Sample:
-        """What was added to each count in that time; `at` is the time it took."""
+        """The increase of each count in that time; `at` is its length."""
         return _gained(self._samples[0], self._samples[-1]) if self._samples else NOTHING
 
     @property
     def latest(self) -> Sample:
-        """As `gained`; of the last RECENT_S alone if it has become another pace since then."""
+        """Return `gained`, or that of the last RECENT_S only if the rate has changed since."""
         whole, samples = self.gained, self._samples
         if whole.at <= 2 * RECENT_S:
             return whole
@@ -68,7 +68,7 @@ class RecentGain:
         return recent if _is_another(recent, whole) else whole
 
     def observe(self, sample: Sample) -> None:
-        """The counts as they are now. Older ones than the last are passed over."""
+        """Add the current counts. Counts older than the last are ignored."""
         samples = self._samples
         if samples and sample.at <= samples[-1].at:
             return
@@ -78,7 +78,7 @@ class RecentGain:
             samples.popleft()
 
     def restart(self, sample: Sample) -> None:
-        """Only what comes from now on says how fast it goes."""
+        """Restart: only later counts are measured."""
         if not self._samples or sample.at >= self._samples[-1].at:
             self._samples.clear()
             self._samples.append(sample)

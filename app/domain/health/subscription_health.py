@@ -1,4 +1,4 @@
-"""How a subscription does: what waits for it, how fast it goes, and what will be lost."""
+"""The health of a subscription: its backlog, its rate, and its future losses."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,13 +9,13 @@ from app.domain.health.indicators import Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHealth:
-    """How a subscription does, over all its partitions; as of the last look at it.
+    """The health of a subscription over all its partitions, as of the last evaluation.
 
-    `lag` counts messages that are not finished, and `lag_time` is the age of the oldest message
-    that waits to be taken. Messages a second: `arrival_rate` into its topic, `output_rate` out of
-    its queue. `drain` is how long it takes until nothing waits; None: for ever, or not known.
-    `losses` are those to come, the first one first. `discarded_share` is of what was finished in
-    the last minute, `discarded` how many that were.
+    `lag` counts unfinished messages, and `lag_time` is the age of the oldest message that waits to
+    be taken. Messages per second: `arrival_rate` into its topic, `output_rate` out of its queue.
+    `drain` is the time until no message waits; None: never, or unknown. `losses` are the future
+    ones, the first one first. `discarded_share` is the share of discards among messages finished in
+    the last minute, `discarded` their number.
     """
 
     lag: int = 0
@@ -30,5 +30,5 @@ class SubscriptionHealth:
 
     @property
     def first_loss(self) -> Loss | None:
-        """The next one to come."""
+        """The next loss."""
         return self.losses[0] if self.losses else None

@@ -1,1 +1,1 @@
-"""What Spark's jobs find: analyses, archives, ledgers, simulations."""
+"""Results of Spark jobs: analyses, archives, ledgers, simulations."""

@@ -1,4 +1,4 @@
-"""What analyses of discarded messages find."""
+"""Results of analyses of discarded messages."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Dimension(StrEnum):
-    """What discards are counted by."""
+    """A property by which discards are counted."""
 
     TOPIC = "topic"
     SUBSCRIPTION = "subscription"
@@ -16,10 +16,10 @@ class Dimension(StrEnum):
 
 
 class FailurePattern(StrEnum):
-    """Who fails with one error in a topic: what that says of whose fault it is.
+    """Which subscriptions of a topic fail with one error, and what that shows about the cause.
 
-    One payload shape at several subscriptions points to the publisher; one subscription with
-    several shapes to the subscriber. Anything else points nowhere.
+    The same form of payload at several subscriptions points to the publisher; several forms at one
+    subscription point to the subscriber. Anything else shows nothing.
     """
 
     ONE_SHAPE = "ONE_SHAPE"
@@ -29,9 +29,9 @@ class FailurePattern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredCount:
-    """Discards that are alike in what they were counted by; the rest of the dimensions is None.
+    """Discards with the same values in the counted dimensions; other dimensions are None.
 
-    `reason` is normalised, `hour` the beginning of the hour; `attempts` and `volume` (bytes) are
+    `reason` is normalised, `hour` is the start of the hour; `attempts` and `volume` (bytes) are
     sums.
     """
 
@@ -47,10 +47,10 @@ class UndeliveredCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureCluster:
-    """Discards of a topic with one status, one normalised error and one shape of payload.
+    """Discards of a topic with one status, one normalised error and one form of payload.
 
-    `subscriptions` had it; `shapes` is how many shapes the same error has in the topic. The
-    example is the newest of them.
+    `subscriptions` had it; `shapes` is how many forms the same error has in the topic. The example
+    is the newest discard.
     """
 
     topic: str

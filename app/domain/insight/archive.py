@@ -1,7 +1,7 @@
-"""The archive: what a topic's messages are kept in beside the log (Hermes' offline storage).
+"""The archive: a topic's messages outside of the log (Hermes' offline storage).
 
-A Spark job copies what is new in the log into Parquet files. What it wrote counts, all at once,
-when the job is done; how far the archive reaches moves with it.
+A Spark job copies new messages from the log to Parquet files. Its files become valid together when
+the job is done; the end of the archive moves at the same time.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedFolder:
-    """A folder of Parquet files that counts: what one job has archived of a topic.
+    """A folder of valid Parquet files, written by one job for a topic.
 
     The times, in milliseconds since the epoch, are those of its first and last message.
     """
@@ -26,9 +26,9 @@ class ArchivedFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """The archive of a topic: its newest folders, how much there is in all of them.
+    """The archive of a topic: its newest folders, and the size of all of them.
 
-    `until` says of each partition that was archived which offset is the first that is not.
+    `until` has the first offset of each archived partition that is not archived.
     """
 
     folders: tuple[ArchivedFolder, ...] = ()
@@ -38,6 +38,6 @@ class Archive:
 
 
 def is_due(last: datetime | None, now: datetime) -> bool:
-    """Whether another hour has begun since the archive of all topics was asked for last."""
+    """Whether another hour has begun since the last request to archive all topics."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return last is None or last < hour

@@ -1,4 +1,4 @@
-"""What of the offsets that a job was to archive it has archived, where retention was quicker."""
+"""Which offsets a job has archived, if retention removed some before it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from app.domain.replay.retransmission import OffsetSpan
 
 
 class ArchivedRun(NamedTuple):
-    """Of the messages of a partition that were read, the last without a gap, and how many of all.
+    """Messages read from a partition: the last run without a gap, and how many in total.
 
-    Those are from `start` to before `end`.
+    The run is from `start` to before `end`.
     """
 
     start: int
@@ -20,7 +20,7 @@ class ArchivedRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """What counts as archived of a span; of what comes before, so many offsets were `missed`."""
+    """The archived part of a span; of the part before it, `missed` offsets were not archived."""
 
     span: OffsetSpan
     missed: int = 0
@@ -29,10 +29,12 @@ class Archived:
 def without_gaps(
     span: OffsetSpan, doubtful: Mapping[int, int], *, runs: Mapping[int, ArchivedRun]
 ) -> Archived:
-    """What of it was read; of partitions in `doubtful`, what is before that offset may not be.
+    """Return what was read without gaps.
 
-    `runs` are those of what was read of that. Only the last without a gap counts: what was read
-    before it stays in its file, but no reader is to take the gap for messages.
+    In `doubtful` partitions offsets below the given one may be missing.
+
+    `runs` are the messages that were read. Only the last run without a gap counts: earlier messages
+    stay in their file, but no reader must take the gap for messages.
     """
     before = doubtful.get(span.partition)
     if before is None:

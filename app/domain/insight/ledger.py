@@ -1,15 +1,13 @@
-"""The completeness ledger: what became of every message that a subscription was to get.
+"""The completeness ledger: what happened to every message for a subscription.
 
-An entry is about the time between two looks at the subscription, its opening and its closing, and
-follows the one before it: its opening is that one's closing. For each partition it says, as a
-bookkeeper would,
+An entry covers the time between two snapshots of the subscription, its opening and its closing. Its
+opening is the closing of the entry before it. For each partition it states, as in bookkeeping,
 
     carried + published + resent
         = delivered + discarded + filtered + cancelled + unfinished + missing
 
-The left side is counted in the log, the right side in the counts that ride in the subscription's
-commits, each of which is of the very instant of its offset; `missing` is what is left between them.
-None of it needs traces.
+The left side is counted in the log. The right side is counted in the subscription's commits, which
+store counts and offset together; `missing` is the difference. Traces are not needed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,16 +19,17 @@ from typing import Final
 from app.domain.commit import Progress, Ranges
 from app.domain.replay.retransmission import OffsetSpan
 
-# Half of what the log keeps, so that it still has what an entry is about; no oftener than this.
+# At most half of the retention, so that the log still has the messages of an entry; but not more
+# often than this.
 EVERY_MIN: Final = timedelta(minutes=10)
-# Reasons of discards in an entry, most frequent first.
+# The reasons of discards in an entry, the most frequent first.
 REASONS_MAX: Final = 50
 
 
 class RecordAudience(StrEnum):
-    """Whom a record is for: everybody, by a retransmission this subscription, or another one.
+    """Who gets a record: everybody; or by a retransmission this subscription, or another one.
 
-    CANCELLED: this one, by a retransmission that was cancelled; some of it came all the same.
+    CANCELLED: this one, by a cancelled retransmission; some of its messages arrived anyway.
     """
 
     EVERYBODY = "EVERYBODY"
@@ -40,15 +39,14 @@ class RecordAudience(StrEnum):
 
 
 class Doubt(StrEnum):
-    """Why an entry proves less than it says.
+    """Why an entry proves less than it states.
 
-    MOVED: the subscription was moved, by a seek or a tool, so what it passed is not known.
-    BEGUN_ANEW: its counts or the log began anew.
-    GONE: the log no longer had some records; they are taken for messages of everybody.
-    CANCELLED: some messages may be missing, or be of a retransmission that was cancelled.
-    UNRECORDED: more was discarded than there are records of.
-    COUNTED_TWICE: more was counted than there was.
-    NOT_COVERED, of a time that is asked for: no entry is about some of it.
+    MOVED: the subscription was moved, by a seek or a tool, so it is unknown what it skipped.
+    BEGUN_ANEW: its counts or the log started again. GONE: the log no longer had some records; they
+    are counted as messages for everybody. CANCELLED: some messages may be missing, or belong to a
+    cancelled retransmission. UNRECORDED: there are more discards than records of them.
+    COUNTED_TWICE: more was counted than existed. NOT_COVERED, for a requested time: no entry covers
+    a part of it.
     """
 
     MOVED = "MOVED"
@@ -62,9 +60,9 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A subscription in a partition at one look: its commit, and where the log ended after it.
+    """A subscription in a partition at a snapshot: its commit, and the end of the log after it.
 
-    `seek` is the last move that the commit knows of; None: a tool wrote it.
+    `seek` is the last move that the commit knows; None: a tool wrote it.
     """
 
     partition: int
@@ -78,12 +76,12 @@ class Mark:
 
     @property
     def accounted(self) -> int:
-        """How many messages it had finished in its life."""
+        """The number of messages that it had finished since its creation."""
         return self.delivered + self.discarded + self.filtered
 
 
 def mark_of(partition: int, progress: Progress, end: int) -> Mark:
-    """The look at a commit."""
+    """Return the mark for a commit."""
     return Mark(
         partition=partition,
         offset=progress.offset,
@@ -98,10 +96,10 @@ def mark_of(partition: int, progress: Progress, end: int) -> Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRequest:
-    """What an entry is to be about: both looks, at their times, partition by partition.
+    """The scope of an entry: both snapshots with their times, by partition.
 
-    `dropped` are retransmissions that were cancelled by the closing. What the `streams` had to say
-    then is to be recorded first.
+    `dropped` are retransmissions that were cancelled before the closing. The content of the
+    `streams` at that time must be recorded first.
     """
 
     number: int
@@ -115,32 +113,32 @@ class LedgerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """One partition between two looks."""
+    """One partition between two snapshots."""
 
     opening: Mark
     closing: Mark
 
     @property
     def start(self) -> int:
-        """The first offset that counts; all before `closing.end` follow."""
+        """The first offset that counts; all others follow, up to `closing.end`."""
         return min(self.opening.offset, self.closing.end)
 
     def carried(self) -> Ranges:
-        """What was published before, and was unfinished at the opening."""
+        """Offsets published before, and unfinished at the opening."""
         opening = self.opening
         return left_of(opening.offset, min(opening.end, self.closing.end), opening.finished)
 
     def published(self) -> Ranges:
-        """What was published between the looks; of it, what was finished at once, too."""
+        """Offsets published between the snapshots, also if finished in between."""
         return left_of(self.opening.end, self.closing.end, self.opening.finished)
 
     def unfinished(self) -> Ranges:
-        """What was unfinished at the closing."""
+        """Offsets unfinished at the closing."""
         closing = self.closing
         return left_of(closing.offset, closing.end, closing.finished)
 
     def doubts(self) -> frozenset[Doubt]:
-        """What is doubtful, whatever the log says."""
+        """The doubts that do not depend on the log."""
         opening, closing = self.opening, self.closing
         found = set()
         if closing.end < opening.end or closing.accounted < opening.accounted:
@@ -151,7 +149,7 @@ class Book:
 
 
 def books_of(request: LedgerRequest) -> Sequence[Book]:
-    """All partitions of the closing; one that is new was empty at the opening."""
+    """Return all partitions of the closing; a new one was empty at the opening."""
     opened = {mark.partition: mark for mark in request.opening}
     return [
         Book(
@@ -163,7 +161,7 @@ def books_of(request: LedgerRequest) -> Sequence[Book]:
 
 
 def left_of(start: int, end: int, without: Ranges) -> Ranges:
-    """The offsets of [start, end) that are in none of the ranges `without`, which are in order."""
+    """Return the offsets of [start, end) that are in none of the ordered ranges `without`."""
     left = []
     for low, high in without:
         if start < min(low, end):
@@ -175,7 +173,7 @@ def left_of(start: int, end: int, without: Ranges) -> Ranges:
 
 
 def common(one: Ranges, other: Ranges) -> Ranges:
-    """The offsets that are in both; each is in order."""
+    """Return the offsets in both; each is in order."""
     found, left, right = [], 0, 0
     while left < len(one) and right < len(other):
         low = max(one[left][0], other[right][0])
@@ -190,15 +188,15 @@ def common(one: Ranges, other: Ranges) -> Ranges:
 
 
 def size_of(ranges: Ranges) -> int:
-    """How many offsets they are."""
+    """Return the number of offsets in the ranges."""
     return sum(high - low for low, high in ranges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Records of a partition that Spark has counted, all alike, and the lowest offset of them.
+    """Similar records of a partition, counted by Spark, and their lowest offset.
 
-    `carried`: those published before the opening; `passed`: those finished at the closing.
+    `carried`: published before the opening; `passed`: finished at the closing.
     """
 
     partition: int
@@ -211,7 +209,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDiscards:
-    """Messages of a partition that passed and of whose discard there is a record, by reason."""
+    """Passed messages of a partition with a recorded discard, by reason."""
 
     partition: int
     reason: str
@@ -221,9 +219,9 @@ class RecordedDiscards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """How many messages: see the module. `gone` and `recorded` are part of others.
+    """Numbers of messages; see the module. `gone` and `recorded` are parts of others.
 
-    `gone`: of those counted, what the log had no longer. `recorded`: discards there is a record of.
+    `gone`: counted messages that the log no longer had. `recorded`: recorded discards.
     """
 
     carried: int = 0
@@ -241,7 +239,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSums:
-    """What became of the messages of one partition, and what is doubtful about that."""
+    """What happened to the messages of one partition, and the doubts about it."""
 
     partition: int
     sums: Sums
@@ -250,14 +248,14 @@ class PartitionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a job has found out about a request."""
+    """The findings of a job for a request."""
 
     counted: tuple[Counted, ...] = ()
     discards: tuple[RecordedDiscards, ...] = ()
 
 
 def judged(request: LedgerRequest, finding: Finding) -> Sequence[PartitionSums]:
-    """What became of the messages of each partition."""
+    """Return what happened to the messages of each partition."""
     counted = _by_partition(finding.counted)
     recorded: dict[int, int] = {}
     for each in finding.discards:
@@ -278,7 +276,7 @@ def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> Partiti
     ours = [each for each in rows if each.whose is not RecordAudience.OTHERS]
     opening, closing = book.opening, book.closing
     passed = _messages(each for each in ours if each.passed)
-    # Neither is below zero but where that is among the doubts.
+    # Both are below zero only if that is among the doubts.
     between = passed - (closing.accounted - opening.accounted)
     dropped = _messages(
         each for each in ours if each.passed and each.whose is RecordAudience.CANCELLED
@@ -318,7 +316,7 @@ def _doubts(book: Book, sums: Sums) -> frozenset[Doubt]:
 
 
 def _gone(book: Book, first: int) -> list[Counted]:
-    """What must have been before `first`, the first record that the log still had."""
+    """Return what must have been before `first`, the first record that the log still had."""
     unfinished = book.unfinished()
     before = [(0, first)]
     return [
@@ -350,7 +348,7 @@ def _by_partition(counted: Iterable[Counted]) -> Mapping[int, list[Counted]]:
 
 
 def added(sums: Iterable[Sums]) -> Sums:
-    """All of them together: partitions of one entry."""
+    """Return the sum over partitions of one entry."""
     names = [each.name for each in fields(Sums)]
     totals = dict.fromkeys(names, 0)
     for each in sums:
@@ -360,7 +358,7 @@ def added(sums: Iterable[Sums]) -> Sums:
 
 
 def following(sums: Sequence[Sums]) -> Sums:
-    """Entries that follow each other as one: it begins as the first, and ends as the last does."""
+    """Return consecutive entries as one: it begins as the first, and ends as the last does."""
     if not sums:
         return Sums()
     both = added(sums)
@@ -369,7 +367,7 @@ def following(sums: Sequence[Sums]) -> Sums:
 
 
 def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int | None, int]]:
-    """Reason, status and number of messages over all partitions, most first: REASONS_MAX."""
+    """Return reason, status and number of messages over all partitions, the most frequent first."""
     found: dict[tuple[str, int | None], int] = {}
     for each in discards:
         key = (each.reason, each.status)
@@ -380,9 +378,9 @@ def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """An entry as it is kept: `hash` is of its text and of the hash of the one before it.
+    """A stored entry: `hash` covers its text and the hash of the entry before it.
 
-    `key_id`: of the key that it is signed with, if it is. `among`: where what it misses is, as
+    `key_id` is the key of its signature, if it is signed. `among`: where missing messages are, as
     partition, first offset and end (`app.domain.insight.ledger_missing`).
     """
 
@@ -399,24 +397,27 @@ class LedgerEntry:
 
     @property
     def sums(self) -> Sums:
-        """Of all partitions."""
+        """The sums over all partitions."""
         return added(each.sums for each in self.partitions)
 
     @property
     def doubts(self) -> Sequence[Doubt]:
-        """Of all partitions, in their order."""
+        """The doubts of all partitions, in their order."""
         found = {doubt for each in self.partitions for doubt in each.doubts}
         return [doubt for doubt in Doubt if doubt in found]
 
 
 def next_due(last: datetime, retention: timedelta) -> datetime:
-    """When the entry after that of `last` is due: with the day, and before its records are gone."""
+    """Return when the entry after that of `last` is due.
+
+    It is due at the end of the day, and before its records are gone.
+    """
     tomorrow = last.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     return min(tomorrow, last + max(retention / 2, EVERY_MIN))
 
 
 def spans_of(topic: str, request: LedgerRequest) -> Iterator[OffsetSpan]:
-    """What of the log an entry is about."""
+    """Yield the offsets of the log that an entry covers."""
     for book in books_of(request):
         start, end = book.start, book.closing.end
         yield OffsetSpan(topic=topic, partition=book.closing.partition, start=start, end=end)

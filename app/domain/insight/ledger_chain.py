@@ -1,8 +1,8 @@
-"""Ledger entries as text, chained: the hash of each is of its text and of the hash before it.
+"""Ledger entries as a chain of texts: each hash covers an entry's text and the hash before it.
 
-Who changes an entry must change all that follow it. That shows when somebody has kept the hash of
-one of these, and where hashes are signed (`app.domain.insight.ledger_signing`), as whoever can
-write into the database has not the keys that are kept elsewhere: see `checked`.
+To change an entry, one must change all later entries. This is detected if somebody has stored the
+hash of one of them, and if hashes are signed (`app.domain.insight.ledger_signing`), because write
+access to the database does not give the keys, which are kept elsewhere: see `checked`.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ from app.domain.insight.ledger import (
 from app.domain.insight.ledger_missing import missing_among
 from app.domain.insight.ledger_signing import NO_KEYS, Keys, is_signed_by
 
-# What the first entry follows.
+# The hash before the first entry.
 NOTHING: Final = "0" * 64
 _VERSION: Final = 1
 
 
 class LedgerLink(NamedTuple):
-    """An entry as it is stored; `signature` is of its hash, by the key `key_id`."""
+    """A stored entry; `signature` is of its hash, by the key `key_id`."""
 
     number: int
     content: str
@@ -44,11 +44,11 @@ class LedgerLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What a look at a chain has found: how many entries are as they were written.
+    """The result of a check: how many entries are unchanged.
 
-    `broken` is the number of the first that is not, `reason` why; `hash` that of the last entry.
-    `unsigned` of them, the oldest, have no signature that could be checked; those from the number
-    `signed_from` on have, which speaks for all that was before them, too, as it was by then.
+    `broken` is the number of the first changed one, `reason` why; `hash` is that of the last entry.
+    The oldest `unsigned` entries have no signature that can be checked. Those from the number
+    `signed_from` on have one, which also covers all entries before them as they were by then.
     """
 
     entries: int = 0
@@ -60,13 +60,13 @@ class Check:
 
     @property
     def is_signed(self) -> bool:
-        """Whether there are entries, and all are as they were written, and signed."""
+        """Whether there are entries, and all are unchanged and signed."""
         return self.entries > 0 and not self.unsigned and self.broken is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHash:
-    """A hash that somebody has kept, of the entry of that number."""
+    """A stored hash, with the number of its entry."""
 
     number: int
     hash: str
@@ -76,12 +76,12 @@ _NONE: Final = Check()
 
 
 def hash_of(previous: str, content: str) -> str:
-    """The hash of an entry."""
+    """Return the hash of an entry."""
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
 
 
 def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> str:
-    """The text of an entry."""
+    """Return the text of an entry."""
     parts = judged(request, finding)
     among = missing_among(request, parts)
     said = {
@@ -99,7 +99,7 @@ def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> s
 
 
 def entry_of(link: LedgerLink) -> LedgerEntry:
-    """The entry that was written."""
+    """Return the entry of a link."""
     said = json.loads(link.content)
     return LedgerEntry(
         number=said["number"],
@@ -122,7 +122,7 @@ def checked(
     keys: Keys = NO_KEYS,
     before: Check = _NONE,
 ) -> Check:
-    """Follow the chain, oldest first, on from what was found `before`, up to what is wrong."""
+    """Check the chain, oldest first, continuing from `before`, up to the first error."""
     check = before
     for link in links:
         if check.broken is not None:
@@ -163,7 +163,7 @@ def _wrong(link: LedgerLink, before: Check, known: KnownHash | None) -> str | No
 
 
 def _wrongly_signed(link: LedgerLink, before: Check, keys: Keys) -> str | None:
-    """Once there are signatures that can be checked, none may be left out."""
+    """Return an error if a signature is missing after entries with one that can be checked."""
     key = keys.get(link.key_id or "")
     if key is not None:
         is_ours = is_signed_by(key, link.hash, link.signature or "")

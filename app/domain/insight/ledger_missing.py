@@ -1,7 +1,8 @@
-"""Where the messages are that a ledger entry misses.
+"""Where the messages are that a ledger entry lacks.
 
-Commits count messages, and do not say which: of a partition it is known how many that passed were
-never counted, and among which offsets these are, but not (unless all are missing) which of them.
+Commits count messages without naming them. So for a partition it is known how many of the passed
+messages were never counted, and in which range they are, but (unless all are missing) not which
+ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,14 +12,14 @@ from typing import Final, NamedTuple
 
 from app.domain.insight.ledger import Book, Doubt, LedgerRequest, PartitionSums, books_of, left_of
 
-# Of an entry. What a subscription passed between two looks is one range, or a few.
+# For each entry. The messages passed between two snapshots are one range, or a few.
 RANGES_MAX: Final = 100
-# Of a subscription that was moved, what was never counted was never to be sent.
+# For a moved subscription, messages that were never counted were meant to be skipped.
 _EXPLAINED: Final = frozenset({Doubt.MOVED, Doubt.BEGUN_ANEW})
 
 
 class Among(NamedTuple):
-    """Offsets of a partition, from `start` to before `end`, among which some are missing."""
+    """A range of a partition, from `start` to before `end`, that contains missing messages."""
 
     partition: int
     start: int
@@ -26,7 +27,7 @@ class Among(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """How many messages the last entry of a ledger misses, and of which time it is."""
+    """How many messages the last entry of a ledger lacks, and from which time."""
 
     number: int
     missing: int
@@ -35,7 +36,10 @@ class Shortfall(NamedTuple):
 
 
 def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Sequence[Among]:
-    """All that passed in partitions that miss some; RANGES_MAX and one more at most."""
+    """Return the passed ranges of partitions with missing messages.
+
+    At most RANGES_MAX and one more.
+    """
     short = {each.partition for each in parts if each.sums.missing > 0}
     found = (
         Among(book.closing.partition, *each)
@@ -47,7 +51,7 @@ def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Seq
 
 
 def alarming(parts: Iterable[PartitionSums]) -> int:
-    """How many are missing, and nobody has moved the subscription past them."""
+    """Return how many are missing without a move of the subscription past them."""
     return sum(
         each.sums.missing
         for each in parts

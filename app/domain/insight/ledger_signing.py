@@ -1,29 +1,29 @@
-"""Signatures of ledger entries: HMAC-SHA256 of their hashes, under keys that the database has not.
+"""Signatures of ledger entries: HMAC-SHA256 of their hashes, with keys outside of the database.
 
-The hash of an entry is of all before it, so its signature speaks for these, too.
+The hash of an entry covers all entries before it, so its signature does too.
 """
 
 import hmac
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-# Raw keys by their ids; the first signs.
+# Raw keys by id; the first one signs.
 Keys = Mapping[str, bytes]
 
 NO_KEYS: Final[Keys] = {}
-# What these are derived for, of the keys of the service.
+# The purpose for which these keys are derived from the keys of the service.
 USE: Final = "ledger signature"
 
 
 class Signature(NamedTuple):
-    """A signature in hex, and whose it is."""
+    """A signature in hex, and the id of its key."""
 
     key_id: str | None = None
     value: str | None = None
 
 
 def signature_of(keys: Keys, hash_: str) -> Signature:
-    """The signature of an entry of that hash; an empty one without a key."""
+    """Return the signature of an entry with that hash; an empty one without a key."""
     first = next(iter(keys.items()), None)
     return Signature() if first is None else Signature(first[0], _value(first[1], hash_))
 

@@ -1,8 +1,8 @@
-"""What a ledger says of a time that is asked for: how much of it entries are about, and their sums.
+"""What a ledger states about a requested time: how much of it entries cover, and their sums.
 
-Entries are about whole times between two looks, so what they say is of the time that they cover:
-that may begin before, and end after, what was asked for. It is said of the whole only when they
-cover the whole.
+Entries cover whole times between two snapshots, which may begin before the requested time and end
+after it. The sums are about the covered time. They prove the requested time only if entries cover
+all of it.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ DEFAULT: Final = timedelta(days=31)
 
 
 class Window(NamedTuple):
-    """A time, from `since` to before `until`."""
+    """A time from `since` to before `until`."""
 
     since: datetime
     until: datetime
@@ -25,10 +25,10 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What all entries that are about some of the time that was `asked` for say together.
+    """What all entries that overlap the requested time (`asked`) state together.
 
-    `entries` are the newest of these `count`, oldest first; `sums` and `doubts` are of all, and of
-    the time that they have `covered`: None, if there are none.
+    `entries` are the newest of these `count`, oldest first; `sums` and `doubts` are over all of
+    them, and over the `covered` time: None if there are none.
     """
 
     asked: Window
@@ -40,14 +40,14 @@ class Ledger:
 
     @property
     def is_proved(self) -> bool:
-        """Whether entries cover all of the time that was asked for, and nothing is doubtful."""
+        """Whether entries cover all of the requested time without doubts."""
         return self.covered is not None and not self.doubts
 
 
 class Survey:
-    """Adds up the entries of a time, as they come: oldest first, each once.
+    """Adds up the entries of a time, oldest first, each once.
 
-    Nothing was to be said of the subscription before it was `born`. It keeps the `newest` entries.
+    Before the subscription was `born` there is nothing to state. The `newest` entries are kept.
     """
 
     def __init__(self, asked: Window, *, born: datetime | None, newest: int) -> None:
@@ -61,13 +61,13 @@ class Survey:
         self._entries = deque[LedgerEntry](maxlen=newest)
 
     def add(self, entries: Sequence[LedgerEntry]) -> None:
-        """The next entries."""
+        """Add the next entries."""
         for entry in entries:
             before = self._covered
             if before is None:
                 self._is_whole = entry.since <= self._from
             elif entry.since != before.until:
-                # One between them is not there any more.
+                # An entry between them no longer exists.
                 self._is_whole = False
             self._covered = Window(entry.since if before is None else before.since, entry.until)
             self._sums = entry.sums if before is None else following([self._sums, entry.sums])
@@ -76,7 +76,7 @@ class Survey:
         self._entries.extend(entries)
 
     def ledger(self) -> Ledger:
-        """What they say together."""
+        """Return the combined result."""
         covered = self._covered
         is_covered = covered is not None and covered.until >= self._asked.until
         found = set(self._doubts)
@@ -95,11 +95,11 @@ class Survey:
 def requested_window(
     since: datetime | None, until: datetime | None, *, last: datetime | None, now: datetime
 ) -> Window:
-    """The time that is meant, where the end or the beginning is not said.
+    """Return the requested time, with defaults for missing ends.
 
     It ends with the last midnight (UTC), up to which there should be an entry by now, or with the
-    `last` entry, if that came later; now, if it would end before it begins. It begins DEFAULT
-    before its end.
+    `last` entry, if that is later; now, if it would end before it begins. It begins DEFAULT before
+    its end.
     """
     if until is None:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,9 +1,9 @@
-"""What would have been: a subscription with other filters and another capacity, over history.
+"""Simulations: a subscription with other filters and another capacity, over past messages.
 
-A queue with one server that sends `capacity` messages a second, in their order, and is empty at the
-beginning. Messages arrive with the second of their publication: after the A(k) of second t(k) there
-wait W(k) = A(k) + max(0, W(k-1) - capacity * (t(k) - t(k-1))), the last of them for W(k) / capacity
-(Lindley's recurrence). Failures, retries, batches and orders are not in it.
+The model is a queue with one server that sends `capacity` messages per second in order, and is
+empty at the start. Messages arrive in the second of their publication: after the A(k) of second
+t(k) there wait W(k) = A(k) + max(0, W(k-1) - capacity * (t(k) - t(k-1))), the last of them for W(k)
+/ capacity (Lindley's recurrence). It has no failures, retries, batches or orders.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from app.domain.replay.retransmission import OffsetSpan
 WINDOW_MAX: Final = timedelta(days=7)
 REQUEST_TIME_MIN: Final = timedelta(milliseconds=1)
 REQUEST_TIME_MAX: Final = timedelta(minutes=10)
-# Of an example's id, which may be a foreign producer's.
+# The shown length of an example's id, which may be a foreign producer's.
 ID_SHOWN_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What a subscription might be: its filters, requests a second, and how many at a time.
+    """The settings to try: filters, requests per second, and requests at a time.
 
-    `request_time` is how long one takes; where that is not said, the rate alone is the limit.
+    `request_time` is the duration of a request; without it, only the rate is the limit.
     """
 
     filters: tuple[Filter, ...]
@@ -35,7 +35,7 @@ class Proposal:
 
     @property
     def capacity(self) -> float:
-        """Messages a second: with so many requests at a time, no more can be (Little's law)."""
+        """Messages per second: limited by the requests at a time (Little's law)."""
         if self.request_time is None:
             return float(self.rate)
         return min(float(self.rate), self.in_flight_max / self.request_time.total_seconds())
@@ -43,10 +43,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationRequest:
-    """What is simulated over the messages of `spans` that are of that time.
+    """What is simulated: the messages of `spans` from that time.
 
-    `present` are the filters that the subscription has. `gone`: so many offsets, at most, were of
-    that time, too, and neither the log nor the archive had them.
+    `present` are the filters of the subscription. `gone`: at most this many offsets were of that
+    time too, and neither the log nor the archive had them.
     """
 
     since: datetime
@@ -67,8 +67,8 @@ class SimulationRequest:
 class Minute:
     """What arrived in a minute, and the most that waited in it.
 
-    `read` messages were published, `matched` wanted by the proposal, `present` by the filters as
-    they are; `added` by the first alone. `peak` is the most that arrived in a second.
+    `read` messages were published, `matched` match the proposal, `present` the current filters;
+    `added` only the proposal. `peak` is the most that arrived in a second.
     """
 
     at: datetime
@@ -83,10 +83,10 @@ class Minute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """A message, as an example of those on which proposed and present filters differ.
+    """An example of a message on which proposed and current filters differ.
 
-    `is_added`: only the proposed ones want it; else only the present ones. `size` is that of its
-    body, `timestamp_ms` that of its publication. Of its id the first ID_SHOWN_MAX characters.
+    `is_added`: only the proposed ones match; otherwise only the current ones. `size` is that of its
+    body, `timestamp_ms` that of its publication. The id has at most ID_SHOWN_MAX characters.
     """
 
     message_id: str

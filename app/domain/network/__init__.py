@@ -1,1 +1,1 @@
-"""Where requests may go to and come from."""
+"""Network rules for outgoing and incoming requests."""

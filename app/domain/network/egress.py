@@ -1,7 +1,7 @@
-"""Where deliveries may go: no address that only we can reach, and no port of something else.
+"""Allowed targets of deliveries: no private addresses, and no ports of other services.
 
-Pure: names are resolved elsewhere, and each address that a name has is checked here before it is
-dialled. Networks: IANA's special-purpose registries (RFC 6890 and its successors).
+Pure: names are resolved elsewhere, and each address of a name is checked here before it is dialled.
+Networks: IANA's special-purpose registries (RFC 6890 and its successors).
 """
 
 import socket
@@ -21,7 +21,7 @@ Network = IPv4Network | IPv6Network
 
 # This machine.
 LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-# Whoever listens below these, and is not the web, was not made for strangers' requests.
+# Services on other ports below 1024 were not made for requests of strangers.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -31,7 +31,8 @@ _SPECIAL_IPV4: Final = {
     "10.0.0.0/8": "a private network",
     "100.64.0.0/10": "a provider's own network",
     "127.0.0.0/8": "this machine",
-    # Beside the link, but as close: Azure's guest agent, and IBM's endpoints for its own machines.
+    # Outside of the link-local range, but as private: Azure's guest agent, and IBM's endpoints for
+    # its own machines.
     "161.26.0.0/16": "the cloud's own services",
     "166.8.0.0/14": "the cloud's own services",
     "168.63.129.16/32": "the cloud's own services",
@@ -47,7 +48,7 @@ _SPECIAL_IPV4: Final = {
     "224.0.0.0/4": "a multicast group",
     "240.0.0.0/4": "a reserved network",
 }
-# Within the one block of IPv6 that is routed at all.
+# Within the only block of IPv6 that is routed.
 _SPECIAL_IPV6: Final = {
     "2001::/23": "a reserved network",
     "2001:db8::/32": "a network for documentation",
@@ -62,12 +63,12 @@ _SPECIAL: Final = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
-    """Which addresses may be dialled: public ones, and those in the `allowed` networks."""
+    """The allowed addresses: public ones, and those in the `allowed` networks."""
 
     allowed: tuple[Network, ...] = ()
 
     def problem(self, address: Address, port: int) -> str | None:
-        """Why nothing is sent to `address` and `port`; None when it may be."""
+        """Return why nothing may be sent to `address` and `port`; None if it may."""
         meant = canonical(address)
         if any(meant in network for network in self.allowed):
             return None
@@ -77,19 +78,19 @@ class EgressPolicy:
         return _port_problem(port)
 
     def endpoint_problem(self, scheme: str, host: str, port: int | None) -> str | None:
-        """Why an endpoint cannot be used, as far as its URL says it; names are not resolved."""
+        """Return why an endpoint cannot be used, judging by its URL; names are not resolved."""
         dialled = DEFAULT_PORTS.get(scheme, 0) if port is None else port
         address = spelled_address(host)
         if address is None and _is_localhost(host):
             address = IPv4Address("127.0.0.1")
         if address is not None:
             return self.problem(address, dialled)
-        # In networks that are allowed a name may have any port.
+        # A name may resolve to an allowed network, where any port is allowed.
         return None if self.allowed else _port_problem(dialled)
 
 
 def spelled_address(host: str) -> Address | None:
-    """The address that `host` is, in any spelling that resolvers know: 127.1, 0x7f.1, 2130706433.
+    """Return the address in any form that resolvers know: 127.1, 0x7f.1, 2130706433.
 
     None for a name.
     """
@@ -110,7 +111,7 @@ def _port_problem(port: int) -> str | None:
 
 
 def canonical(address: Address) -> Address:
-    """`address`, or the IPv4 address that is written as an IPv6 one (::ffff:127.0.0.1)."""
+    """Return `address`, or the IPv4 address inside an IPv6 one (::ffff:127.0.0.1)."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

@@ -1,4 +1,4 @@
-"""The HTTP proxy that deliveries leave through, where the network lets them leave no other way."""
+"""The HTTP proxy for deliveries, for networks without another way out."""
 
 import base64
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ _FORM: Final = "must be http://host:port, with user:password@ before the host if
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressProxy:
-    """A proxy that opens tunnels (CONNECT) to the addresses that are delivered to.
+    """A proxy that opens tunnels (CONNECT) to the addresses of deliveries.
 
-    Hosts whose addresses are all in the `direct` networks are dialled without it.
+    Hosts with all addresses in the `direct` networks are dialled without it.
     """
 
     host: str
@@ -26,7 +26,11 @@ class EgressProxy:
 
     @classmethod
     def of(cls, url: str, *, direct: tuple[Network, ...] = LOOPBACK) -> Self:
-        """The proxy at `url`; ValueError, without its password, when it is no such URL."""
+        """Return the proxy at `url`.
+
+        Raises:
+            ValueError: It is not a proxy URL; the text does not contain its password.
+        """
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -44,7 +48,10 @@ class EgressProxy:
 
     @property
     def authorization(self) -> str | None:
-        """The value of Proxy-Authorization (HTTP Basic, RFC 7617, UTF-8), if it is to be sent."""
+        """The value of Proxy-Authorization (HTTP Basic, RFC 7617, UTF-8).
+
+        None without credentials.
+        """
         if not (self.user or self.password):
             return None
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
@@ -54,9 +61,9 @@ class EgressProxy:
         return bool(self.beyond(addresses))
 
     def beyond(self, addresses: Sequence[Address]) -> Sequence[Address]:
-        """Those of the addresses that it may be asked for: the direct ones are others to it.
+        """Return the addresses to request from the proxy, without the `direct` ones.
 
-        127.0.0.1 would be the proxy's own machine.
+        Those would be other machines there: 127.0.0.1 would be the proxy's own machine.
         """
         return [each for each in addresses if not self._is_direct(canonical(each))]
 

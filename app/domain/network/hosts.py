@@ -1,4 +1,4 @@
-"""Lists of hosts: names, addresses, and `*.name` for all that is below a name."""
+"""Lists of hosts: names, addresses, and `*.name` for everything below a name."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from app.domain.network.egress import Address
 
-# What a list has that leaves no host out, where it may.
+# The entry for any host, where this is allowed.
 ANY: Final = "*"
 
 _ANY_BELOW: Final = "*."
@@ -22,13 +22,13 @@ def is_host_of(hosts: Sequence[str], endpoint: str) -> bool:
 
 
 def is_one_of(hosts: Sequence[str], host: str) -> bool:
-    """As `is_host_of`, of a host itself."""
+    """Do the same as `is_host_of` for a host."""
     plain = _plain(host)
     return any(_fits(plain, _plain(each)) for each in hosts)
 
 
 def host_problem(text: str) -> str | None:
-    """What is wrong with a host that tokens may go to, if anything is."""
+    """Return what is wrong with a host for tokens; None if nothing is."""
     name = text.removeprefix(_ANY_BELOW)
     if address_of(text) or (len(name) <= _LENGTH_MAX and _NAME.fullmatch(name)):
         return None
@@ -39,7 +39,10 @@ def host_problem(text: str) -> str | None:
 
 
 def address_of(host: str) -> Address | None:
-    """The address that a host is, in brackets or not; None where it is a name, or no host."""
+    """Return the address in a host, with or without brackets.
+
+    None for a name or an invalid host.
+    """
     try:
         return ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -47,7 +50,7 @@ def address_of(host: str) -> Address | None:
 
 
 def _plain(host: str) -> str:
-    """One of the spellings of a host."""
+    """Return one common form of a host."""
     return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 

@@ -12,11 +12,11 @@ _LOCALHOST: Final = "localhost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnHosts:
-    """This machine, as far as it is listened to, and what is configured beside it.
+    """This machine, by the address it listens on, and the configured hosts.
 
-    `bound` is the address that is listened on, `machine` the name of this machine. Names are what
-    matters: a page has its name resolved to any address, but is of an address only if that serves
-    it.
+    `bound` is the address that it listens on, `machine` the name of this machine. Names matter
+    most: an attacker can resolve a name to any address, but a page under an address is only from
+    the server there.
     """
 
     bound: str
@@ -41,6 +41,6 @@ class OwnHosts:
     def _listens_at(self, address: Address) -> bool:
         bound = address_of(self.bound)
         if bound is None:
-            # A name, or nothing: that is everywhere, as 0.0.0.0.
+            # A name, or nothing: it listens everywhere, as with 0.0.0.0.
             return not self.bound
         return bound.is_unspecified or address == bound

@@ -1,4 +1,4 @@
-"""URLs that the service sends requests to: what all of them must be."""
+"""Rules for URLs to which the service sends requests."""
 
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -7,7 +7,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """Whom a request goes to, whatever it asks there."""
+    """The target of a request, without the path."""
 
     scheme: str
     host: str
@@ -15,16 +15,20 @@ class Origin(NamedTuple):
 
 
 class UrlError(ValueError):
-    """What the text must be instead; it follows the name of the field."""
+    """What the text must be instead; this follows the name of the field."""
 
 
 def http_url(text: str) -> SplitResult:
-    """The parts of `text`, if a request can be sent there; UrlError says what it must be."""
+    """Return the parts of `text`, if requests can be sent there.
+
+    Raises:
+        UrlError: They cannot; the text says what it must be.
+    """
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        # What it stumbled over may be a part of a password.
+        # The library's text may contain a part of a password.
         message = "is not a URI"
         raise UrlError(message) from error
     if problem := _problem(text, parts, port):
@@ -43,7 +47,7 @@ def _problem(text: str, parts: SplitResult, port: int | None) -> str | None:
 
 
 def origin(url: str) -> Origin:
-    """That of a valid URL: two that only spell it in different ways are equal."""
+    """Return the origin of a valid URL. Different spellings have equal origins."""
     parts = urlsplit(url)
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
     return Origin(parts.scheme, (parts.hostname or "").lower(), port)

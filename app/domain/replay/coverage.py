@@ -1,7 +1,7 @@
 """Where the offsets of a partition are: in the log, in its topic's archive, or in neither.
 
-The log has them from its start on; what is before that may be archived. Nobody knows the times of
-what is in neither, so that there it is said what of it may be of a time, at most.
+The log has them from its start on; earlier ones may be archived. For offsets in neither the times
+are unknown, so they are counted as possibly of a requested time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,17 +21,17 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """A time, in milliseconds since the epoch: from `since` to before `until`; None: no bound."""
+    """A time in milliseconds since the epoch, from `since` to before `until`; None: no limit."""
 
     since_ms: int | None = None
     until_ms: int | None = None
 
 
 class Dated(NamedTuple):
-    """What the archive of a partition has of a time, by its pieces: each is of a day, in one file.
+    """A partition's archived pieces of a time; each is one day in one file.
 
-    `first` is the start of the first piece with anything since then, and `first_ms` the time of its
-    earliest message; `end` that of the last piece with anything before the end. None: nothing.
+    `first` is the start of the first piece with messages since then, and `first_ms` the time of its
+    earliest message; `end` is that of the last piece with messages before the end. None: no piece.
     """
 
     first: int | None = None
@@ -41,7 +41,7 @@ class Dated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCoverage:
-    """Where the offsets of a stretch are; `gone` is how many of them are nowhere."""
+    """Where the offsets of a stretch are; `gone` counts those that are in neither."""
 
     log: Stretch
     archived: tuple[Stretch, ...]
@@ -49,14 +49,14 @@ class LogCoverage:
 
     @property
     def first(self) -> int:
-        """The first that is somewhere, or the end."""
+        """The first existing offset, or the end."""
         return self.archived[0].start if self.archived else self.log.start
 
 
 def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCoverage:
-    """Where they are; `kept` is archived, in its order and without doubles.
+    """Return where they are; `kept` is archived, in order and without duplicates.
 
-    Each offset is in one place: what the log has is not read in the archive.
+    Each offset is in one place: what the log has is not read from the archive.
     """
     before = Stretch(wanted.start, max(wanted.start, min(wanted.end, log_start)))
     archived = tuple(cut for each in kept if (cut := _common(each, before)) is not None)
@@ -69,9 +69,9 @@ def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCov
 
 
 def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_start: int) -> int:
-    """The first offset before the log's start that may be of the time since then.
+    """Return the first offset before the log's start that may be since that time.
 
-    What comes before something older is older.
+    Everything before an older message counts as older.
     """
     first = log_start if dated.first is None else min(dated.first, log_start)
     older = [min(each.end, first) for each in kept if each.start < first]
@@ -82,9 +82,9 @@ def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_star
 
 
 def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
-    """The offset before the log's start from which on nothing is of the time until then.
+    """Return the offset before the log's start from which on all messages are later.
 
-    What comes behind something newer is newer.
+    Everything after a newer message counts as newer.
     """
     last = 0 if dated.end is None else min(dated.end, log_start)
     newer = [max(each.start, last) for each in kept if each.end > last]
@@ -92,7 +92,7 @@ def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
 
 
 def merged(stretches: Iterable[Stretch]) -> Sequence[Stretch]:
-    """The same offsets, in their order, in as few stretches as there can be."""
+    """Return the same offsets in order, in as few stretches as possible."""
     found: list[Stretch] = []
     for each in sorted(stretches):
         if found and each.start <= found[-1].end:
@@ -103,7 +103,7 @@ def merged(stretches: Iterable[Stretch]) -> Sequence[Stretch]:
 
 
 def milliseconds(moment: datetime) -> int:
-    """An aware time in milliseconds since the epoch; 0 for what is before it."""
+    """Return an aware time in milliseconds since the epoch; 0 for earlier times."""
     return max((moment - _EPOCH) // timedelta(milliseconds=1), 0)
 
 

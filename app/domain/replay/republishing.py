@@ -1,8 +1,8 @@
-"""Republishing: what a topic had in a time, published once more (Hermes' offline retransmission).
+"""Republishing: messages of a time are published again (Hermes' offline retransmission).
 
-All subscriptions of the target topic get the messages as new ones. Each is named by its place in
-the source topic, and published once for each task: its record says, in a header, of which task it
-is and where it was (`HEADER_REPUBLISHED`, as `{task id} {partition}/{offset}`).
+All subscriptions of the target topic get the messages as new ones. Each message is identified by
+its position in the source topic, and published once for each task. A header of its record has the
+task and the position (`HEADER_REPUBLISHED`, as `{task id} {partition}/{offset}`).
 """
 
 import re
@@ -27,11 +27,11 @@ from app.domain.replay.coverage import Times, milliseconds
 from app.domain.replay.retransmission import HEADER_SOURCE, OffsetSpan
 
 HEADER_REPUBLISHED: Final = b"rp"
-# Of why a message was not taken, so much is kept.
+# The stored length of the reason why a message was refused.
 PROBLEM_LENGTH_MAX: Final = 500
 
 _MARKER: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,10})/([0-9]{1,19})")
-# What the record of a message has anew, or not at all; else it keeps what it had.
+# Headers that are replaced or removed in the new record; all others stay.
 _ANEW: Final = frozenset(
     {
         HEADER_TIMESTAMP,
@@ -46,10 +46,10 @@ _ANEW: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepublishRequest:
-    """What is asked for: the messages of `spans` from `since` to before `until`, for `target`.
+    """A request: the messages of `spans` from `since` to before `until`, for `target`.
 
-    `gone`: so many offsets may be of that time, too, and neither the log nor the archive had them.
-    A topic that was created anew since is another one.
+    `gone`: this many offsets may be of that time too, and neither the log nor the archive had them.
+    A topic that was recreated since is another one.
     """
 
     source: str
@@ -70,16 +70,16 @@ class RepublishRequest:
 
     @property
     def times(self) -> Times:
-        """The time, as messages have it."""
+        """The time in the form of messages."""
         return Times(since_ms=milliseconds(self.since), until_ms=milliseconds(self.until))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republished:
-    """How far it is: `share` (0 to 1) of the offsets are done with.
+    """The progress: `share` (0 to 1) of the offsets are finished.
 
-    `refused` were not taken by the target topic; `refusals` says why, of one in each partition.
-    `size` is that of the bodies that were written, in bytes.
+    The target topic did not accept `refused` messages; `refusals` has the reason for one in each
+    partition. `size` is the size of the written bodies in bytes.
     """
 
     share: float = 0.0
@@ -91,7 +91,7 @@ class Republished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepublishTask:
-    """A task as it stands; its id is that of its job."""
+    """The current state of a task; its id is that of its job."""
 
     job: Job
     request: RepublishRequest
@@ -99,7 +99,7 @@ class RepublishTask:
 
     @property
     def share(self) -> float:
-        """How much of it is done, 0 to 1; there may have been nothing to do."""
+        """How much of it is finished, 0 to 1; there may have been nothing to do."""
         return 1.0 if self.job.state is JobState.DONE else self.done.share
 
     @property
@@ -109,7 +109,11 @@ class RepublishTask:
 
 
 def require_alike(source: Topic, target: Topic) -> None:
-    """ValidationFailedError unless the target is of the source's kind of messages."""
+    """Check that the target has the same kind of messages as the source.
+
+    Raises:
+        ValidationFailedError: It has not.
+    """
     if target.content_type is not source.content_type:
         message = f"must be of contentType {source.content_type}, as sourceTopic is"
         raise ValidationFailedError.of("targetTopic", message)
@@ -122,9 +126,9 @@ def republished(
     *,
     now_ms: int,
 ) -> NewRecord:
-    """The record as published now, with that body; `own` headers take the place of what it had.
+    """Return the record as published now, with that body; `own` headers replace the old ones.
 
-    No age of before is held against it, and nobody waits to hear of it.
+    Its earlier age does not count, and no publisher waits for its outcome.
     """
     anew = _ANEW | {name for name, _ in own}
     kept = (each for each in record.headers if each[0] not in anew)
@@ -133,14 +137,14 @@ def republished(
 
 
 def marker_of(task_id: str, partition: int, offset: int) -> bytes:
-    """What says that a record is the task's, and where the message was."""
+    """Return the header value with the task of a record, and the message's position."""
     return b"%s %d/%d" % (task_id.encode("ascii"), partition, offset)
 
 
 def offset_marked(record: Record, task_id: str, partition: int) -> int | None:
-    """Where in that partition of the source the record's message was.
+    """Return the message's position in that partition of the source.
 
-    None: it is not of that task, or of that partition.
+    None: the record is not of that task, or not of that partition.
     """
     marked = record.header(HEADER_REPUBLISHED)
     found = None if marked is None else _MARKER.fullmatch(marked)

@@ -1,8 +1,8 @@
-"""Retransmissions: messages that one subscription gets again, beside what is new.
+"""Retransmissions: messages that one subscription gets again, beside new ones.
 
-What is asked for becomes a job for Spark, which chooses the messages; a worker then appends them
-to their topic, addressed to the subscription (`app.domain.targeted`), at a share of its rate. A
-message is named by its place in the log, and is appended once for each retransmission.
+A request becomes a Spark job, which chooses the messages. A worker then appends them to their
+topic, for this subscription only (`app.domain.targeted`), at a share of its rate. A message is
+identified by its position in the log, and appended once for each retransmission.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,23 +32,23 @@ SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
 CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
-# Offsets of one run, at most.
+# The most offsets of one run.
 RUN_MAX: Final = 1_000
-# What is appended and not finished yet: so much a cancelled retransmission may leave behind, and
-# so long new messages may wait for it.
+# The seconds of appended and unfinished messages: a cancelled retransmission may leave this many,
+# and new messages may wait this long.
 AHEAD_S: Final = 2.0
 AHEAD_MIN: Final = 20
-# Of bodies from the archive, so many bytes wait at a time to be sent again, of all retransmissions.
+# The bytes of archived bodies that may wait to be sent again, over all retransmissions.
 ARCHIVED_BYTES_MAX: Final = 8 * 1024**3
-# The subscription remembers the last that were cancelled: their messages are passed over.
+# The subscription remembers this many cancelled ones: their messages are skipped.
 CANCELLED_KEPT: Final = 16
 
 
 class Only(StrEnum):
     """Which messages of the window.
 
-    UNDELIVERED: those that were discarded, and not sent again since. MISSING: those behind the
-    subscription's position of which there is no trace of an end.
+    UNDELIVERED: those that were discarded, and not sent again since. MISSING: those before the
+    subscription's position without a traced end.
     """
 
     ALL = "all"
@@ -57,9 +57,9 @@ class Only(StrEnum):
 
 
 class RetransmissionState(StrEnum):
-    """Where it stands; the last three are for good.
+    """The state; the last three are final.
 
-    REQUESTED: waits for a Spark runner. READING: one chooses the messages. SENDING: they are
+    REQUESTED: waits for a Spark runner. READING: a runner chooses the messages. SENDING: they are
     appended and delivered.
     """
 
@@ -77,7 +77,7 @@ ENDED: Final = frozenset(
 _WHILE_CHOOSING: Final = {
     JobState.REQUESTED: RetransmissionState.REQUESTED,
     JobState.RUNNING: RetransmissionState.READING,
-    # Its end and that of the job are written together.
+    # The ends of the retransmission and of the job are written together.
     JobState.DONE: RetransmissionState.READING,
     JobState.CANCELLED: RetransmissionState.CANCELLED,
     JobState.FAILED: RetransmissionState.FAILED,
@@ -85,16 +85,15 @@ _WHILE_CHOOSING: Final = {
 
 
 def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
-    """Where it stands, by what is stored of it and of its job."""
+    """Return the state, by what is stored of it and of its job."""
     return _WHILE_CHOOSING[job] if stored is RetransmissionState.REQUESTED else stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which messages: those that pass all that is given. An empty tuple stands for all.
+    """Selects messages that match all given fields. An empty tuple means all.
 
-    `statuses` are those of discards: the subscriber's last answers. `reason` is a part of theirs,
-    in either case.
+    `statuses` are those of discards: the last responses. `reason` is a part of theirs, in any case.
     """
 
     only: Only = Only.ALL
@@ -125,10 +124,10 @@ class OffsetSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for: the messages of `spans` that `selection` says, at `share` of the rate.
+    """A request: the messages of `spans` that match `selection`, at `share` of the rate.
 
-    Discards are those of the time from `since` to before `until`; their records may be gone.
-    `dry_run`: they are only chosen. What the `streams` had to say then is to be recorded first.
+    Discards are those from `since` to before `until`; their records may be gone. `dry_run`: they
+    are only chosen. The content of the `streams` at that time must be recorded first.
     """
 
     since: datetime
@@ -138,12 +137,12 @@ class Request:
     share: float = SHARE_DEFAULT
     dry_run: bool = False
     streams: tuple[OffsetSpan, ...] = ()
-    # Where the partitions of the topic ended when it was asked for.
+    # The ends of the topic's partitions at the time of the request.
     ends: tuple[int, ...] = ()
-    # Before each of the spans: so many offsets that were asked for, and that neither the log nor
-    # the archive had.
+    # Before each of the spans: the number of requested offsets that neither the log nor the archive
+    # had.
     gone: tuple[int, ...] = ()
-    # Of what the archive has in the spans only this: the log finds times by itself.
+    # Limits only the archived messages in the spans: the log finds times by itself.
     times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
@@ -155,13 +154,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many messages: chosen, appended to the topic, finished by the subscription.
+    """Numbers of messages: chosen, appended to the topic, finished by the subscription.
 
-    `size` is that of the bodies of the chosen, in bytes. `archived` are those of the chosen that
-    the archive has; `gone` counts offsets that neither it nor the log had, and that may have been
-    asked for. `untraced` are, of MISSING, the offsets that were asked for and not looked at, as no
-    trace goes back so far; None: of the others, and until it is known. `discarded` are those of the
-    finished that were discarded once more.
+    `size` is the size of the chosen bodies in bytes. `archived` are the chosen ones in the archive;
+    `gone` counts offsets that neither it nor the log had, and that may have been requested.
+    `untraced` are, for MISSING, requested offsets that were not checked, because traces do not go
+    back so far; None: for others, and until it is known. `discarded` are finished ones that were
+    discarded again.
     """
 
     matched: int = 0
@@ -176,7 +175,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retransmission:
-    """A retransmission as it stands; its id is that of its job."""
+    """The current state of a retransmission; its id is that of its job."""
 
     id: str
     subscription_id: str
@@ -196,7 +195,7 @@ class Retransmission:
 class MessageRun:
     """Chosen messages that follow each other in a partition: all its offsets, `start` to `end`.
 
-    With `undelivered` it is one discard, to be taken from that row: its record may be gone. The
+    With `undelivered` it is one discard, to be read from that row: its record may be gone. The
     records of an `archived` one wait beside it.
     """
 
@@ -210,7 +209,7 @@ class MessageRun:
 
 
 class Sent(NamedTuple):
-    """One message of a retransmission: where it was, and where it is now."""
+    """One message of a retransmission: its old and its new position."""
 
     source_partition: int
     source_offset: int
@@ -221,14 +220,14 @@ class Sent(NamedTuple):
 def sent_again(
     record: Record, source: Partition, record_target: RecordTarget, *, now_ms: int
 ) -> NewRecord:
-    """The record as it was published, for one subscription alone.
+    """Return the record as it was published, for one subscription only.
 
-    Its time is now, so no age of before is held against it, and it keeps its id. Nobody waits to
-    hear of it.
+    It has the current time, so its earlier age does not count, and it keeps its id. No publisher
+    waits for its outcome.
     """
     ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_TARGET)
     headers = (
-        # A foreign producer's record is known by the place that it had.
+        # A foreign producer's record is identified by its old position.
         (HEADER_ID, Message(record, source).id),
         (HEADER_TIMESTAMP, b"%d" % now_ms),
         *sent_from(source.index, record.offset, record_target),
@@ -239,14 +238,14 @@ def sent_again(
     )
 
 
-# Where a message of a retransmission was, as `{partition}/{offset}`.
+# The old position of a retransmitted message, as `{partition}/{offset}`.
 HEADER_SOURCE: Final = b"rs"
 
 
 def sent_from(
     partition: int, offset: int, record_target: RecordTarget
 ) -> Sequence[tuple[bytes, bytes]]:
-    """The headers that make it a message of a retransmission."""
+    """Return the headers that mark a message of a retransmission."""
     return (
         (HEADER_TARGET, record_target.header()),
         (HEADER_SOURCE, b"%d/%d" % (partition, offset)),
@@ -254,7 +253,7 @@ def sent_from(
 
 
 def found_sent(record: Record, partition: int, record_target: RecordTarget) -> Sent | None:
-    """What of that retransmission the record is; None if it is something else."""
+    """Return the retransmitted message in the record; None for other records."""
     source = record.header(HEADER_SOURCE)
     if source is None or record.header(HEADER_TARGET) != record_target.header():
         return None
@@ -265,18 +264,21 @@ def found_sent(record: Record, partition: int, record_target: RecordTarget) -> S
 
 
 def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
-    """Those that a subscription has dropped, that one included; the last CANCELLED_KEPT."""
+    """Return the dropped retransmissions of a subscription with this one.
+
+    The last CANCELLED_KEPT.
+    """
     others = tuple(each for each in dropped if each != retransmission_id)
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 
 
 def ahead_max(rate: int, share: float) -> int:
-    """How many messages may be appended and not finished."""
+    """Return how many messages may be appended and unfinished."""
     return max(AHEAD_MIN, int(rate * share * AHEAD_S))
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
-    """Those of the offsets, in order, that the progress does not say to be finished."""
+    """Return the ordered offsets that are unfinished by this progress."""
     if progress is None:
         return list(offsets)
     ranges = progress.finished

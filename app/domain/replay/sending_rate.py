@@ -9,17 +9,18 @@ from typing import Final
 from app.domain.replay.retransmission import ahead_max
 from app.domain.targeted import RecordTarget
 
-# What may be appended at once, of what is allowed in a second: new messages come in between.
+# At most this part of a second's messages may be appended at once, so that new messages come in
+# between.
 BURST_S: Final = 0.25
-# Of what its share is in a time, so much is appended then: there is more to do than to append.
+# A piece is this factor larger than its share of the time, because appending is not the only work.
 _PIECE_SHARE: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """A retransmission whose messages are chosen, by the taking `attempt` of its job.
+    """A retransmission with chosen messages, under the claim `attempt` of its job.
 
-    Before the offsets `begun` of its topic's partitions there is none of its messages.
+    No partition of its topic has messages of it before the offsets `begun`.
     """
 
     id: str
@@ -33,7 +34,7 @@ class Sending:
 
     @property
     def record_target(self) -> RecordTarget:
-        """What its messages say."""
+        """The target in its messages."""
         return RecordTarget(self.subscription_id, self.id)
 
 
@@ -46,21 +47,24 @@ class RetransmissionPace:
         self._at = now
 
     def allowed(self, *, rate: int, ahead: int, now: float) -> int:
-        """So many; `ahead` are appended, and not finished. `now` in monotonic seconds."""
+        """Return this number.
+
+        `ahead` are appended and unfinished; `now` is in monotonic seconds.
+        """
         earned = (now - self._at) * rate * self._share
         self._at = now
         self._allowed = min(self._allowed + earned, max(1.0, rate * self._share * BURST_S))
         return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
-        """How many to append at once, `every` so often, to come to that share of `rate`."""
+        """Return how many to append at a time, every `every`, to reach the share of `rate`."""
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Nothing may be appended: nothing is earned meanwhile."""
+        """Note that nothing may be appended: no budget accumulates meanwhile."""
         self._at = now
         self._allowed = 0.0
 
     def appended(self, count: int) -> None:
-        """So many were."""
+        """Note that `count` were appended."""
         self._allowed -= count

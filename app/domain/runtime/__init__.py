@@ -1,1 +1,1 @@
-"""What processes tell each other while they run."""
+"""What running processes send each other."""

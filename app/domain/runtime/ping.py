@@ -1,7 +1,6 @@
-"""Pings: a test message that one worker sends at once, and what it answers to who asked for it.
+"""Pings: a test message that one worker sends immediately, and its result for the requester.
 
-Both travel as texts that PostgreSQL takes for notifications. They are hints: one that gets lost is
-asked for again by whoever waits.
+Both travel as PostgreSQL notifications. These may be lost: then the waiting requester tries again.
 """
 
 import json
@@ -11,7 +10,7 @@ from typing import Final, NamedTuple
 
 # PostgreSQL takes notifications of less than 8,000 bytes.
 PAYLOAD_BYTES_MAX: Final = 7_500
-# Whoever asked waits, so a ping does, however long a delivery may take.
+# The requester waits, so a ping is short, however long a delivery may take.
 PING_TIMEOUT_MAX: Final = timedelta(seconds=30)
 _VALUE_LENGTH_MAX: Final = 500
 _HEADERS_MAX: Final = 50
@@ -26,13 +25,13 @@ class Ping(NamedTuple):
     subscription_id: str
 
     def text(self) -> str:
-        """As a notification."""
+        """Return it as a notification."""
         return json.dumps({"ping": list(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What TLS has come to."""
+    """The negotiated TLS parameters."""
 
     version: str
     cipher: str
@@ -40,10 +39,10 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong:
-    """What came of a ping. `reason` says why a message would not have been delivered.
+    """The result of a ping. `reason` is why a message would not have been delivered.
 
-    `seconds` is how long it took in all, connecting included. What was answered is in `status` and
-    `headers`. `address` is where the request went: the host's, or that of the proxy.
+    `seconds` is the total time, with connecting. `status` and `headers` are the response. `address`
+    is where the request went: to the host, or to the proxy.
     """
 
     worker: str
@@ -58,7 +57,10 @@ class Pong:
     tls: Security | None = None
 
     def text(self, number: int) -> str:
-        """As a notification, for request `number`; headers that do not fit are left out."""
+        """Return it as a notification for request `number`.
+
+        Headers that do not fit are left out.
+        """
         short = [
             (name[:_VALUE_LENGTH_MAX], value[:_VALUE_LENGTH_MAX]) for name, value in self.headers
         ]
@@ -72,7 +74,7 @@ class Pong:
 
 
 def ping_in(text: str) -> Ping | None:
-    """The ping in a notification, if it is one."""
+    """Return the ping in a notification; None for others."""
     try:
         worker, waiter, number, subscription_id = json.loads(text)["ping"]
     except (ValueError, TypeError, KeyError):
@@ -81,7 +83,7 @@ def ping_in(text: str) -> Ping | None:
 
 
 def pong_in(text: str) -> tuple[int, Pong] | None:
-    """The number of the request and the pong in a notification, if it is one."""
+    """Return request number and pong in a notification; None for others."""
     try:
         members = json.loads(text)
         number, tls = members.pop("pong"), members.pop("tls")

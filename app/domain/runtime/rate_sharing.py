@@ -1,4 +1,4 @@
-"""What workers say to each other to share a subscription's rate by demand."""
+"""The notes with which workers share a subscription's rate by demand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Loan(NamedTuple):
-    """The lender's answer to what a borrower asked under `number`: these tickets, for some seconds.
+    """The lender's answer to a borrower's request `number`: these tickets, for some seconds.
 
-    Sets of tickets are integers, bit by bit. `outstanding` are all that the borrower may be using,
-    or used less than a second ago, by this answer and those before it.
+    Sets of tickets are integers with one bit for each. `outstanding` are all that the borrower may
+    be using, or used less than a second ago, by this answer and those before it.
     """
 
     number: int
@@ -19,11 +19,11 @@ class Loan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateNote:
-    """What one worker says last of one subscription's rate.
+    """The last note of one worker about one subscription's rate.
 
-    `number` counts what the worker says; `wanted` is how many tickets it would borrow. `lent` has
-    its answers by borrower; `followed` the number of the last answer that it follows, by lender.
-    Tickets are those of a topic with so many `partitions`: with others they cannot be compared.
+    `number` counts its notes; `wanted` is how many tickets it would borrow. `lent` has its answers
+    by borrower; `followed` the number of the last answer that it follows, by lender. Tickets belong
+    to a topic with this number of `partitions`: with another number they cannot be compared.
     """
 
     subscription_id: str

@@ -1,8 +1,8 @@
-"""Receipts: what became of a message at a subscription, for a publisher who waits for it.
+"""Receipts: the outcome of a message in a subscription, for a waiting publisher.
 
-A record whose publisher waits names him in a header (`HEADER_RECEIPT`), as
-`{waiter} {number} {until}`: the process that waits, the request in it, and until when it may
-(epoch ms). Receipts are hints: one that gets lost leaves its message where it is.
+A record of a waiting publisher names it in a header (`HEADER_RECEIPT`), as `{waiter} {number}
+{until}`: the process that waits, the request in it, and until when (epoch ms). Receipts may be
+lost: this has no effect on the message.
 """
 
 import json
@@ -18,7 +18,7 @@ _ADDRESS: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})")
 
 
 class FinalOutcome(StrEnum):
-    """What became of a message at a subscription for good."""
+    """The final outcome of a message in a subscription."""
 
     DELIVERED = "DELIVERED"
     DISCARDED = "DISCARDED"
@@ -26,19 +26,19 @@ class FinalOutcome(StrEnum):
 
 
 class ReceiptAddress(NamedTuple):
-    """Who waits for receipts: request `number` of the process `waiter`, until then (epoch ms)."""
+    """The receiver of receipts: request `number` of the process `waiter`, until then (epoch ms)."""
 
     waiter: str
     number: int
     until_ms: int
 
     def header(self) -> bytes:
-        """As the header of a record."""
+        """Return it as the header of a record."""
         return f"{self.waiter} {self.number} {self.until_ms}".encode("ascii")
 
 
 class Receipt(NamedTuple):
-    """What became of the message of request `number`; a discard says why."""
+    """The outcome for the message of request `number`; a discard has its reason."""
 
     number: int
     subscription_id: str
@@ -48,7 +48,7 @@ class Receipt(NamedTuple):
 
 
 def address_of(header: bytes) -> ReceiptAddress | None:
-    """Who is named in the header, if it is one of ours."""
+    """Return the receiver in the header; None for a header of another form."""
     found = _ADDRESS.fullmatch(header)
     if found is None:
         return None
@@ -57,7 +57,7 @@ def address_of(header: bytes) -> ReceiptAddress | None:
 
 
 def payloads(receipts: Iterable[Receipt]) -> list[str]:
-    """`receipts` as texts of at most PAYLOAD_BYTES_MAX bytes of ASCII each."""
+    """Return `receipts` as ASCII texts of at most PAYLOAD_BYTES_MAX bytes each."""
     texts: list[str] = []
     items: list[str] = []
     size = 0
@@ -72,7 +72,7 @@ def payloads(receipts: Iterable[Receipt]) -> list[str]:
 
 
 def receipts_in(payload: str) -> Sequence[Receipt]:
-    """The receipts in a text; none in one that is not of ours."""
+    """Return the receipts in a text; none for a text of another form."""
     try:
         return [_receipt(*parts) for parts in json.loads(payload)]
     except (ValueError, TypeError):

@@ -330,6 +330,6 @@ class TopicService:
         )
 
     async def _taken_in(self) -> None:
-        """Whoever was answered finds the change when publishing through this process."""
+        """Apply the change in this process, so that publishing through it sees the change."""
         with suppress(StorageUnavailableError):
             await self._take_in()
