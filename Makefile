@@ -60,16 +60,19 @@ check: lint unit ## what needs no server: format, lint, types, imports, unit and
 # Said before anything is downloaded: what is missing, where it cannot be installed from here.
 java:
 	@{ java -version 2>&1 | grep -Eq '"(1[7-9]|[2-9][0-9])' && command -v javac >/dev/null && \
-		command -v mvn >/dev/null && { command -v nginx >/dev/null || [ -x /usr/sbin/nginx ]; }; } || \
+		command -v mvn >/dev/null && { command -v nginx >/dev/null || [ -x /usr/sbin/nginx ]; } && \
+		{ command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; } && \
+		ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; } || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; } || \
-		{ echo 'The tests run a real Kafka, a real Spark, a publisher in Java and nginx: a JDK from 17 on,'; \
-		echo 'Maven and nginx. Install them:'; \
-		echo '  sudo apt-get install -y openjdk-17-jdk-headless maven nginx'; exit 1; }
+		{ echo 'The tests run a real Kafka, a real Spark, a publisher in Java, nginx, PostgreSQL and'; \
+		echo 'pgbouncer: a JDK from 17 on, Maven and these. Install them:'; \
+		echo '  sudo apt-get install -y openjdk-17-jdk-headless maven nginx postgresql pgbouncer'; exit 1; }
 
 kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
 	$(BIN)/python -m tests.servers.spark_kafka install
 	$(BIN)/python -m tests.servers.nginx install
+	$(BIN)/python -m tests.servers.debian_postgres install
 
 # In two halves: with --jobs=2, as in CI, the types are checked beside all else.
 lint: style types

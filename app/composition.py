@@ -43,6 +43,7 @@ from app.domain.streams import TRACES
 from app.log.interface import MessageLog
 from app.metrics.publish_counts import PublishCounts
 from app.otlp.configured import configured_otlp
+from app.postgres.urls import DatabaseUrl
 from app.services.access.audit import AuditService
 from app.services.access.authorization import AccessService, Gate
 from app.services.access.first_key import Announce, make_first_key
@@ -118,7 +119,7 @@ class OpenLog(Protocol):
     """Opens the message log of a process."""
 
     def __call__(
-        self, settings: Settings, *, database_url: str
+        self, settings: Settings, *, database_url: DatabaseUrl
     ) -> AbstractAsyncContextManager[MessageLog]:
         """See `app.log.factory.open_log`."""
 
@@ -133,7 +134,9 @@ class Parts:
 
 
 @asynccontextmanager
-async def running(settings: Settings, database_url: str, parts: Parts) -> AsyncIterator[ASGIApp]:
+async def running(
+    settings: Settings, database_url: DatabaseUrl, parts: Parts
+) -> AsyncIterator[ASGIApp]:
     """The application, with all that it needs open inside the block."""
     async with AsyncExitStack() as stack:
         core = await _core(settings, database_url, parts, stack=stack)
@@ -188,7 +191,7 @@ class _Core:
 
 
 async def _core(
-    settings: Settings, database_url: str, parts: Parts, *, stack: AsyncExitStack
+    settings: Settings, database_url: DatabaseUrl, parts: Parts, *, stack: AsyncExitStack
 ) -> _Core:
     """All of it, open, with what the database knows; closed by `stack`."""
     vault = open_vault(settings)
@@ -392,7 +395,7 @@ async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[V
 
 @asynccontextmanager
 async def _publisher(
-    database_url: str, log: MessageLog, untraced: Publisher
+    database_url: DatabaseUrl, log: MessageLog, untraced: Publisher
 ) -> AsyncIterator[TracedPublisher]:
     async with (
         _traces(log) as traces,
@@ -429,7 +432,7 @@ _FIGURES: Final = Describes(
 
 
 @asynccontextmanager
-async def _receipts_received(database_url: str, waiters: Waiters) -> AsyncIterator[None]:
+async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> AsyncIterator[None]:
     """Tell `waiters` of receipts, on a connection of their own: they come soon, or not at all."""
     channel = receipt_channel(waiters.name)
     async with listen(database_url, [channel], receive=waiters.receive) as notices:

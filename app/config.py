@@ -32,7 +32,7 @@ from app.domain.kafka_security import (
 )
 from app.domain.network.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.network.egress_proxy import EgressProxy
-from app.secret_files import SUFFIX, SecretFile, SecretFiles, is_secret
+from app.secret_files import SecretFile, SecretFiles, as_text, variable_of, variables
 from app.setting_forms import (
     authorities,
     brokers,
@@ -96,11 +96,21 @@ class Settings(BaseSettings):
             "PostgreSQL of its own"
         ),
     )
+    database_password: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
+        default=None, description="password of the database, where its URL has none"
+    )
+    database_direct_url: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
+        default=None,
+        description=(
+            "URL of the server itself, where `ANGELIA_DATABASE_URL` is that of a pgbouncer "
+            "(docs/postgres.md)"
+        ),
+    )
     kafka_bootstrap: Annotated[
         Annotated[str, AfterValidator(brokers)] | None, BeforeValidator(unless_empty)
     ] = Field(
         default=None,
-        description=("`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL"),
+        description="`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL",
     )
     kafka_security_protocol: SecurityProtocol = Field(
         default="PLAINTEXT", description="what the brokers' listeners speak (docs/kafka.md)"
@@ -464,40 +474,19 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """Our environment with these settings in it: a child process reads exactly them."""
-        mine = {variable for name in Settings.model_fields for variable in variables(name)}
+        mine = {
+            variable for name in Settings.model_fields for variable in variables(Settings, name)
+        }
         others = {name: text for name, text in os.environ.items() if name.upper() not in mine}
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return others | {
-            variable_of(name, value): _as_text(value)
+            variable_of(Settings, name, value): as_text(value)
             for name, value in given.items()
             if value is not None
         }
-
-
-def variables(name: str) -> tuple[str, ...]:
-    """The environment's variables for a setting: its own, and one for its file if it is secret."""
-    own = f"{Settings.model_config['env_prefix']}{name}".upper()
-    if is_secret(Settings.model_fields[name]):
-        return own, f"{own}{SUFFIX}".upper()
-    return (own,)
-
-
-def variable_of(name: str, value: object) -> str:
-    """That of them which has, or names the file of, this value."""
-    return variables(name)[-1 if isinstance(value, SecretFile) else 0]
 
 
 def java_command() -> str | None:
     """The Java that Spark would start, as its scripts find it; None when there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(f"{home}/bin/java" if home else "java")
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, SecretFile):
-        return str(value.path.absolute())
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, tuple):
-        return ",".join(str(each) for each in value)
-    return str(value)

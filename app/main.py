@@ -16,6 +16,7 @@ from app.api.server.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
 from app.config import Settings
 from app.log.factory import open_log
+from app.postgres.urls import DatabaseUrl
 from app.services.access.first_key import Announce
 from app.storage.embedded.configured import database_url_or_exit
 from app.telemetry import configure_logging
@@ -73,7 +74,7 @@ def _announce(token: str) -> None:
 def create_app(
     settings: Settings,
     *,
-    database_url: str,
+    database_url: DatabaseUrl,
     only: Part = "all",
     log: OpenLog = open_log,
     announce: Announce = _announce,

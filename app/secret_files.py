@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, get_args
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
-from pydantic_settings import EnvSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource
 
 SUFFIX: Final = "_file"
 
@@ -58,6 +58,30 @@ class SecretFiles(EnvSettingsSource):
 def is_secret(field: FieldInfo) -> bool:
     """Whether a setting is a secret."""
     return _mentions_secret(field.annotation)
+
+
+def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
+    """The environment's variables for a setting: its own, and one for its file if it is secret."""
+    own = f"{settings.model_config['env_prefix']}{name}".upper()
+    if is_secret(settings.model_fields[name]):
+        return own, f"{own}{SUFFIX}".upper()
+    return (own,)
+
+
+def variable_of(settings: type[BaseSettings], name: str, value: object) -> str:
+    """That of them which has, or names the file of, this value."""
+    return variables(settings, name)[-1 if isinstance(value, SecretFile) else 0]
+
+
+def as_text(value: object) -> str:
+    """A setting as the environment has it; of a secret in a file that is the file's path."""
+    if isinstance(value, SecretFile):
+        return str(value.path.absolute())
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, tuple):
+        return ",".join(str(each) for each in value)
+    return str(value)
 
 
 def _mentions_secret(annotation: object) -> bool:

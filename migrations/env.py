@@ -3,30 +3,30 @@
 from typing import Final
 
 from alembic import context
-from sqlalchemy import create_engine, pool, text
+from sqlalchemy import text
 
 from app.config import Settings
 from app.log.postgres.tables import metadata as log_metadata
+from app.postgres.urls import DatabaseUrl
+from app.storage.embedded.configured import configured_url
+from app.storage.migrate import engine_of
 from app.storage.tables import metadata as storage_metadata
-from app.storage.urls import sqlalchemy_url
 
 TARGETS: Final = [storage_metadata, log_metadata]
 # A migration that cannot have a table soon must not keep everyone waiting behind it.
 LOCK_TIMEOUT: Final = "5s"
 
 
-def _url() -> str:
-    if url := context.config.attributes.get("url"):
-        return str(url)
-    configured = Settings().database_url
-    if configured is None:
+def _url() -> DatabaseUrl:
+    given: DatabaseUrl | None = context.config.attributes.get("url")
+    url = given or configured_url(Settings())
+    if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database to work on.")
-    return configured.get_secret_value()
+    return url
 
 
 def _run() -> None:
-    engine = create_engine(sqlalchemy_url(_url()), poolclass=pool.NullPool)
-    with engine.connect() as connection:
+    with engine_of(_url()).connect() as connection:
         connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
         connection.commit()
         context.configure(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.job import Job, JobKind, JobResult
-from app.storage.urls import libpq_url
+from app.postgres.urls import DatabaseUrl, libpq_url
 from spark.errors import EngineLostError
 from spark.jobs import (
     archive,
@@ -45,12 +45,12 @@ class SparkEngine:
         self,
         settings: Settings,
         *,
-        database_url: str,
+        database_url: DatabaseUrl,
         start: Callable[[Settings], SparkSession] = new_session,
     ) -> None:
         self._settings = settings
         self._start = start
-        self._database_url = libpq_url(database_url)
+        self._database_url = database_url
         self._session: SparkSession | None = None
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
@@ -64,7 +64,9 @@ class SparkEngine:
         # Of this thread: what it starts on Spark can be cancelled by the name of the group.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         progress.watch(SessionJobs(session))
-        work = work_of(job, self._settings, database_url=self._database_url, progress=progress)
+        work = work_of(
+            job, self._settings, database_url=libpq_url(self._database_url), progress=progress
+        )
         try:
             return JOBS[job.kind](session, work)
         except Exception as exc:

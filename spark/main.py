@@ -10,6 +10,7 @@ from uuid import uuid4
 import structlog
 
 from app.config import Settings
+from app.postgres.urls import DatabaseUrl
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
@@ -20,7 +21,7 @@ from spark.store import DatabaseJobs
 _log = structlog.get_logger(__name__)
 
 
-async def run(settings: Settings, *, database_url: str) -> None:
+async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
     """Do jobs until SIGTERM or SIGINT; a second one ends the process at once. SecretKeyError."""
     runner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()

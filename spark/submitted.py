@@ -21,11 +21,12 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.errors import AngeliaError, JobNotFoundError
 from app.domain.job import Job, JobKind, JobResult, JobState
+from app.postgres.urls import DatabaseUrl, libpq_url
 from app.storage.database import Database, open_database
+from app.storage.embedded.configured import configured_url
 from app.storage.insight.jobs import JobRepository
 from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
-from app.storage.urls import libpq_url
 from app.telemetry import configure_logging
 from spark.runner import Runner, RunnerPace
 from spark.session import submitted_session
@@ -47,9 +48,9 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     configure_logging(settings.log_level)
     # It tells of every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    if settings.database_url is None:
+    url = configured_url(settings)
+    if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
-    url = settings.database_url.get_secret_value()
     # Before the job is taken: it must not wait for Spark to start, or fail to.
     engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
     try:
@@ -82,7 +83,9 @@ class SubmittedEngine:
         self.session.sparkContext.cancelJobGroup(job.id)
 
 
-async def _ended(url: str, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None) -> Job:
+async def _ended(
+    url: DatabaseUrl, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None
+) -> Job:
     """The job as this process leaves it; JobNotFoundError when there is none to take."""
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()

@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.servers.postgres",
     "tests.servers.kafka",
     "tests.servers.service",
+    "tests.servers.debian_postgres",
 ]
 
 # How long an example takes is the machine's business, which others may use as well.

@@ -26,6 +26,7 @@ from app.metrics.name_cap import NameCap
 from app.metrics.shared import StoredTraceTotals
 from app.otlp.configured import configured_otlp
 from app.otlp.spans import SpanBuffer
+from app.postgres.urls import DatabaseUrl
 from app.services.periodic import repeat
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -137,7 +138,7 @@ class Seams:
     registry: RegistryLookup | None = None
 
 
-async def run(settings: Settings, *, database_url: str, number: int = 1) -> None:
+async def run(settings: Settings, *, database_url: DatabaseUrl, number: int = 1) -> None:
     """Deliver until SIGTERM or SIGINT, then let requests in flight end, commit, and leave.
 
     `number` distinguishes the workers on this machine.

@@ -7,9 +7,10 @@ from pydantic_core import ErrorDetails
 
 from app.cli.addresses import url_of
 from app.cli.errors import CliError
-from app.config import Settings, variable_of
+from app.config import Settings
 from app.domain.errors import FieldProblem
 from app.field_errors import error_text
+from app.secret_files import variable_of
 
 
 def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has a type of its own
@@ -30,7 +31,7 @@ def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has 
 def _variable(error: ErrorDetails) -> str:
     name = str(error["loc"][0])
     known = name in Settings.model_fields
-    return variable_of(name, error["input"]) if known else f"ANGELIA_{name}".upper()
+    return variable_of(Settings, name, error["input"]) if known else f"ANGELIA_{name}".upper()
 
 
 def api_url(settings: Settings) -> str:

@@ -10,9 +10,12 @@ from app.config import Settings
 from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
 from app.log.interface import MessageLog
 from app.log.postgres import postgres_log
+from app.postgres.urls import DatabaseUrl
 
 
-def open_log(settings: Settings, *, database_url: str) -> AbstractAsyncContextManager[MessageLog]:
+def open_log(
+    settings: Settings, *, database_url: DatabaseUrl
+) -> AbstractAsyncContextManager[MessageLog]:
     """Open Kafka if it is configured, else the log in the database at `database_url`."""
     if settings.kafka_bootstrap:
         from app.log.kafka import Compression, kafka_log  # noqa: PLC0415 - see above

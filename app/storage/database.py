@@ -13,7 +13,6 @@ from sqlalchemy.exc import (
     DBAPIError,
     InterfaceError,
     OperationalError,
-    ProgrammingError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import (
@@ -24,6 +23,8 @@ from sqlalchemy.ext.asyncio import (
 )
 
 from app.domain.errors import StorageUnavailableError, ValidationFailedError
+from app.postgres.connecting import READ_ONLY
+from app.postgres.urls import DatabaseUrl
 from app.storage.engines import CONNECT_TIMEOUT, reading, transacting
 from app.storage.migrate import head
 from app.storage.sealing import VAULT
@@ -36,7 +37,8 @@ Answer = TypeVar("Answer")
 Reading = AsyncConnection
 Session = AsyncSession
 
-_NOT_MIGRATED: Final = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
+
+_TAKES_NO_CHANGES: Final = "The database takes no changes: it is read-only, or a standby"
 
 
 class Database:
@@ -82,9 +84,18 @@ class Database:
             return await ask(connection)
 
     async def ping(self) -> None:
-        """Return if the database answers; else StorageUnavailableError."""
+        """Return if the database answers and takes changes; else StorageUnavailableError."""
         async with self.transaction() as session:
-            await session.execute(text("SELECT 1"))
+            if await session.scalar(text(READ_ONLY)) == "on":
+                raise StorageUnavailableError(_TAKES_NO_CHANGES)
+
+    async def through_pooler(self) -> bool:
+        """Whether a pooler is between it and us; StorageUnavailableError."""
+        async with self.transaction() as session:
+            raw = await (await session.connection()).get_raw_connection()
+            driver = raw.driver_connection
+            told = driver.info.backend_pid if driver is not None else 0
+            return bool(await session.scalar(text("SELECT pg_backend_pid()")) != told)
 
     async def migrated(self) -> bool:
         """Whether its tables are those of this version; StorageUnavailableError."""
@@ -97,7 +108,7 @@ class Database:
 
 @asynccontextmanager
 async def open_database(
-    url: str,
+    url: DatabaseUrl,
     *,
     vault: Vault | None = None,
     pool_size: int = 10,
@@ -131,19 +142,28 @@ def translated() -> Iterator[None]:
         raise StorageUnavailableError("No free database connection in time") from exc
     except (OperationalError, InterfaceError) as exc:
         raise StorageUnavailableError(f"The database failed: {_reason(exc)}") from exc
-    except ProgrammingError as exc:
-        if not isinstance(exc.orig, _NOT_MIGRATED):
-            raise
-        message = "The database has not this version's tables: migrate it"
-        raise StorageUnavailableError(message) from exc
     except DataError as exc:
         if not _has_zero(exc):
             raise
         raise ValidationFailedError.of("text", "must be without zero characters") from exc
     except DBAPIError as exc:
-        if not exc.connection_invalidated:
+        if not (problem := _problem(exc)):
             raise
-        raise StorageUnavailableError(f"The database went away: {_reason(exc)}") from exc
+        raise StorageUnavailableError(problem) from exc
+
+
+def _problem(exc: DBAPIError) -> str:
+    """What is wrong with the database; nothing where it is the statement."""
+    match exc.orig:
+        case psycopg.errors.ReadOnlySqlTransaction():
+            return _TAKES_NO_CHANGES
+        case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
+            return "The database has not this version's tables: migrate it"
+        case psycopg.errors.InsufficientPrivilege():
+            return f"The database does not let its user do that: {_reason(exc)}"
+        case _:
+            gone = exc.connection_invalidated
+            return f"The database went away: {_reason(exc)}" if gone else ""
 
 
 def _has_zero(exc: DataError) -> bool:

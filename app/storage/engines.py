@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.pq import Format
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from app.postgres.connecting import READ_ONLY, Servers
+from app.postgres.urls import DatabaseUrl, is_pooled
 from app.storage.sockets import sever
-from app.storage.urls import sqlalchemy_url
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
 # A transaction holds a connection, and often the change clock, that others wait for.
@@ -27,35 +27,64 @@ READS_AT_ONCE: Final = 4
 # A question's plan is made once, whatever its values, and is a good one when a day's table that
 # was empty has filled.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-_NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _DEADLINE: Final = "deadline"
 
 
-def transacting(url: str, *, pool_size: int, statement_timeout: timedelta) -> AsyncEngine:
+def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelta) -> AsyncEngine:
     """Connections that answer when they are handed out, each kept for TRANSACTION_TIMEOUT."""
-    engine = _engine(url, pool_size, connect_args=_connect_args(statement_timeout))
-    _guard(engine.sync_engine)
+    settings = _session_settings(statement_timeout)
+    if is_pooled(url):
+        return _by_transaction(url, pool_size, settings)
+    servers = Servers(url)
+    engine = _engine(servers, pool_size, {"options": _options(settings)})
+    _guard(engine.sync_engine, TRANSACTION_TIMEOUT, writable=servers.writable)
     return engine
 
 
-def reading(url: str, *, statement_timeout: timedelta) -> AsyncEngine:
+def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
     """Connections in no transaction, that ask the server nothing but what they are given to ask.
 
-    They are not tried before they are handed out: one that has died meanwhile fails then.
+    They are not tried before they are handed out: one that has died meanwhile fails then. Where
+    there are several servers they are, for one may have become read-only. By way of a pooler they
+    are in transactions, for their settings last no longer.
     """
-    arguments = {
-        **_connect_args(statement_timeout, settings=_READING),
-        "cursor_factory": _BinaryCursor,
-    }
+    settings = {**_session_settings(statement_timeout), **_READING}
+    binary = {"cursor_factory": _BinaryCursor}
+    if is_pooled(url):
+        return _by_transaction(url, READS_AT_ONCE, settings, **binary)
+    servers = Servers(url)
     engine = _engine(
-        url,
+        servers,
         READS_AT_ONCE,
-        connect_args=arguments,
+        {"options": _options(settings), **binary},
         isolation_level="AUTOCOMMIT",
         skip_autocommit_rollback=True,
         pool_reset_on_return=None,
     )
-    _limit(engine.sync_engine, statement_timeout + CONNECT_TIMEOUT)
+    longest = statement_timeout + CONNECT_TIMEOUT
+    if servers.writable:
+        _guard(engine.sync_engine, longest, writable=True)
+    else:
+        _limit(engine.sync_engine, longest)
+    return engine
+
+
+def _by_transaction(
+    url: DatabaseUrl, pool_size: int, settings: Mapping[str, str], **arguments: object
+) -> AsyncEngine:
+    """Connections that may have another session of the server in each transaction.
+
+    So nothing is prepared, and settings are made anew in each.
+    """
+    servers = Servers(url)
+    engine = _engine(servers, pool_size, {"prepare_threshold": None, **arguments})
+    _guard(engine.sync_engine, TRANSACTION_TIMEOUT, writable=servers.writable)
+    made = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+
+    def make(connection: Connection) -> None:
+        connection.exec_driver_sql(f"SELECT {made}")
+
+    event.listen(engine.sync_engine, "begin", make)
     return engine
 
 
@@ -67,9 +96,25 @@ class _BinaryCursor(AsyncCursor[Any]):
         self.format = Format.BINARY
 
 
-def _engine(url: str, pool_size: int, **options: Any) -> AsyncEngine:  # noqa: ANN401 - of the function
+def _engine(
+    servers: Servers,
+    pool_size: int,
+    arguments: Mapping[str, object],
+    **options: Any,  # noqa: ANN401 - of the function
+) -> AsyncEngine:
+    async def connect(_: str, **given: Any) -> AsyncConnection[Any]:  # noqa: ANN401 - of SQLAlchemy's dialect
+        return await servers.connect(
+            seconds_max=CONNECT_TIMEOUT.total_seconds(),
+            application_name="angelia",
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+            **given,
+        )
+
     return create_async_engine(
-        sqlalchemy_url(url),
+        "postgresql+psycopg://",
+        connect_args={"async_creator_fn": connect, **arguments},
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
@@ -82,47 +127,58 @@ def _engine(url: str, pool_size: int, **options: Any) -> AsyncEngine:  # noqa: A
     )
 
 
-def _connect_args(
-    statement_timeout: timedelta, *, settings: Mapping[str, str] = _NO_SETTINGS
-) -> dict[str, Any]:
-    session_settings = {
+def _session_settings(statement_timeout: timedelta) -> dict[str, str]:
+    return {
         "statement_timeout": _milliseconds(statement_timeout),
         # Ours may be stopped in the middle of a transaction, too.
         "idle_in_transaction_session_timeout": _milliseconds(TRANSACTION_TIMEOUT),
         "timezone": "UTC",
-        **settings,
-    }
-    return {
-        "connect_timeout": int(CONNECT_TIMEOUT.total_seconds()),
-        "application_name": "angelia",
-        "options": " ".join(f"-c {name}={value}" for name, value in session_settings.items()),
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
     }
 
 
-def _milliseconds(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
+def _options(settings: Mapping[str, str]) -> str:
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
 
-def _guard(engine: Engine) -> None:
-    """Hand out only connections that answer, and cut one that is kept too long.
+def _milliseconds(duration: timedelta) -> str:
+    return str(duration // timedelta(milliseconds=1))
+
+
+def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
+    """Hand out only connections that answer, and cut one that is kept longer than `longest`.
+
+    `writable`: only those to a server that takes changes.
 
     SQLAlchemy's own ping would wait for a server that hangs, and so would a cancelled statement:
     psycopg asks the server to cancel it, and waits. A socket that is shut fails at once.
     """
+    ping = _ping_writable if writable else engine.dialect.do_ping
 
     def check_and_arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - SQLAlchemy's adapter has no type
         _arm(entry, dbapi.driver_connection, CONNECT_TIMEOUT)
         try:
-            engine.dialect.do_ping(dbapi)
+            ping(dbapi)
         except psycopg.Error as exc:
             raise DisconnectionError from exc
-        _arm(entry, dbapi.driver_connection, TRANSACTION_TIMEOUT)
+        _arm(entry, dbapi.driver_connection, longest)
 
     event.listen(engine, "checkout", check_and_arm)
     event.listen(engine, "checkin", _disarm)
+
+
+def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
+    """As `do_ping`; DisconnectionError if the server takes no changes."""
+    before, dbapi.autocommit = dbapi.autocommit, True
+    cursor = dbapi.cursor()
+    try:
+        cursor.execute(READ_ONLY)
+        (answer,) = cursor.fetchone()
+    finally:
+        cursor.close()
+        if not dbapi.closed:
+            dbapi.autocommit = before
+    if answer == "on":
+        raise DisconnectionError
 
 
 def _limit(engine: Engine, longest: timedelta) -> None:

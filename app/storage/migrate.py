@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import psycopg
 import structlog
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.pool import NullPool
 
 from app.domain.errors import StorageUnavailableError
-from app.storage.urls import libpq_url
+from app.postgres.connecting import connected
+from app.postgres.urls import DatabaseUrl, direct
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -29,7 +33,7 @@ _BEFORE_FIRST: Final = (
 _log = structlog.get_logger()
 
 
-def upgrade(url: str) -> None:
+def upgrade(url: DatabaseUrl) -> None:
     """Bring the database at `url` to the newest revision; nothing happens if it is there.
 
     Several processes may do so at once: one migrates, the others wait for it, up to a minute. A
@@ -45,6 +49,8 @@ def upgrade(url: str) -> None:
                 _migrate(url)
     except psycopg.OperationalError as exc:
         raise StorageUnavailableError(f"Cannot migrate the database: {exc}") from exc
+    except (psycopg.errors.InsufficientPrivilege, ProgrammingError) as exc:
+        raise StorageUnavailableError(f"Cannot migrate the database: {_right(exc)}") from exc
 
 
 def head() -> str:
@@ -52,7 +58,7 @@ def head() -> str:
     return max(_known())
 
 
-def alembic_config(url: str | None = None) -> "Config":
+def alembic_config(url: DatabaseUrl | None = None) -> "Config":
     """Alembic's configuration with our scripts, wherever they are installed, and `url`."""
     from alembic.config import Config  # noqa: PLC0415 - as in `_migrate`
 
@@ -77,11 +83,26 @@ def _require_known(revision: str | None) -> None:
     raise StorageUnavailableError(f"{message} {reason}")
 
 
-def _migrate(url: str) -> None:
+def _migrate(url: DatabaseUrl) -> None:
     from alembic import command  # noqa: PLC0415 - 0.2 s of CPU, and mostly nothing is to migrate
 
     command.upgrade(alembic_config(url), "head")
     _log.info("database_migrated", revision=head())
+
+
+def engine_of(url: DatabaseUrl) -> Engine:
+    """What Alembic works on: a new connection to the server itself each time."""
+    creator = partial(connected, direct(url))
+    return create_engine("postgresql+psycopg://", creator=creator, poolclass=NullPool)
+
+
+def _right(error: psycopg.errors.InsufficientPrivilege | ProgrammingError) -> str:
+    """The right that is missing; raises what is another error."""
+    cause = error.orig if isinstance(error, ProgrammingError) else error
+    if not isinstance(cause, psycopg.errors.InsufficientPrivilege):
+        raise error
+    first = next(iter(str(cause).splitlines()), "permission denied")
+    return f"{first}: its user must own the tables, and may CREATE in the schema public"
 
 
 def _revision(connection: psycopg.Connection) -> str | None:
@@ -93,12 +114,10 @@ def _revision(connection: psycopg.Connection) -> str | None:
 
 
 @contextmanager
-def _turn(url: str) -> Iterator[psycopg.Connection]:
+def _turn(url: DatabaseUrl) -> Iterator[psycopg.Connection]:
     # A session of its own: the lock outlives the transactions of the migrations, and is freed with
     # the connection, however this process ends.
-    with psycopg.connect(
-        libpq_url(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S
-    ) as connection:
+    with connected(direct(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S) as connection:
         connection.execute(f"SET statement_timeout = {_TURN_TIMEOUT_MS}")
         connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
         yield connection

@@ -10,8 +10,9 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
 
+from app.postgres.connecting import READ_ONLY, Servers
+from app.postgres.urls import DatabaseUrl, direct
 from app.storage.sockets import sever
-from app.storage.urls import libpq_url
 
 CHANGES: Final = "angelia_changes"
 APPLIED: Final = "angelia_applied"
@@ -39,9 +40,13 @@ class Notices:
     """
 
     def __init__(
-        self, url: str, channels: Collection[str], *, receive: Callable[[str], None] | None = None
+        self,
+        url: DatabaseUrl,
+        channels: Collection[str],
+        *,
+        receive: Callable[[str], None] | None = None,
     ) -> None:
-        self._url = libpq_url(url)
+        self._servers = Servers(direct(url))
         self._channels = frozenset(channels)
         self._receive = receive
         self._connection: AsyncConnection[Any] | None = None
@@ -100,7 +105,7 @@ class Notices:
                 for each in told:
                     self._receive(each.payload)
             if not notified and wait_s >= PROBE_AFTER_S:
-                await _probe(connection)
+                await _probe(connection, writable=self._servers.writable)
         except (psycopg.Error, OSError) as exc:
             _log.warning("notices_lost", reason=_reason(exc))
             await self.close()
@@ -108,11 +113,10 @@ class Notices:
         return notified
 
     async def _listening(self) -> AsyncConnection[Any]:
-        connection = await AsyncConnection.connect(
-            self._url,
+        connection = await self._servers.connect(
+            seconds_max=CONNECT_TIMEOUT_S,
             autocommit=True,
             application_name="angelia-notices",
-            connect_timeout=CONNECT_TIMEOUT_S,
             keepalives_idle=5,
             keepalives_interval=2,
             keepalives_count=3,
@@ -128,7 +132,7 @@ class Notices:
 
 @asynccontextmanager
 async def listen(
-    url: str,
+    url: DatabaseUrl,
     channels: Collection[str],
     *,
     at_once: bool = True,
@@ -148,13 +152,18 @@ async def listen(
         await notices.close()
 
 
-async def _probe(connection: AsyncConnection[Any]) -> None:
-    """Raise unless it answers; a server that hangs is cut off, as it would also hang a cancel."""
+async def _probe(connection: AsyncConnection[Any], *, writable: bool) -> None:
+    """Raise unless it answers, and notifies of what is `writable` elsewhere, too.
+
+    A server that hangs is cut off, as it would also hang a cancel.
+    """
     timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
     try:
-        await connection.execute("SELECT 1")
+        (answer,) = await (await connection.execute(READ_ONLY)).fetchall()
     finally:
         timer.cancel()
+    if writable and answer[0] == "on":
+        raise psycopg.OperationalError("the server has become read-only")
 
 
 def _reason(exc: Exception) -> str:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.job import JobKind, JobResult, JobScope
-from app.storage.urls import libpq_url
+from app.postgres.urls import libpq_url
+from app.storage.embedded.configured import configured_url
 from spark import submitted
 from spark.session import submitted_session
 from spark.work import Work, WorkProgress
@@ -61,11 +62,11 @@ def carry_out(
         subscription=given.subscription,
         slo=slo,
     )
-    url = Settings().database_url
+    url = configured_url(Settings())
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database to read.")
     work = Work(
-        database_url=libpq_url(url.get_secret_value()),
+        database_url=libpq_url(url),
         scope=scope,
         output=given.output.rstrip("/"),
         claim=None,

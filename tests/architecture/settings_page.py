@@ -4,7 +4,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from app.config import Settings, variables
+from app.config import Settings
+from app.secret_files import variables
 from tests.architecture.tree import ROOT
 
 PAGE: Final = ROOT / "docs" / "settings.md"
@@ -36,7 +37,7 @@ def _lines() -> Iterator[str]:
     for name, schema in Settings.model_json_schema()["properties"].items():
         if name in SECTIONS:
             yield from ("", f"## {SECTIONS[name]}", "")
-        item = _item(" or ".join(f"`{each}`" for each in variables(name)), schema)
+        item = _item(" or ".join(f"`{each}`" for each in variables(Settings, name)), schema)
         yield from textwrap.wrap(item, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 

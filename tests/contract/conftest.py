@@ -11,11 +11,18 @@ from tests.contract.harness import Harness, KafkaHarness, MemoryHarness, Postgre
 SECURED = [pytest.param(name, marks=pytest.mark.long) for name in ("sasl_ssl", "mutual")]
 
 
-@pytest.fixture(params=["memory", "postgres", "kafka", *SECURED])
+# A server of a company's, by TLS and with a password, beside the embedded one.
+DEBIAN = pytest.param("debian", marks=pytest.mark.long)
+
+
+@pytest.fixture(params=["memory", "postgres", "kafka", DEBIAN, *SECURED])
 def harness(request: pytest.FixtureRequest) -> Harness:
     """A log of each kind; only the server that is asked for is started."""
     if request.param == "postgres":
         return PostgresHarness(request.getfixturevalue("postgres_url"))
+    if request.param == "debian":
+        server = request.getfixturevalue("debian_postgres")
+        return PostgresHarness(server.verified(request.getfixturevalue("debian_database")))
     if request.param == "kafka":
         return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
     if request.param != "memory":

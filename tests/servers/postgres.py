@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 import psutil
 import psycopg
@@ -22,7 +23,6 @@ from app.storage.database import Database, open_database
 from app.storage.embedded.cluster import Cluster
 from app.storage.embedded.server import embedded_postgres
 from app.storage.migrate import upgrade
-from app.storage.urls import libpq_url, sqlalchemy_url
 from tests.fakes.keys import VAULT
 from tests.servers.runs import run_folder
 
@@ -33,9 +33,7 @@ _numbers = itertools.count(1)
 
 def url_of(url: str, database: str) -> str:
     """The URL of another database on the same server."""
-    return libpq_url(
-        sqlalchemy_url(url).set(database=database).render_as_string(hide_password=False)
-    )
+    return urlsplit(url)._replace(path=f"/{database}").geturl()
 
 
 class PostgresServer:
@@ -164,14 +162,14 @@ def postgres_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 @pytest.fixture
 def empty_postgres_url(postgres_session_url: str) -> Iterator[str]:
     """A database without tables, dropped after the test."""
-    with _database(postgres_session_url, template="template1") as url:
+    with database_on(postgres_session_url, template="template1") as url:
         yield url
 
 
 @pytest.fixture
 def postgres_url(postgres_session_url: str) -> Iterator[str]:
     """A fresh, migrated database, dropped after the test."""
-    with _database(postgres_session_url, template=TEMPLATE) as url:
+    with database_on(postgres_session_url, template=TEMPLATE) as url:
         yield url
 
 
@@ -190,13 +188,16 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def _database(server_url: str, *, template: str) -> Iterator[str]:
+def database_on(server_url: str, *, template: str, owner: str | None = None) -> Iterator[str]:
+    """The URL of a database inside the block: a copy of the template, owned by `owner`."""
     name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
         # Copied file by file: by way of the write-ahead log it takes five times the CPU.
         connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(
-                name, sql.Identifier(template)
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy OWNER {}").format(
+                name,
+                sql.Identifier(template),
+                sql.SQL("DEFAULT") if owner is None else sql.Identifier(owner),
             )
         )
         try:

@@ -10,11 +10,13 @@ from app.cli.commands.check import check
 from app.cli.environment import api_key
 from app.cli.errors import CliError
 from app.cli.settings import changed, settings_with
-from app.config import Settings, variables
-from app.secret_files import SecretFile
+from app.config import Settings
+from app.secret_files import SecretFile, variables
 from tests.fakes.keys import KEY
 
-SECRETS = [name for name, field in Settings.model_fields.items() if len(variables(name)) == 2]
+SECRETS = [
+    name for name, field in Settings.model_fields.items() if len(variables(Settings, name)) == 2
+]
 # Of a form that each of them takes.
 TEXTS = {
     "secret_key": KEY,
@@ -27,7 +29,7 @@ MUST_BE_READABLE = "must be the path of a text file that can be read and is not 
 @pytest.fixture(autouse=True)
 def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in Settings.model_fields:
-        for variable in variables(name):
+        for variable in variables(Settings, name):
             monkeypatch.delenv(variable, raising=False)
 
 

@@ -1,6 +1,7 @@
 """`angelia check`: what is set, where from, and whether each part answers."""
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -14,21 +15,25 @@ from app.cli.errors import CliError
 from app.cli.options import Json, JsonOption
 from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, settings_with
-from app.config import Settings, variable_of
+from app.config import Settings
 from app.domain.catalogue.token_grants import UNRESTRICTED
 from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableError
 from app.log.factory import open_log
 from app.log.interface import MessageLog
-from app.secret_files import SecretFile
+from app.postgres.urls import DatabaseUrl, direct
+from app.secret_files import SecretFile, variable_of
 from app.services.durability import DurabilityService
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.database import Database, open_database
-from app.storage.embedded.configured import database_url
+from app.storage.embedded.configured import configured_url, database_url
 from app.storage.keyring import KEY_FILE, open_vault
 from app.vault import HOW_TO_SET
 
 _OK: Final = "ok"
 _MASK: Final = "*****"
+_OF_POOLER: Final = (
+    "unless it pools by session, set ANGELIA_DATABASE_DIRECT_URL, too (docs/postgres.md)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +69,23 @@ def _settings(settings: Settings) -> Iterator[Json]:
     for name in Settings.model_fields:
         value = getattr(settings, name)
         yield {
-            "name": variable_of(name, value),
+            "name": variable_of(Settings, name, value),
             "value": _shown(name, value),
             "from": "environment" if name in settings.model_fields_set else "default",
         }
 
 
+# Names or addresses, each with a port if need be; PostgreSQL's URLs may have several.
+_HOSTS: Final = re.compile(r"((\[[0-9a-fA-F:.]+\]|[^:,/@]*)(:[0-9]*)?(,|$))*")
 # Of what else is secret any part may be, whatever it looks like.
 _SECRET_URLS: Final = frozenset(
-    {"database_url", "schema_registry_url", "otlp_endpoint", "egress_proxy"}
+    {
+        "database_url",
+        "database_direct_url",
+        "schema_registry_url",
+        "otlp_endpoint",
+        "egress_proxy",
+    }
 )
 
 
@@ -88,15 +101,13 @@ def _shown(name: str, value: object) -> str:
 
 def _masked(secret: str) -> str:
     """A URL without its password and parameters."""
-    try:
-        parts = urlsplit(secret)
-        host, user = parts.hostname or "", parts.username
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
+    parts = urlsplit(secret)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    user = credentials.partition(":")[0]
+    # A password with a slash in it would be taken for the path.
+    if not parts.scheme or "@" in parts.path or not _HOSTS.fullmatch(hosts):
         return _MASK
-    if not parts.scheme:
-        return _MASK
-    return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{host}{port}{parts.path}"
+    return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{hosts}{parts.path}"
 
 
 def _parts(settings: Settings) -> Sequence[ServicePart]:
@@ -116,16 +127,39 @@ def _masked_database(settings: Settings) -> str:
     return _masked(settings.database_url.get_secret_value())
 
 
-async def _running(settings: Settings, *, url: str, where: str) -> Sequence[ServicePart]:
+async def _running(settings: Settings, *, url: DatabaseUrl, where: str) -> Sequence[ServicePart]:
     async with open_database(url) as database:
         return [
             ServicePart(name="database", where=where, problem=await _ping(database)),
+            *await _sessions(settings, database),
             ServicePart(name="migrations", where=where, problem=await _migrations(database)),
             *await _log(settings, database, url=url),
             _secret_key(settings),
             await _oauth_providers(database),
             await _api(settings),
         ]
+
+
+async def _sessions(settings: Settings, database: Database) -> Sequence[ServicePart]:
+    """The way to the server itself, where one is set; or that one should be."""
+    address = configured_url(settings)
+    if address is None:
+        return []
+    if address.direct is None or settings.database_direct_url is None:
+        return await _pooler(settings, database)
+    where = _masked(settings.database_direct_url.get_secret_value())
+    async with open_database(direct(address)) as itself:
+        return [ServicePart(name="database itself", where=where, problem=await _ping(itself))]
+
+
+async def _pooler(settings: Settings, database: Database) -> Sequence[ServicePart]:
+    try:
+        if not await database.through_pooler():
+            return []
+    except AngeliaError:
+        return []  # as the database itself has it
+    where = _masked_database(settings)
+    return [ServicePart(name="pooler", where=where, problem=_OF_POOLER, required=False)]
 
 
 async def _ping(database: Database) -> str:
@@ -144,7 +178,9 @@ async def _migrations(database: Database) -> str:
     return "" if migrated else "not those of this version: run `angelia migrate`"
 
 
-async def _log(settings: Settings, database: Database, *, url: str) -> Sequence[ServicePart]:
+async def _log(
+    settings: Settings, database: Database, *, url: DatabaseUrl
+) -> Sequence[ServicePart]:
     where = "in the database" if settings.embedded_log else f"Kafka at {settings.kafka_bootstrap}"
     problem = ""
     durability: Sequence[ServicePart] = ()

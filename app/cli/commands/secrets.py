@@ -9,6 +9,7 @@ from app.cli.errors import CliError
 from app.cli.quiet import quiet_logs
 from app.cli.settings import settings_with
 from app.domain.errors import FieldProblem
+from app.postgres.urls import DatabaseUrl
 from app.services.catalogue.secret_rotation import Rotation, rotate_secrets
 from app.storage.database import open_database
 from app.storage.embedded.configured import database_url
@@ -54,6 +55,6 @@ def _problem(unreadable: str) -> FieldProblem:
     return FieldProblem(path=where, message=why)
 
 
-async def _rotated(url: str, vault: Vault) -> Rotation:
+async def _rotated(url: DatabaseUrl, vault: Vault) -> Rotation:
     async with open_database(url, vault=vault) as database:
         return await rotate_secrets(database)

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from app.domain.errors import LogUnavailableError
+from app.postgres.connecting import Servers
+from app.postgres.urls import DatabaseUrl, direct
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 T = TypeVar("T")
@@ -39,9 +41,8 @@ SET idle_in_transaction_session_timeout = '5s';
 class Connector:
     """Opens connections to one database, each in autocommit with the log's session settings."""
 
-    def __init__(self, database_url: str) -> None:
-        # SQLAlchemy's URL names the driver; libpq's does not.
-        self._url = database_url.replace("postgresql+psycopg://", "postgresql://", 1)
+    def __init__(self, database_url: DatabaseUrl) -> None:
+        self._servers = Servers(direct(database_url))
 
     async def open(
         self, purpose: str, *, seconds_max: float = CONNECT_SECONDS_MAX, settings: str = ""
@@ -50,15 +51,14 @@ class Connector:
 
         Raises one of CONNECTION_ERRORS within `seconds_max`.
         """
-        async with asyncio.timeout(seconds_max):
-            connection = await psycopg.AsyncConnection.connect(
-                self._url,
-                autocommit=True,
-                application_name=f"angelia-log-{purpose}",
-                keepalives_idle=5,
-                keepalives_interval=2,
-                keepalives_count=3,
-            )
+        connection: Connection = await self._servers.connect(
+            seconds_max=seconds_max,
+            autocommit=True,
+            application_name=f"angelia-log-{purpose}",
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+        )
         try:
             with bounded(connection, seconds_max):
                 await connection.execute((_SESSION + settings).encode())

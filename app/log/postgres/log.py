@@ -30,6 +30,7 @@ from app.log.postgres.retention import Retention
 from app.log.postgres.tail import PostgresTail
 from app.log.postgres.topics import Topics
 from app.log.postgres.wakeups import Appended, Missed, Notice, Wakeups
+from app.postgres.urls import DatabaseUrl
 
 RETENTION_INTERVAL: Final = timedelta(seconds=30)
 # Short enough to answer a publisher within two seconds.
@@ -40,12 +41,12 @@ _POLL_SECONDS: Final = 1.0
 
 @asynccontextmanager
 async def postgres_log(
-    database_url: str, *, namespace: str, retention_interval: timedelta = RETENTION_INTERVAL
+    database_url: DatabaseUrl, *, namespace: str, retention_interval: timedelta = RETENTION_INTERVAL
 ) -> AsyncIterator[MessageLog]:
     """Open the log in the migrated database at `database_url`, which may be down at first.
 
-    It listens and holds locks for whole sessions, so a connection pooler in transaction mode cannot
-    be between it and the server. Every `retention_interval`, one of the processes drops old
+    It listens and holds locks for whole sessions, so its connections go to the server itself,
+    and not through a pooler. Every `retention_interval`, one of the processes drops old
     records.
     """
     connector = Connector(database_url)

@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import structlog
+from pydantic import SecretStr
 
 from app.config import Settings
 from app.domain.errors import AngeliaError
+from app.postgres.urls import ConfiguredUrl, DatabaseUrl, parsed, with_password
 from app.storage.embedded.server import embedded_postgres
 from app.storage.keyring import open_vault
 from app.storage.migrate import upgrade
@@ -15,15 +18,34 @@ from app.storage.migrate import upgrade
 _log = structlog.get_logger(__name__)
 
 
+def configured_url(settings: Settings) -> ConfiguredUrl | None:
+    """The URL of the configured database, with its password; None: it is the embedded one."""
+    if settings.database_url is None:
+        return None
+    password = settings.database_password
+    direct = settings.database_direct_url
+    return ConfiguredUrl(
+        pooled=partial(_with_password, settings.database_url, password),
+        direct=None if direct is None else partial(_with_password, direct, password),
+    )
+
+
+def _with_password(url: SecretStr, password: SecretStr | None) -> str:
+    """As both are now: they may be in files."""
+    given = None if password is None else password.get_secret_value()
+    return with_password(url.get_secret_value(), given)
+
+
 @contextmanager
-def database_url(settings: Settings) -> Iterator[str]:
+def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
     """The URL of the configured database as it is, or of the embedded one, running in the block.
 
     The embedded one is started and brought to this version's schema; that blocks.
-    StorageUnavailableError when it cannot start.
+    StorageUnavailableError when it cannot start, or the URL is none of PostgreSQL.
     """
-    if settings.database_url is not None:
-        yield settings.database_url.get_secret_value()
+    if configured := configured_url(settings):
+        parsed(configured)
+        yield configured
         return
     with embedded_postgres(settings.home) as url:
         upgrade(url)
@@ -31,7 +53,7 @@ def database_url(settings: Settings) -> Iterator[str]:
 
 
 @contextmanager
-def database_url_or_exit(settings: Settings) -> Iterator[str]:
+def database_url_or_exit(settings: Settings) -> Iterator[DatabaseUrl]:
     """As `database_url`, for a process of its own.
 
     What keeps it from starting, also an unusable key file, is one line of its log; then it ends

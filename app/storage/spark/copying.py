@@ -1,7 +1,7 @@
 """Rows in bulk, for Spark's tasks: out of the database and into it by COPY, without a loop.
 
 A task may run on any machine that reaches the database, and may be run twice. URLs are as psycopg
-has them (`app.storage.urls.libpq_url`): to make them so here would load more than the task needs.
+has them (`app.postgres.urls.libpq_url`): to make them so here would load more than the task needs.
 """
 
 import io

@@ -1,6 +1,6 @@
 """What a ledger is made of, as Spark's jobs and tasks read it: by calls that block.
 
-URLs are as psycopg has them (`app.storage.urls.libpq_url`).
+URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Iterator, Sequence

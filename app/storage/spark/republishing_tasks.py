@@ -1,6 +1,6 @@
 """Republishing tasks as Spark's job is given them: by calls that block, from any machine.
 
-URLs are as psycopg has them (`app.storage.urls.libpq_url`).
+URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """Retransmissions as Spark chooses their messages: by calls that block, from any machine.
 
-URLs are as psycopg has them (`app.storage.urls.libpq_url`).
+URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Mapping, Sequence

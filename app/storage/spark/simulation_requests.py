@@ -1,6 +1,6 @@
 """Simulations as Spark's jobs are given them: by calls that block, from any machine.
 
-URLs are as psycopg has them (`app.storage.urls.libpq_url`).
+URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
 """
 
 from typing import Final

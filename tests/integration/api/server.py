@@ -14,6 +14,7 @@ from app.api.server.connection import BoundedConnection
 from app.composition import OpenLog
 from app.config import Settings
 from app.log.interface import MessageLog
+from app.postgres.urls import DatabaseUrl
 from tests.integration.api.documented import check_documented, operations
 
 
@@ -67,7 +68,7 @@ def given(log: MessageLog) -> OpenLog:
         yield log
 
     def open_it(
-        settings: Settings, *, database_url: str
+        settings: Settings, *, database_url: DatabaseUrl
     ) -> AbstractAsyncContextManager[MessageLog]:
         del settings, database_url
         return opened()

@@ -4,16 +4,15 @@ import psycopg
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import inspect
 
 from app.domain.errors import StorageUnavailableError
 from app.storage.database import open_database
-from app.storage.migrate import alembic_config, head, upgrade
-from app.storage.urls import sqlalchemy_url
+from app.storage.migrate import alembic_config, engine_of, head, upgrade
 
 
 def tables(url: str) -> set[str]:
-    engine = create_engine(sqlalchemy_url(url))
+    engine = engine_of(url)
     try:
         return set(inspect(engine).get_table_names())
     finally:

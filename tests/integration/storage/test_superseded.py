@@ -12,13 +12,13 @@ from app.domain.discards.redrive import RedriveFilter
 from app.domain.discards.retractions import Entry, Retraction
 from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.domain.message import Partition
+from app.postgres.urls import libpq_url
 from app.services.inspection.traces import TraceService
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.spark.retransmission_rows import Discards, discards
-from app.storage.urls import libpq_url
 from tests.integration.storage.builders import an_undelivered
 
 STREAM = Partition("angelia.undelivered", 2)

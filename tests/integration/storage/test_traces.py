@@ -12,6 +12,7 @@ from sqlalchemy import Engine, event, insert, select, text
 from app.domain.errors import SubscriptionNotFoundError, TopicNotFoundError
 from app.domain.message import Partition, Record
 from app.domain.trace import TraceEntry, TraceSource, TraceStatus, traced_id
+from app.postgres.urls import libpq_url
 from app.services.inspection.traces import TraceService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, Reading, open_database
@@ -27,7 +28,6 @@ from app.storage.traces.lookup import (
     TraceQuestion,
 )
 from app.storage.traces.recording import TraceRepository
-from app.storage.urls import libpq_url
 from app.tracing.packs import Pack, TraceRow, packed, unpacked
 from tests.integration.storage.builders import a_subscription, add_topic
 from tests.servers.postgres import PostgresServer

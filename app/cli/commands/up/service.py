@@ -86,7 +86,8 @@ def _database(settings: Settings) -> Iterator[Settings]:
     keyed = settings if key is None else changed(settings, secret_key=key)
     with database_url(settings) as url:
         upgrade(url)
-        yield changed(keyed, database_url=SecretStr(url))
+        # What is configured, children read themselves: it may change in its file.
+        yield changed(keyed, database_url=SecretStr(url)) if isinstance(url, str) else keyed
 
 
 @asynccontextmanager

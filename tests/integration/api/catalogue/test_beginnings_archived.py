@@ -10,11 +10,11 @@ from app.domain.errors import RetransmissionNotFoundError
 from app.domain.job import JobKind, JobScope
 from app.domain.message import NewRecord
 from app.domain.replay.retransmission import RetransmissionState
+from app.postgres.urls import libpq_url
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
 from app.storage.insight.jobs import WAITING_MAX, JobRepository
 from app.storage.spark.retransmission_requests import requested_choice
-from app.storage.urls import libpq_url
 from tests.fakes.memory_log import MemoryLog
 from tests.integration.api.replay.test_retransmitting_archived import TOPIC, ago, archive, trimmed
 from tests.integration.storage.builders import NOON

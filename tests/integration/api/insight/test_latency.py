@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 
 from app.domain.job import Claim, JobResult
+from app.postgres.urls import libpq_url
 from app.storage.database import Database
 from app.storage.insight.jobs import JobRepository
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
 from app.storage.spark.analysis_parts import write_part
-from app.storage.urls import libpq_url
 
 NOON_MS = 1_769_860_800_000
 

@@ -1,0 +1,83 @@
+"""New connections, to the one of several servers that takes us."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import psycopg
+from psycopg.errors import ConnectionTimeout
+
+from app.domain.errors import StorageUnavailableError
+from app.postgres.refusals import explained
+from app.postgres.urls import DatabaseUrl, Parameters, must_be_writable, servers
+
+AsyncConnection = psycopg.AsyncConnection[Any]
+
+READ_ONLY: Final = "SHOW transaction_read_only"
+
+
+class Servers:
+    """The servers of a URL: the one that took us last is asked first.
+
+    One that hangs is not asked first the next time, so it costs one connection, and not each.
+    """
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        """StorageUnavailableError: the URL is not one of PostgreSQL."""
+        self._url = url
+        self._first = 0
+        # Whether a connection to a server that takes no changes must be left.
+        self.writable = must_be_writable(url)
+
+    async def connect(self, *, seconds_max: float, **options: Any) -> AsyncConnection:  # noqa: ANN401 - psycopg's
+        """A new connection; psycopg.OperationalError says in one line why there is none."""
+        asked: list[Parameters] = []
+        refusals: list[str] = []
+        try:
+            async with asyncio.timeout(seconds_max):
+                for server in self._in_turn():
+                    asked.append(server)
+                    try:
+                        return await psycopg.AsyncConnection.connect(**_with(server, options))
+                    except psycopg.OperationalError as error:
+                        refusals.append(f"{place_of(server)} {explained(error)}")
+                    self._first += 1
+        except TimeoutError as error:
+            self._first += 1
+            refusals.append(f"{place_of(asked[-1])} does not answer within {seconds_max:g} s")
+            raise ConnectionTimeout("; ".join(refusals)) from error
+        raise psycopg.OperationalError("; ".join(refusals))
+
+    def _in_turn(self) -> Iterator[Parameters]:
+        try:
+            found = servers(self._url)
+        except StorageUnavailableError as error:
+            # It is read anew, and may have been spoilt meanwhile.
+            raise psycopg.OperationalError(error.message) from error
+        begin = self._first % len(found)
+        yield from (*found[begin:], *found[:begin])
+
+
+def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Our parameters over those of the URL; their settings of sessions are joined."""
+    settings = [each["options"] for each in (server, options) if each.get("options")]
+    joined = {"options": " ".join(settings)} if settings else {}
+    return {**server, **options, **joined}
+
+
+def place_of(server: Parameters) -> str:
+    """Where that server is, for people."""
+    host = str(server.get("host") or server.get("hostaddr") or "localhost")
+    return host if host.startswith("/") else f"{host}:{server.get('port') or 5432}"
+
+
+def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  # noqa: ANN401 - psycopg's
+    """A new connection, for calls that block; psycopg.OperationalError as by `Servers`."""
+    found = servers(url)
+    refusals = []
+    for server in found:
+        try:
+            return psycopg.connect(**_with(server, options))
+        except psycopg.OperationalError as error:
+            refusals.append(f"{place_of(server)} {explained(error)}")
+    raise psycopg.OperationalError("; ".join(refusals))

@@ -1,0 +1,110 @@
+"""Of several servers the one that takes changes is used; one that no longer does is left."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from app.domain.errors import StorageUnavailableError
+from app.storage.catalogue.groups import GroupRepository
+from app.storage.database import Database, Reading, open_database
+from app.storage.notices import CHANGES, listen
+from tests.servers.postgres import PostgresServer
+
+LATE: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two servers, of which the first takes changes."""
+
+    first: PostgresServer
+    second: PostgresServer
+
+    @property
+    def url(self) -> str:
+        """Of both."""
+        folders = [
+            parse_qs(urlsplit(each.url).query)["host"][0] for each in (self.first, self.second)
+        ]
+        return (
+            f"postgresql://postgres@/postgres?host={','.join(folders)}"
+            "&target_session_attrs=read-write"
+        )
+
+    def promote_second(self) -> None:
+        """As a failover does, which leaves connections to the first open."""
+        take_changes(self.first, yes=False)
+        take_changes(self.second, yes=True)
+
+
+def take_changes(server: PostgresServer, *, yes: bool) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        value = "off" if yes else "on"
+        connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    with PostgresServer() as first, PostgresServer() as second:
+        take_changes(second, yes=False)
+        yield Pair(first, second)
+
+
+async def add(database: Database, name: str) -> None:
+    async with database.transaction() as session:
+        await GroupRepository(session).add(name)
+
+
+def names_at(server: PostgresServer) -> list[str]:
+    with psycopg.connect(server.url) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM groups ORDER BY name")]
+
+
+async def names_read(reading: Reading) -> list[str]:
+    return [row[0] for row in await reading.exec_driver_sql("SELECT name FROM groups")]
+
+
+async def until_added(database: Database, name: str) -> None:
+    """It may be told once of connections that were cut."""
+    async with asyncio.timeout(LATE.total_seconds()):
+        while True:
+            try:
+                return await add(database, name)
+            except StorageUnavailableError:
+                continue
+
+
+async def test_a_server_that_became_read_only_is_left(pair: Pair) -> None:
+    async with open_database(pair.url) as database, listen(pair.url, [CHANGES]) as notices:
+        await add(database, "before")
+        assert await database.read(names_read) == ["before"]
+        await asyncio.to_thread(pair.promote_second)
+        await until_added(database, "after")
+        assert await database.read(names_read) == ["after"]
+        assert await notices.wait(LATE) == {CHANGES}
+        async with database.transaction() as session:
+            await session.execute(text(f"SELECT pg_notify('{CHANGES}', '')"))
+        assert await notices.wait(LATE) == {CHANGES}
+    assert (names_at(pair.first), names_at(pair.second)) == (["before"], ["after"])
+
+
+@pytest.mark.parametrize("how", ["killed", "hanging"])
+async def test_a_server_that_is_gone_is_left(pair: Pair, how: str) -> None:
+    async with open_database(pair.url) as database:
+        await add(database, "before")
+        await asyncio.to_thread(take_changes, pair.second, yes=True)
+        await asyncio.to_thread(pair.first.kill if how == "killed" else pair.first.freeze)
+        await until_added(database, "after")
+        # Those that follow do not wait for the first one.
+        await asyncio.gather(*(add(database, f"after{number}") for number in range(8)))
+        await asyncio.to_thread(pair.first.start if how == "killed" else pair.first.thaw)
+    assert len(names_at(pair.second)) == 9

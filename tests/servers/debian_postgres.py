@@ -1,0 +1,222 @@
+"""A PostgreSQL and a pgbouncer of Debian's packages, set up as companies do: TCP, TLS, passwords.
+
+`python -m tests.servers.debian_postgres install` installs both as root with apt-get, and elsewhere
+says the line that does. Nothing here is skipped when they are missing: it fails with that line.
+"""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from app.storage.migrate import upgrade
+from tests.fakes.authority import Authority
+from tests.servers.kafka import MissingError
+from tests.servers.ports import free_port
+from tests.servers.postgres import TEMPLATE, database_on
+
+INSTALL_PACKAGES: Final = (
+    "apt-get update && apt-get install -y --no-install-recommends postgresql pgbouncer"
+)
+USER: Final = "angelia"
+PASSWORD: Final = "s3cret/ours@home"
+OURS: Final = f"{USER}:{quote(PASSWORD, safe='')}"
+# Its certificate is for this name, and not for 127.0.0.1.
+HOST: Final = "localhost"
+# Only by TLS, and only with a certificate of ours.
+TLS_ONLY: Final = "tls_only"
+CERTIFIED: Final = "certified"
+SYSTEM_USER: Final = "postgres"
+
+_PLACES: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+_HBA: Final = f"""\
+local all all trust
+hostssl {CERTIFIED} all all scram-sha-256 clientcert=verify-full
+hostnossl {TLS_ONLY} all all reject
+host all {USER},reader,rotated all scram-sha-256
+"""
+_SETTINGS: Final = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "listen_addresses": "127.0.0.1",
+    "ssl": "on",
+    "max_connections": "200",
+}
+_POOLER: Final = """\
+[databases]
+* = host=127.0.0.1 port={server} user={user} password='{password}'
+[pgbouncer]
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 5
+"""
+# As systemd starts it: it takes over a socket that listens, so what comes early waits. Debian's sh
+# knows no number of a socket above 9.
+_ON_SOCKET: Final = 'export LISTEN_FDS=1 LISTEN_PID=$$; exec 3<&{socket}; exec "$0" -q "$1"'
+
+
+def install() -> tuple[Path, Path]:
+    """Make sure that they are there: the server's programs, and pgbouncer.
+
+    MissingError with the line to run.
+    """
+    if not all(_found()) and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["/bin/sh", "-c", INSTALL_PACKAGES], check=False)
+    programs, pooler = _found()
+    if programs is None or pooler is None:
+        message = f"The tests need PostgreSQL and pgbouncer: {INSTALL_PACKAGES}"
+        raise MissingError(message)
+    return programs, Path(pooler)
+
+
+def _found() -> tuple[Path | None, str | None]:
+    programs = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return (programs[-1] if programs else None), shutil.which("pgbouncer", path=_PLACES)
+
+
+class DebianPostgres:
+    """A server with TLS, at `port`; `authority` has issued its certificate."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.authority = Authority(folder)
+        self.programs, self._pgbouncer = install()
+
+    @property
+    def admin_url(self) -> str:
+        """As its owner, by its socket."""
+        return f"postgresql://{SYSTEM_USER}@/postgres?host={self.folder}&port={self.port}"
+
+    def url(
+        self, database: str, *, host: str = HOST, credentials: str = OURS, **parameters: str
+    ) -> str:
+        """The URL of a database by TCP, with parameters of libpq."""
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        return f"postgresql://{credentials}@{host}:{self.port}/{database}{query}"
+
+    def verified(
+        self, database: str, *, host: str = HOST, credentials: str = OURS, **others: str
+    ) -> str:
+        """The URL that trusts nobody but our authority."""
+        given = {"sslmode": "verify-full", "sslrootcert": str(self.authority.ca_file)} | others
+        return self.url(database, host=host, credentials=credentials, **given)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Initialised, and up inside of the block."""
+        data = self.folder / "data"
+        self._run("initdb", "--no-sync", f"--username={SYSTEM_USER}", "-A", "trust", "-D", data)
+        chain, key = self.authority.files(self.folder, HOST)
+        for path in (chain, key):
+            path.chmod(0o600)
+            shutil.chown(path, *_owner())
+        settings = {"ssl_cert_file": chain, "ssl_key_file": key, **_SETTINGS}
+        settings |= {"ssl_ca_file": self.authority.ca_file, "unix_socket_directories": self.folder}
+        lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
+        (data / "postgresql.conf").write_text("".join(lines))
+        (data / "pg_hba.conf").write_text(_HBA)
+        self._run("pg_ctl", "start", "-w", "-D", data, "-o", f"-p {self.port}", "-l", data / "log")
+        try:
+            yield
+        finally:
+            self._run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
+
+    @contextmanager
+    def pgbouncer(self) -> Iterator[int]:
+        """The port of a pgbouncer before it, in transaction mode, which knows no TLS."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = int(listening.getsockname()[1])
+            file = self.folder / f"pgbouncer-{port}.ini"
+            file.write_text(_POOLER.format(server=self.port, user=USER, password=PASSWORD))
+            user, group = _owner()
+            command = _ON_SOCKET.format(socket=listening.fileno())
+            process = subprocess.Popen(
+                ["/bin/bash", "-c", command, self._pgbouncer, file],
+                stderr=subprocess.DEVNULL,
+                pass_fds=(listening.fileno(),),
+                user=user,
+                group=group,
+            )
+            try:
+                yield port
+            finally:
+                process.terminate()
+                process.wait()
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        command: Sequence[str | Path] = [self.programs / program, *arguments]
+        user, group = _owner()
+        # Not by pipes: the server would keep them.
+        with (self.folder / "output").open("w+") as output:
+            done = subprocess.run(
+                command,
+                check=False,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                user=user,
+                group=group,
+            )
+            assert done.returncode == 0, (program, (self.folder / "output").read_text())
+
+
+def _owner() -> tuple[int, int]:
+    """Whom they run as: PostgreSQL and pgbouncer do not run as root."""
+    if os.geteuid():
+        return os.geteuid(), os.getegid()
+    found = pwd.getpwnam(SYSTEM_USER)
+    return found.pw_uid, found.pw_gid
+
+
+@pytest.fixture(scope="session")
+def debian_postgres() -> Iterator[DebianPostgres]:
+    """One for the whole session, with a migrated template database."""
+    with tempfile.TemporaryDirectory(prefix="angelia-debian-") as folder:
+        shutil.chown(folder, *_owner())
+        Path(folder).chmod(0o755)
+        server = DebianPostgres(Path(folder))
+        with server.running():
+            with psycopg.connect(server.admin_url, autocommit=True) as connection:
+                for statement in _made():
+                    connection.execute(statement)
+            upgrade(server.url(TEMPLATE))
+            yield server
+
+
+def _made() -> Iterator[sql.Composed]:
+    user, password = sql.Identifier(USER), sql.Literal(PASSWORD)
+    yield sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(user, password)
+    yield sql.SQL("CREATE ROLE reader LOGIN PASSWORD {}").format(password)
+    for name in (TEMPLATE, TLS_ONLY, CERTIFIED):
+        yield sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), user)
+
+
+@pytest.fixture
+def debian_database(debian_postgres: DebianPostgres) -> Iterator[str]:
+    """The name of a fresh, migrated database there, dropped after the test."""
+    with database_on(debian_postgres.admin_url, template=TEMPLATE, owner=USER) as url:
+        yield urlsplit(url).path[1:]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["install"]:
+        sys.exit("usage: python -m tests.servers.debian_postgres install")
+    try:
+        print(*install())  # noqa: T201 - this is a command
+    except MissingError as error:
+        sys.exit(str(error))
