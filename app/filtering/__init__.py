@@ -1,1 +1,1 @@
-"""Which messages a subscription wants: the same code for workers and for the filter debugger."""
+"""Filters: which messages a subscription wants. Workers and the filter debugger share this code."""

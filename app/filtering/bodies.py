@@ -1,4 +1,4 @@
-"""Message bodies as JSON, parsed at most once while many subscriptions ask for them."""
+"""Message bodies as JSON, parsed at most once for many subscriptions."""
 
 from collections import deque
 from typing import Any, Final
@@ -8,19 +8,19 @@ import orjson
 from app.domain.message import UNPARSED, Message
 from app.filtering.budget import WORK_MAX, BodyError, Budget
 
-# Bodies kept parsed, by their size as bytes; parsed they are up to ten times as large.
+# Bodies that are kept parsed, by their raw size; parsed they are up to ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
 
 
-# Up to this length a body is taken for the heaviest of its length: to count would cost more.
+# Up to this length, the cost of the most expensive body is assumed: counting would cost more.
 _SHORT: Final = 4_096
-# What is looked at again without its strings has at most so many bytes, and quotes and escapes.
+# At most this many bytes, quotes and escapes are checked again without strings.
 _AGAIN_BYTES_MAX: Final = 1 << 20
 _AGAIN_QUOTES_MAX: Final = 40_000
 
 
 class ParsedBodies:
-    """Keeps the JSON of recent messages with them; what is over the bound is parsed anew."""
+    """Keeps the JSON of recent messages; others are parsed again."""
 
     def __init__(self, *, bytes_max: int = PARSED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -28,7 +28,11 @@ class ParsedBodies:
         self._bytes = 0
 
     def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The body as JSON; BodyError. It costs the same whether it was parsed before or not."""
+        """Return the body as JSON. The cost is the same whether it was parsed before or not.
+
+        Raises:
+            BodyError: It is not JSON.
+        """
         if message.parsed is not UNPARSED:
             if budget.parses:
                 budget.parses = False
@@ -53,14 +57,18 @@ class ParsedBodies:
 
 
 def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
-    """`body` as JSON; BodyError."""
+    """Return `body` as JSON.
+
+    Raises:
+        BodyError: It is not JSON.
+    """
     body = body or b""
     budget.spend(parsing_work(body))
     return _parsed(body)
 
 
 def parsing_work(body: bytes) -> int:
-    """How much work it is to parse `body`: mostly that of making its values."""
+    """Return the work to parse `body`, mostly for creating its values."""
     if len(body) <= _SHORT:
         return len(body) * 2 // 5
     work = _structure_work(body) + len(body) // 512
@@ -68,11 +76,11 @@ def parsing_work(body: bytes) -> int:
 
 
 def _work_without_strings(body: bytes, work: int) -> int:
-    """The same, of a body that may have commas and brackets in its texts; at most `work`."""
+    """Return the work for a body with commas and brackets in its texts; at most `work`."""
     quotes = body.count(b'"') + body.count(b"\\\\")
     if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:
         return work
-    # In this order: of a run of backslashes, each second one is escaped.
+    # In this order: in a run of backslashes, each second one is escaped.
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(plain.split(b'"')[::2])
     return _structure_work(outside) + len(body) // 64 + quotes * 3 // 20

@@ -1,41 +1,45 @@
-"""How much work it may take to look at one message for one subscription, or for its publisher."""
+"""The limit of work for one message and one subscription, or its publisher."""
 
 from typing import Final
 
-# One is about 200 ns: all of it is less than 10 ms.
+# One unit is about 200 ns, so all of it is less than 10 ms.
 WORK_MAX: Final = 40_000
 
 
 class BodyError(ValueError):
-    """The body cannot be looked at; the message says why."""
+    """The body cannot be used; the text has the reason."""
 
 
 class ExhaustedError(BodyError):
-    """To look at the message takes more work than it may."""
+    """The message would take more work than allowed."""
 
     def __init__(self) -> None:
         super().__init__(f"the message takes more than {WORK_MAX} steps of work to look at")
 
 
 class PathError(ValueError):
-    """A JSONPath that cannot be used, or not on this body; the message says why."""
+    """A JSONPath that is not valid, or not usable for this body; the text has the reason."""
 
 
 class Budget:
-    """What is left of the work. It counts the same wherever a message is looked at.
+    """The remaining work. It is counted the same wherever a message is checked.
 
-    Work is counted before it is done, or in pieces that are small beside the whole.
+    Work is counted before it is done, or in steps that are small compared with the whole.
     """
 
     __slots__ = ("left", "parses")
 
     def __init__(self, work: int = WORK_MAX) -> None:
         self.left = work
-        # Whether the body is still to be parsed; the work of that is spent once.
+        # Whether the body must still be parsed; this work is counted once.
         self.parses = True
 
     def spend(self, work: int) -> None:
-        """Take `work` off; ExhaustedError when that is more than is left."""
+        """Subtract `work`.
+
+        Raises:
+            ExhaustedError: Less than this is left.
+        """
         self.left -= work
         if self.left < 0:
             raise ExhaustedError

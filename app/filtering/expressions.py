@@ -1,4 +1,4 @@
-"""Expressions over a message, in CEL: conditions of filters, and ids of publishers."""
+"""CEL expressions over a message: conditions of filters, and ids of publishers."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import BodyError, Budget
 from app.filtering.selection import BodySelection, spend_weight
 
-# Each variable, as it is of an empty message.
+# The value of each variable for an empty message.
 VARIABLES: Final[dict[str, Any]] = {
     "body": {},
     "text": "",
@@ -21,19 +21,19 @@ VARIABLES: Final[dict[str, Any]] = {
     "timestamp": 0,
 }
 
-# Those that may be large.
+# The variables that may be large.
 _HEAVY: Final = frozenset({"body", "text", "headers", "key", "id"})
 _NAMED: Final = re.compile(rf"\b(?:{'|'.join(_HEAVY)})\b")
 _HANDING_WORK: Final = 7
-# Bytes that are decoded by one step of work.
+# Bytes that are decoded with one unit of work.
 _BYTES_PER_WORK: Final = 512
 
 
 class MessageVariables:
-    """What an expression sees of a message: only what it names, for each value has its price.
+    """The variables of an expression for a message: only the used ones, because each costs work.
 
-    `body` is its body as JSON and `text` the same as text; `headers` the propagated ones by their
-    lower-case names, the first of each; `key` its Partition-Key, or empty; `id`, `topic`, and
+    `body` is its body as JSON and `text` the same as text; `headers` are the propagated ones by
+    lower-case name, the first of each; `key` is its partition key, or empty; `id`, `topic`, and
     `timestamp`, when it was published, in milliseconds since the epoch.
     """
 
@@ -41,14 +41,18 @@ class MessageVariables:
 
     def __init__(self, expression: Expression, text: str, bodies: ParsedBodies) -> None:
         self._selection = BodySelection(text)
-        # Each value is handed over, and looked at as often as it is named.
+        # Each value is passed on, and read as often as it is named.
         self._work = _HANDING_WORK + len(_NAMED.findall(text))
         self._bodies = bodies
         readers = {**_READERS, "body": self._body}
         self._readers = tuple((name, readers[name]) for name in sorted(expression.reads))
 
     def of(self, message: Message, budget: Budget) -> dict[str, Any]:
-        """The variables; EvaluationError when the body is no JSON, or too much to look at."""
+        """Return the variables.
+
+        Raises:
+            EvaluationError: The body is not JSON, or takes too much work.
+        """
         try:
             values = {name: read(message, budget) for name, read in self._readers}
             for name in _HEAVY & values.keys():
@@ -67,12 +71,20 @@ class MessageExpression:
     __slots__ = ("_expression", "_variables")
 
     def __init__(self, text: str, *, path: str, bodies: ParsedBodies) -> None:
-        """ValidationFailedError for the field `path`."""
+        """Compile it.
+
+        Raises:
+            ValidationFailedError: It is not valid (field `path`).
+        """
         self._expression = Expression(text, path=path, variables=VARIABLES)
         self._variables = MessageVariables(self._expression, text, bodies)
 
     def value(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - CEL is of any type
-        """Its value; EvaluationError when it has none for this message."""
+        """Return its value.
+
+        Raises:
+            EvaluationError: It has none for this message.
+        """
         return self._expression.value(self._variables.of(message, budget))
 
 
@@ -82,17 +94,29 @@ class MessageCondition:
     __slots__ = ("_condition", "_variables")
 
     def __init__(self, text: str, *, path: str, bodies: ParsedBodies) -> None:
-        """ValidationFailedError for the field `path`."""
+        """Compile it.
+
+        Raises:
+            ValidationFailedError: It is not valid (field `path`).
+        """
         self._condition = Condition(text, path=path, variables=VARIABLES)
         self._variables = MessageVariables(self._condition, text, bodies)
 
     def holds(self, message: Message, budget: Budget) -> bool:
-        """Whether it is true; EvaluationError when that cannot be said of this message."""
+        """Whether it is true.
+
+        Raises:
+            EvaluationError: It has no value for this message.
+        """
         return self._condition.holds(self._variables.of(message, budget))
 
 
 def checked_message_expression(text: str, *, path: str) -> str:
-    """`text`, if it is an expression over a message; else ValidationFailedError for `path`."""
+    """Return `text`, if it is an expression over a message.
+
+    Raises:
+        ValidationFailedError: It is not (field `path`).
+    """
     Expression(text, path=path, variables=VARIABLES)
     return text
 
@@ -107,7 +131,7 @@ def _text(message: Message, budget: Budget) -> str:
 
 def _headers(message: Message, budget: Budget) -> dict[str, str]:
     budget.spend(2 * len(message.propagated))
-    # Reversed, so that of repeated ones the first is kept.
+    # Reversed, so that the first of repeated ones is kept.
     return {
         name.decode("latin-1").lower(): value.decode("utf-8", "replace")
         for name, value in reversed(message.propagated)

@@ -1,4 +1,4 @@
-"""Which headers expressions and filters name, and whether messages of their topic have them."""
+"""The headers in expressions and filters, and whether messages of their topic can have them."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -8,14 +8,14 @@ from app.domain.catalogue.dead_letter import HEADERS_PREFIX
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import FieldProblem, ValidationFailedError
 
-# Messages have these from their publishers whatever the topic propagates: traces, CloudEvents.
+# Messages can have these whatever the topic propagates: traces, CloudEvents.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
-# What they come with that were discarded elsewhere.
+# Headers of messages that were discarded elsewhere.
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
-# It also matches texts, functions of `headers`, and members of the body that are called `headers`:
-# these name no header, and nothing is to be found inside them.
+# This also matches texts, functions of `headers`, and members of the body with the name `headers`:
+# these name no header, and contain none.
 _NAMED: Final = re.compile(
     r"\.\s*headers\b"
     rf"|\bheaders\s*\[\s*(?P<index>{_TEXT})\s*\]"
@@ -27,16 +27,19 @@ _NAMED: Final = re.compile(
 
 
 def require_propagated(expression: str, propagated: Collection[str], *, path: str) -> None:
-    """Refuse headers that no publication to the topic can have; ValidationFailedError for `path`.
+    """Check that publications to the topic can have all headers of an expression.
 
-    `propagated`: the topic's `propagatedHeaders`.
+    `propagated` is the topic's `propagatedHeaders`.
+
+    Raises:
+        ValidationFailedError: They cannot have one (field `path`).
     """
     if problem := _problem(expression, _known(propagated), (_ALWAYS_PREFIX,)):
         raise ValidationFailedError.of(path, problem)
 
 
 def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -> None:
-    """As `require_propagated`, of all that filters name; all dead letters have theirs."""
+    """Check the headers of filters as `require_propagated`; those of dead letters are allowed."""
     known, problems = _known(propagated), []
     prefixes = (_ALWAYS_PREFIX, _LETTERS_PREFIX)
     for index, each in enumerate(filters):
@@ -50,7 +53,7 @@ def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -
 
 
 def headers_named(filters: Sequence[Filter]) -> frozenset[str]:
-    """The names of headers in the filters, in lower case."""
+    """Return the lower-case names of the headers in the filters."""
     named = {each.header.lower() for each in filters if each.type is FilterType.HEADER}
     for each in filters:
         named.update(name.lower() for name in _names(each.expression))

@@ -1,4 +1,4 @@
-"""Filters of a subscription, compiled: whether it wants a message."""
+"""The compiled filters of a subscription: whether it wants a message."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,7 +18,7 @@ from app.filtering.texts import text_of
 if TYPE_CHECKING:
     from app.filtering.paths import Path
 
-# Propagated headers whose names are compared in one step of work.
+# Headers for which names are compared with one unit of work.
 _HEADERS_PER_WORK: Final = 2
 
 
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class Verdict(NamedTuple):
-    """Whether a message is wanted; `error` says what kept a filter from looking at it."""
+    """Whether a message is wanted; `error` is why a filter could not judge it."""
 
     wanted: bool
     error: str | None = None
@@ -37,17 +37,17 @@ UNWANTED: Final = Verdict(wanted=False)
 
 _Condition = Callable[[Message, Budget], Verdict]
 _Agree = Callable[[Iterable[object], Budget], bool]
-# What each filter may cost whatever the message is: about 1,000 characters of CEL, or of a path.
+# The work that each filter may take for any message: about 1,000 characters of CEL, or of a path.
 _FIXED_WORK: Final = 150
 
 
 class FilterChain:
-    """All filters of a subscription: a message is wanted if every one of them matches.
+    """All filters of a subscription: a message is wanted if all of them match.
 
-    As in Hermes, a path without a result, a header that is missing and an error of any kind mean
-    that the message is not wanted, and so does an expression without a value. Headers are found
-    whatever the case of their names. Filters are checked when they are created (`check_filters`):
-    one that cannot be compiled all the same wants nothing, and `problem` says why.
+    As in Hermes, a message is not wanted if a path has no result, a header is missing, or any error
+    happens; the same holds for an expression without a value. Header names match in upper and lower
+    case. Filters are checked when they are created (`check_filters`). If one cannot be compiled
+    later, no message is wanted, and `problem` has the reason.
     """
 
     def __init__(self, filters: Sequence[Filter], bodies: ParsedBodies) -> None:
@@ -59,7 +59,7 @@ class FilterChain:
         self._work = WORK_MAX - _FIXED_WORK * len(self._conditions)
 
     def judge(self, message: Message) -> Verdict:
-        """Whether the message is wanted; it raises for nothing but a defect of ours."""
+        """Return whether the message is wanted. Only a bug can make this raise."""
         budget = Budget(self._work)
         try:
             for condition in self._conditions:
@@ -70,11 +70,11 @@ class FilterChain:
                 return WANTED
         except (BodyError, PathError) as exc:
             verdict = Verdict(wanted=False, error=str(exc))
-        # Whether it is wanted cannot be said: it is discarded, and that with its reason.
+        # Its filters cannot judge it: it is sent on, to be discarded with its reason.
         return WANTED if verdict.error and message.unreadable else verdict
 
     def wants(self, message: Message) -> bool:
-        """Whether the message is wanted, for a job that no message may end; what raises is not."""
+        """Whether the message is wanted, for jobs that no message may stop; errors mean no."""
         try:
             return self.judge(message).wanted
         except Exception:  # noqa: BLE001 - only this message shall suffer
@@ -83,7 +83,11 @@ class FilterChain:
 
 
 def check_filters(filters: Sequence[Filter]) -> None:
-    """ValidationFailedError if any of them cannot be compiled, naming each."""
+    """Check that all can be compiled.
+
+    Raises:
+        ValidationFailedError: Some cannot; the error names each.
+    """
     _, problems = _compiled(filters, ParsedBodies())
     if problems:
         raise ValidationFailedError(problems)
@@ -168,8 +172,8 @@ def _any_matches(regex: Regex) -> _Agree:
 
 
 def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any type
-    """A value as the text to match; numbers, objects and lists as JSON writes them."""
+    """Return a value as the text to match; numbers, objects and lists in JSON."""
     if value is None:
-        # Hermes' matcher breaks on a null, which filters the message out.
+        # Hermes' matcher fails on a null, which filters the message out.
         raise PathError("the path finds a null, which matches nothing")
     return text_of(value, budget)

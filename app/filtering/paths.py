@@ -1,10 +1,9 @@
-"""JSONPath (RFC 9535), compiled to plain functions and bounded in what it may visit.
+"""JSONPath (RFC 9535), compiled to plain functions with limited work.
 
-A path without `$` is read as Hermes reads it, whose library is Jayway's.
-The library parses; it evaluates too slowly for every message (20 µs and more for each value it
-visits), and without a bound. Of filter selectors, `[?...]` compares and tests single values:
-functions and paths to many values are refused when the path is compiled, so that every test costs
-the same however large a message is.
+A path without `$` is read as in Hermes' library (Jayway). The JSONPath library parses, but its
+evaluation is too slow for every message (at least 20 µs for each value), and has no limit. In
+filter selectors, `[?...]` compares and tests single values: functions and paths to many values are
+refused at compilation, so that every test costs the same for any message.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,32 +34,32 @@ from jsonpath.selectors import (
 from app.filtering.budget import Budget, PathError
 from app.filtering.selection import spend_weight
 
-# Nesting of containers that `..` descends into.
+# The depth of containers to which `..` descends.
 DEPTH_MAX: Final = 500
 
 
 class _Missing:
-    """The value that a path to one value does not find."""
+    """The result of a path to one value that does not exist."""
 
 
 _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
-# Values that may be large, so that to compare two of them is work by itself.
+# Types that may be large, so that comparing two of them costs work.
 _LARGE: Final = (str, dict, list)
 _COMPARING_WORK: Final = 1
-# Of each container that `..` comes to, apart from its children.
+# For each container that `..` reaches, without its children.
 _DESCENT_WORK: Final = 6
-# Of each value that a key, a `*`, a slice or `[?...]` is applied to.
+# For each value to which a key, a `*`, a slice or `[?...]` is applied.
 _NODE_WORK: Final = 2
-# Of each comparison in `[?...]`, and of each test for being there.
+# For each comparison in `[?...]`, and each test for existence.
 _COMPARISON_WORK: Final = 4
 _PRESENCE_WORK: Final = 1
-# Keys in `[?...]` that are followed in one step of work.
+# Keys in `[?...]` that are followed with one unit of work.
 _KEYS_PER_WORK: Final = 4
 
 
 class _Visit:
-    """One evaluation: the document, and how much work may still be done."""
+    """One evaluation: the document, and the remaining work."""
 
     __slots__ = ("budget", "root", "spend")
 
@@ -76,7 +75,7 @@ _Operand = Callable[[object, object], object]
 
 
 class Path:
-    """A compiled JSONPath; PathError when `text` is none, or one that is not supported."""
+    """A compiled JSONPath. Creating it raises PathError for an invalid or unsupported one."""
 
     __slots__ = ("_keys", "_segments")
 
@@ -86,11 +85,11 @@ class Path:
         self._segments = [_segment(segment) for segment in parsed.segments]
 
     def values(self, root: object, budget: Budget) -> list[object]:
-        """What the path finds in `root`, in document order.
+        """Return the values that the path finds in `root`, in document order.
 
         Raises:
             PathError: It is nested too deep.
-            ExhaustedError: That is too much work.
+            ExhaustedError: It takes too much work.
         """
         if self._keys is not None:
             value = _at(root, self._keys)
@@ -103,9 +102,9 @@ class Path:
 
 
 def _from_root(text: str) -> str:
-    """The path as the RFC writes it: where `$` is left out, it is put in as Jayway does.
+    """Return the path with a `$`; a missing one is added as in Jayway.
 
-    `name` is `$.name`, and `.name` is `$..name`: a member of that name at any depth.
+    `name` becomes `$.name`, and `.name` becomes `$..name`: a member of that name at any depth.
     """
     if text.startswith("@"):
         return f"${text[1:]}"
@@ -119,7 +118,7 @@ def _parsed(text: str) -> JSONPath:
     try:
         parsed = _ENVIRONMENT.compile(path)
     except (JSONPathError, RecursionError, ValueError) as exc:
-        # Not str(exc): it draws the place of the error, and fails where there is none.
+        # Not str(exc): it marks the position of the error, and fails if there is none.
         raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
     if not isinstance(parsed, JSONPath):
         raise PathError("must be one path")
@@ -165,7 +164,7 @@ def _segment(segment: JSONPathSegment) -> _Step:
 
 
 def _descendants(node: object, visit: _Visit) -> Iterator[object]:
-    """The node and all containers in it, each before what it contains."""
+    """Yield the node and all containers in it, each before its content."""
     stack = [(node, 0)]
     while stack:
         current, depth = stack.pop()
@@ -237,7 +236,7 @@ def _filtered(test: _Test, work: int) -> _Step:
 
 
 def _test_work(expression: BaseExpression) -> int:
-    """The work of the comparisons in `[?...]`, of the tests for being there, and of their keys."""
+    """Return the work of the comparisons, existence tests and keys in `[?...]`."""
     path = getattr(expression, "path", None)
     if isinstance(path, JSONPath):
         return _PRESENCE_WORK + len(path.segments) // _KEYS_PER_WORK
@@ -248,7 +247,7 @@ def _test_work(expression: BaseExpression) -> int:
 
 
 def _test(expression: BaseExpression) -> _Test:
-    """The condition in `[?...]` as a function of a value and the whole document."""
+    """Return the condition in `[?...]` as a function of a value and the whole document."""
     match expression:
         case FilterExpression():
             return _test(expression.expression)
@@ -278,7 +277,7 @@ def _comparison(expression: InfixExpression) -> _Test:
     def test(node: object, visit: _Visit) -> bool:
         one, other = left(node, visit.root), right(node, visit.root)
         if isinstance(one, _LARGE) and isinstance(other, _LARGE):
-            # The smaller of two containers is not walked before it is known to be the smaller.
+            # The smaller of two containers is walked only after it is known to be the smaller.
             spend_weight(one, visit.budget, _COMPARING_WORK)
             spend_weight(other, visit.budget, _COMPARING_WORK)
         try:

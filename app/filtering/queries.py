@@ -1,4 +1,4 @@
-"""Queries over what is managed, compiled: whether they hold for a resource."""
+"""Compiled queries over topics and subscriptions: whether they match a resource."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never
@@ -15,7 +15,7 @@ from app.domain.errors import InvalidQueryError, ValidationFailedError
 from app.filtering.regexes import Regex
 
 Read = Callable[[str], Any]
-"""The value of a field of a resource, by its dotted path; None where there is none."""
+"""Return the value of a field by its dotted path; None if there is none."""
 
 Holds = Callable[[Read], bool]
 
@@ -23,7 +23,11 @@ _SCALARS: Final = (str, int, float)
 
 
 def compiled(query: Query) -> Holds:
-    """Whether it holds; InvalidQueryError for a regex that is none."""
+    """Return a function that checks a resource.
+
+    Raises:
+        InvalidQueryError: A regex is not valid.
+    """
     match query:
         case QueryCondition():
             return _condition(query)
@@ -34,7 +38,7 @@ def compiled(query: Query) -> Holds:
 
 
 def reader(resource: Mapping[str, Any]) -> Read:
-    """Reads fields of a resource as it is answered."""
+    """Return a reader for fields of a resource in its response form."""
 
     def read(path: str) -> Any:  # noqa: ANN401 - JSON is of any type
         found: Any = resource
@@ -77,7 +81,7 @@ def _condition(condition: QueryCondition) -> Holds:
 
 
 def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON is of any type
-    """Equal as JSON, or in their text where one of them is a text."""
+    """Whether they are equal as JSON, or as texts if one of them is a text."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted or _text(found) == wanted or found == _text(wanted)
     if isinstance(found, str) != isinstance(wanted, str):
@@ -111,7 +115,7 @@ def _ordered(path: str, wanted: object, compare: Callable[[float, float], bool])
 
 
 def _text(value: object) -> str | None:
-    """A scalar as text; None for what has none."""
+    """Return a scalar as text; None for other values."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, _SCALARS) else None

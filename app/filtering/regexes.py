@@ -1,4 +1,4 @@
-"""Regexes of users (RE2), and the work that it is to match a text."""
+"""Users' regexes (RE2), and the work to match a text."""
 
 from functools import lru_cache
 from typing import Any, Final
@@ -8,16 +8,16 @@ import re2
 from app.domain.errors import ValidationFailedError
 from app.filtering.budget import Budget
 
-# RE2 is linear in the text, with a factor of the program's size: this bounds that factor.
+# RE2 is linear in the text, with a factor for the size of the program: this limits the factor.
 _MEMORY_MAX: Final = 1 << 18
-# Whole texts up to this length are remembered with their answer: most fields have few values.
+# Texts up to this length are cached with their result: most fields have few values.
 _REMEMBERED_LENGTH_MAX: Final = 128
 _REMEMBERED_MAX: Final = 512
-# Programs up to this size run at the same speed; the time of larger ones grows with their size.
+# Programs up to this size have the same speed; larger ones take longer by their size.
 _SMALL: Final = 32
 _SMALL_CHARACTERS_PER_WORK: Final = 25
 _SIZE_PER_WORK: Final = 100
-# Of a match, however short its text is.
+# The work of a match, however short its text is.
 _CALL_WORK: Final = 5
 
 
@@ -27,7 +27,11 @@ class Regex:
     __slots__ = ("_fullmatch", "_remembered", "_work")
 
     def __init__(self, pattern: str) -> None:
-        """ValidationFailedError for `matcher`."""
+        """Compile it.
+
+        Raises:
+            ValidationFailedError: It is not valid (field `matcher`).
+        """
         compiled = _compiled(pattern)
         fullmatch = self._fullmatch = compiled.fullmatch
         self._remembered = lru_cache(maxsize=_REMEMBERED_MAX)(
@@ -39,12 +43,16 @@ class Regex:
         self._work = small if size <= _SMALL else 100 * size // _SIZE_PER_WORK
 
     def matches(self, text: str, budget: Budget) -> bool:
-        """Whether the whole text matches; ExhaustedError."""
+        """Whether the whole text matches.
+
+        Raises:
+            ExhaustedError: It takes too much work.
+        """
         budget.spend(_CALL_WORK + len(text) * self._work // 100)
         return self.is_match(text)
 
     def is_match(self, text: str) -> bool:
-        """Whether the whole text matches, whatever that costs."""
+        """Whether the whole text matches, without a limit of work."""
         if len(text) <= _REMEMBERED_LENGTH_MAX:
             return self._remembered(text)
         return self._fullmatch(text) is not None

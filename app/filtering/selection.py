@@ -1,6 +1,6 @@
-"""What an expression reads of a body, so that it is handed no more than that.
+"""Selects the part of a body that an expression reads.
 
-Each value that is handed to CEL is copied, at many times the cost of parsing it.
+Each value for CEL is copied, which costs much more than parsing it.
 """
 
 import re
@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from app.filtering.budget import Budget
 
-# A text counts as one value for each so many characters.
+# A text counts as one value for each this many characters.
 _CHARACTERS_PER_WEIGHT: Final = 64
 
-# By name what is read below a JSON object, with None for a value that is read as a whole.
+# By name, the parts of a JSON object that are read; None: the whole value.
 Tree = dict[str, "Tree | None"]
 
 _TOKEN: Final = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][A-Za-z0-9_]*|\S""")
@@ -22,21 +22,25 @@ _BODY: Final = "body"
 
 
 class BodySelection:
-    """The values of a body that an expression can look at."""
+    """The values of a body that an expression can read."""
 
     __slots__ = ("_tree",)
 
     def __init__(self, expression: str) -> None:
-        """`expression` is CEL without loops, in which `body` names one thing only."""
+        """Create it; `expression` is CEL without loops, in which `body` has only one meaning."""
         self._tree = _read(expression)
 
     def of(self, body: object) -> object:
-        """`body` without what is not read of it."""
+        """Return `body` without the parts that are not read."""
         return body if self._tree is None else _selected(body, self._tree)
 
 
 def spend_weight(value: object, budget: Budget, work: int) -> None:
-    """Spend `work` for each value in `value`, which an expression is handed; ExhaustedError."""
+    """Subtract `work` for each value in `value`.
+
+    Raises:
+        ExhaustedError: Too little is left.
+    """
     left = most = budget.left // work
     waiting = [value]
     while waiting:
@@ -49,7 +53,7 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-        # What waits weighs at least one each.
+        # Each waiting value counts at least one.
         if left < len(waiting):
             break
     budget.spend((most - left + len(waiting)) * work)
@@ -57,7 +61,7 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
 
 def _selected(value: object, tree: Tree) -> object:
     if not isinstance(value, dict):
-        # Of a list nothing has a name: any one will do to find that out.
+        # Elements of a list have no names, so any list gives the same error.
         return [] if isinstance(value, list) else value
     return {
         name: value[name] if below is None else _selected(value[name], below)
@@ -67,7 +71,7 @@ def _selected(value: object, tree: Tree) -> object:
 
 
 def _read(expression: str) -> Tree | None:
-    """What of the body is read; None: all of it, or it cannot be said."""
+    """Return the parts of the body that are read; None: all of it, or unknown."""
     tokens: list[str] = _TOKEN.findall(expression)
     if _is_intricate(tokens):
         return None
@@ -82,7 +86,7 @@ def _read(expression: str) -> Tree | None:
 def _is_intricate(tokens: Sequence[str]) -> bool:
     """Whether there are escapes, strings in three quotation marks, or comments.
 
-    Those may end elsewhere than it seems; up to the first of them, all is as it seems.
+    Their ends are hard to find; before the first of them, all tokens are reliable.
     """
     return any(
         (each.startswith(_QUOTES) and ("\\" in each or after.startswith(_QUOTES)))
@@ -92,7 +96,7 @@ def _is_intricate(tokens: Sequence[str]) -> bool:
 
 
 def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """For each place that names the body, the members that lead on from there."""
+    """Yield the members that follow each use of the body."""
     for place, token in enumerate(tokens):
         if token != _BODY:
             continue
@@ -122,7 +126,7 @@ def _members(tokens: Sequence[str], place: int) -> Iterator[str]:
 
 
 def _member(tokens: Sequence[str], place: int) -> _Member | None:
-    """The `.name` or `["name"]` at `place`, unless it is a function or an expression."""
+    """Return the `.name` or `["name"]` at `place`; None for a function or an expression."""
     match tokens[place : place + 3]:
         case [".", name, "("]:
             return None

@@ -6,16 +6,16 @@ import orjson
 
 from app.filtering.budget import Budget, PathError
 
-# Bytes of JSON that are one piece of work to write.
+# Bytes of JSON that are written with one unit of work.
 _BYTES_PER_WORK: Final = 48
 
 
 def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any type
-    """A text as it is; anything else as JSON writes it.
+    """Return a text unchanged, and anything else as JSON.
 
     Raises:
-        PathError: It is nested too deep to be written.
-        ExhaustedError: All that was written so far is too much.
+        PathError: It is nested too deep.
+        ExhaustedError: It takes too much work.
     """
     if isinstance(value, str):
         return value
@@ -23,6 +23,6 @@ def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any
         written = orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError) as exc:
         raise PathError("what the path finds is nested too deep") from exc
-    # Once it is written: by itself it is no longer than what was parsed.
+    # Counted after writing: a single text is not longer than what was parsed.
     budget.spend(len(written) // _BYTES_PER_WORK)
     return written.decode()

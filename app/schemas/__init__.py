@@ -1,1 +1,1 @@
-"""What schemas mean: messages against them, and one version against the other."""
+"""Schemas: validation of messages, and compatibility of versions."""

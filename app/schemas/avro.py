@@ -1,4 +1,4 @@
-"""Avro messages: read, checked, and turned into JSON and back."""
+"""Avro messages: decoding, validation, and conversion to and from JSON."""
 
 import math
 from typing import Any, Final
@@ -13,30 +13,39 @@ from app.schemas.avro_work import AvroExhaustedError, AvroTooLargeError, json_al
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# Hermes keeps a map of this name in its messages; JSON never shows it.
+# Hermes adds a map with this name to its messages; JSON never contains it.
 METADATA: Final = "__metadata"
 _EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
 _TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size may"
 
 
 class AvroError(ValueError):
-    """The bytes are no message of the schema."""
+    """The bytes are not a message of the schema."""
 
 
 class AvroCodec:
     """One schema's messages, in binary and in JSON."""
 
     def __init__(self, text: str) -> None:
-        """ValidationFailedError for `schema`."""
+        """Compile the schema.
+
+        Raises:
+            ValidationFailedError: It is not valid (field `schema`).
+        """
         self.schema = AvroSchema(text)
         self._writer = AvroWriter(self.schema)
         self._reader = AvroReader(self.schema)
-        # No message of so many bytes takes more work to be read than it may.
+        # Every message of this size or less takes no more work than allowed.
         self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
-        """The message in `body`, which is nothing but it; AvroError, ThroughputQuotaError."""
+        """Return the message in `body`, which contains nothing else.
+
+        Raises:
+            AvroError: It is not one of the schema.
+            ThroughputQuotaError: Too little of the `work` is left.
+        """
         try:
             return self._reader.value(body, work)
         except (EOFError, ValueError, OverflowError) as exc:
@@ -51,9 +60,11 @@ class AvroCodec:
             raise AvroError(_TOO_LARGE) from exc
 
     def json(self, body: bytes, work: RequestWork | None = None) -> bytes:
-        """The message in `body` as JSON; AvroError.
+        """Return the message in `body` as JSON.
 
-        ThroughputQuotaError: to read it takes more than is left of the `work` of its request.
+        Raises:
+            AvroError: It is not one of the schema.
+            ThroughputQuotaError: Too little of the `work` of its request is left.
         """
         value = self.value(body, work)
         if self._metadata and isinstance(value, dict):
@@ -105,7 +116,7 @@ class AvroCodec:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
-        """How Hermes' metadata are wrapped, or their name; None where there are none."""
+        """Return how Hermes' metadata are wrapped, or their name; None if the schema has none."""
         root, schema = self.schema.root, self.schema
         for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():
             if field["name"] != METADATA:

@@ -1,33 +1,33 @@
-"""Decimals of Avro: the whole number that one is, of a number or a text of JSON."""
+"""Avro decimals: the unscaled integer of a JSON number or text."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-# Of a decimal, in all, and behind its point: more is no number anybody counts in.
+# The most digits of a decimal, in total and after the point.
 DIGITS_MAX: Final = 1_000
-# Digits before the point, zeros of an exponent, and digits behind the point.
+# The most digits before the point, zeros of an exponent, and digits after the point.
 LIMIT_MAX: Final = 3 * DIGITS_MAX
 _LIMIT: Final = 10**LIMIT_MAX
-# Steps of work (avro_writing.py): of any decimal, of texts and floats, and of digits in one step.
+# Steps of work (see avro_work.py): for any decimal, for texts and floats, and digits in one step.
 _STEPS: Final = 0.5
 _TEXT_STEPS: Final = 2
 _DIGITS_PER_STEP: Final = 8
 _PLACES_PER_STEP: Final = 32
-# Of one that is not plain digits with a point.
+# For a decimal that is not only digits with a point.
 _ODD_STEPS: Final = 4
 _ODD_DIGITS_PER_STEP: Final = 3
 _KINDS: Final = (int, float, str)
 
 
 def limit_of(precision: int) -> int:
-    """What the unscaled number must be smaller than, at least where it can be larger."""
+    """Return a limit that the unscaled number must not reach."""
     return int(10 ** min(precision, LIMIT_MAX))
 
 
 def unscaled(value: object, scale: int) -> tuple[int | None, float]:
-    """`value` times 10 to the power of `scale`, None if it is no such whole number.
+    """Return `value` times 10 to the power of `scale`, None if this is not an integer.
 
-    And the steps of work that this takes.
+    The second value is the number of steps of work.
     """
     if isinstance(value, bool) or not isinstance(value, _KINDS) or scale > DIGITS_MAX:
         return None, _STEPS
@@ -46,7 +46,11 @@ def unscaled(value: object, scale: int) -> tuple[int | None, float]:
 
 
 def decimal_text(unscaled: int, scale: int) -> str:
-    """A decimal with all its digits; ValueError for one that has too many."""
+    """Return a decimal with all its digits.
+
+    Raises:
+        ValueError: It has too many digits.
+    """
     if abs(unscaled) >= _LIMIT:
         raise ValueError(f"it has a decimal of more than {LIMIT_MAX} digits")
     if not scale:

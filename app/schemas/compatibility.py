@@ -1,7 +1,7 @@
-"""Whether a new version of an Avro schema reads what an older one wrote (Avro 1.12, resolution).
+"""Whether a new version of an Avro schema reads messages of an older one (Avro 1.12, resolution).
 
-Subscribers that were given the new version get messages of both for a while: those that wait in the
-log, and those of publishers that still use the old one.
+For some time, subscribers with the new version get messages of both: older messages in the log, and
+messages of publishers that still use the old version.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ from app.domain.catalogue.schema import ContentType
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.compiled import avro_codec
 
-# What else the values of a type may be read as.
+# The other types as which the values of a type can be read.
 _WIDER: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -20,9 +20,9 @@ _WIDER: Final = {
     "bytes": {"string"},
 }
 
-# Pairs of types that are compared: some microseconds each.
+# The most pairs of types that are compared; each takes some microseconds.
 PAIRS_MAX: Final = 100_000
-# Answers that are kept: what a thread has compared is asked for again on the event loop.
+# The number of cached results: a thread compares, and the event loop asks for the result.
 COMPARED_MAX: Final = 16
 
 
@@ -30,9 +30,9 @@ COMPARED_MAX: Final = 16
 def backward_problem(
     kind: ContentType, *, new: str, old: str, pairs_max: int = PAIRS_MAX
 ) -> str | None:
-    """What keeps the schema `new` from reading what `old` wrote; None if nothing does.
+    """Return why the schema `new` cannot read messages of `old`; None if it can.
 
-    Both are known to be schemas. A JSON Schema may change in any way.
+    Both are valid schemas. A JSON Schema may change in any way.
     """
     if kind is ContentType.JSON:
         return None
@@ -46,7 +46,7 @@ def backward_problem(
 
 
 class _ExhaustedError(Exception):
-    """To compare them takes more work than it may."""
+    """The comparison takes too much work."""
 
 
 class _Comparison:
@@ -54,13 +54,13 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._left = pairs_max
-        # Pairs of named types that are being compared, or were found to fit.
+        # Pairs of named types that are being compared, or are compatible.
         self._known: dict[tuple[str, str], None] = {}
-        # What is wrong with those that do not fit: each pair of a chain would be compared again.
+        # Why pairs are incompatible: without this, each pair of a chain would be compared again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
-        """Why `new` cannot read `old`, with the path to where."""
+        """Return why `new` cannot read `old`, with the path; None if it can."""
         self._left -= 1
         if self._left < 0:
             raise _ExhaustedError
@@ -103,7 +103,7 @@ class _Comparison:
         self._known[pair] = None
         found = self._fields(new, old, path)
         if found is not None:
-            # Those since then may have been found to fit only because this one was taken to.
+            # Later pairs may have been found compatible only because this one was assumed to be.
             while len(self._known) > before:
                 self._known.popitem()
             self._misfits[pair] = found
@@ -124,7 +124,7 @@ class _Comparison:
 
 
 def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """By the name without its namespace, as fastavro and Java compare them, or by an alias."""
+    """Compare names without namespace, as fastavro and Java do, and aliases."""
     short = old["name"].rpartition(".")[2]
     names = (new["name"], *new.get("aliases", ()))
     return any(name.rpartition(".")[2] == short for name in names)

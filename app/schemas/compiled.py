@@ -1,4 +1,4 @@
-"""Schemas compiled once, for as long as they are used."""
+"""Compiled schemas, cached while they are used."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -10,9 +10,9 @@ from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec
 from app.schemas.json_schema import JsonSchema
 
-# Texts that are kept; others are compiled again when they are used.
+# The number of cached texts; others are compiled again.
 COMPILED_MAX: Final = 256
-# Texts that are known to be no schemas.
+# The number of cached texts that are not schemas.
 REFUSED_MAX: Final = 64
 _TOO_DEEP: Final = "is nested too deep, or too large, to be made ready"
 
@@ -21,21 +21,25 @@ Kept = TypeVar("Kept")
 
 
 class MadeOnce(Generic[Made]):
-    """What is made of texts, or why nothing can be: kept for those that were used last."""
+    """Caches what is made from texts, or the error, for the texts used last."""
 
     def __init__(self, make: Callable[[str], Made]) -> None:
         self._make = make
         self._made: dict[str, Made] = {}
-        # Apart: texts that are none shall not take the place of those that are in use.
+        # Separate: invalid texts must not displace those in use.
         self._refused: dict[str, ValidationFailedError] = {}
-        # Threads make schemas, too.
+        # Threads prepare schemas too.
         self._changing = Lock()
 
     def __contains__(self, text: str) -> bool:
         return text in self._made or text in self._refused
 
     def __call__(self, text: str) -> Made:
-        """ValidationFailedError for `schema`."""
+        """Return what is made from the text.
+
+        Raises:
+            ValidationFailedError: It is not valid (field `schema`).
+        """
         require_length(text)
         with self._changing:
             found = self._made.pop(text, None)
@@ -77,12 +81,16 @@ json_schema: Final = MadeOnce(JsonSchema)
 
 
 def is_made(kind: ContentType, text: str) -> bool:
-    """Whether `require_schema` answers at once."""
+    """Whether `require_schema` has its result ready."""
     return text in (avro_codec if kind is ContentType.AVRO else json_schema)
 
 
 def require_schema(kind: ContentType, text: str) -> None:
-    """Return if a topic of that kind can have this schema; else ValidationFailedError."""
+    """Check that a topic of that kind can have this schema.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     if kind is ContentType.AVRO:
         avro_codec(text)
     else:
@@ -90,6 +98,6 @@ def require_schema(kind: ContentType, text: str) -> None:
 
 
 def schema_id(kind: ContentType, text: str) -> int:
-    """An id of 31 bits, the same for the same text wherever it is: none has to be given out."""
+    """Return an id of 31 bits that is always the same for the same text."""
     digest = sha256(f"{kind.value}\0{text}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1 or 1

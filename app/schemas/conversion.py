@@ -1,4 +1,4 @@
-"""Messages of one topic as another one stores them, or why it does not take them."""
+"""Messages of one topic in the form that another one stores, or why it refuses them."""
 
 from typing import NamedTuple
 
@@ -24,13 +24,13 @@ from app.schemas.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, type
 
 
 class RefusedValue(NamedTuple):
-    """The target does not take it."""
+    """The target topic refuses it."""
 
     problem: str
 
 
 class Fitting:
-    """What a task makes of the records of one topic for another of the same content type."""
+    """Converts the records of a task from one topic to another of the same content type."""
 
     def __init__(self, source: Topic, target: Topic, *, task_id: str) -> None:
         self._source = source
@@ -41,7 +41,10 @@ class Fitting:
     def fit(
         self, record: Record, partition: int, *, now_ms: int
     ) -> NewRecord | RefusedValue | None:
-        """The record for the target topic; None: it is of no message that was for everybody."""
+        """Return the record for the target topic.
+
+        None: its message was not for all subscriptions.
+        """
         message = self._message(record, Partition(self._source.name, partition))
         if message.record_target is not None:
             return None
@@ -64,7 +67,10 @@ class Fitting:
         return typed(self._target, _given(message, value, media, now_ms=now_ms))
 
     def _avro(self, message: AvroMessage, now_ms: int) -> Typed:
-        """By the same schema where the target has it; else as its JSON is published there."""
+        """Use the same schema if the target has it.
+
+        Otherwise publish the JSON of the message there.
+        """
         written = message.avro()
         known = _same(written.schema, self._target)
         if known is None:
@@ -79,7 +85,7 @@ class Fitting:
     def _own_headers(
         message: Message, fitted: Typed, marker: bytes
     ) -> tuple[tuple[bytes, bytes], ...]:
-        # A foreign producer's record is known by the place that it had.
+        # A foreign producer's record is identified by its old position.
         own = ((HEADER_ID, message.id), (HEADER_REPUBLISHED, marker), *fitted.headers)
         if fitted.content_type is None:
             return own
@@ -87,12 +93,12 @@ class Fitting:
 
 
 def _given(message: Message, body: bytes, media: str, *, now_ms: int) -> Given:
-    # An id may be a foreign producer's: Avro's metadata has it as text.
+    # The id may be a foreign producer's; Avro's metadata has it as text.
     message_id = message.id.decode("utf-8", "replace").encode()
     return Given(body=body, media=media, message_id=message_id, now_ms=now_ms)
 
 
 def _same(schema: TopicSchema, topic: Topic) -> TopicSchema | None:
-    """The topic's newest version that says just that, if messages may be written by it."""
+    """Return the topic's newest equal version, if messages may use it."""
     fitting = (each for each in reversed(topic.schemas) if each.text == schema.text)
     return next((each for each in fitting if not each.retired), None)

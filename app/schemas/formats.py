@@ -1,4 +1,4 @@
-"""What the records of each topic are, as the control plane says, and a schema registry."""
+"""The content types and schemas of topics, from the control plane and a schema registry."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,27 +12,30 @@ from app.schemas.versions import Registered, with_registered
 
 
 class TopicFormats:
-    """AVRO topics by name; all others need nothing. Pure: it changes in `apply` and `learn`."""
+    """AVRO topics by name; other topics need no entry.
+
+    Pure: changes only in `apply` and `learn`.
+    """
 
     def __init__(self) -> None:
         self._avro: dict[str, AvroTopic] = {}
-        # As the control plane has them.
+        # From the control plane.
         self._topics = dict[str, Topic]()
-        # By version, what it does not have yet, or cannot have.
+        # By version, those that the control plane does not have yet, or cannot have.
         self._learned: dict[str, dict[int, Registered]] = {}
 
     def avro(self, topic: str) -> AvroTopic | None:
-        """The schemas of an AVRO topic; None: its messages are what they are."""
+        """Return the schemas of an AVRO topic; None for other topics."""
         return self._avro.get(topic)
 
     def versions(self, topic: str) -> frozenset[int]:
-        """The numbers of the versions that are known of an AVRO topic."""
+        """Return the numbers of the known versions of an AVRO topic."""
         known = self._topics.get(topic)
         own = () if known is None else (each.version for each in known.schemas)
         return frozenset((*own, *self._learned.get(topic, ())))
 
     def learn(self, topic: str, found: Iterable[Registered]) -> None:
-        """Read the topic's messages by these versions, too; what the control plane has goes first.
+        """Use these versions for the topic's messages too; those of the control plane come first.
 
         They are usable (`require_schema`).
         """
@@ -41,7 +44,7 @@ class TopicFormats:
             self._make(topic)
 
     def apply(self, changes: Changes) -> None:
-        """Take over what changed."""
+        """Apply changes."""
         for name in changes.deleted_topics:
             self._forget(name)
         for topic in changes.topics:
@@ -59,7 +62,7 @@ class TopicFormats:
         have = {each.version for each in topic.schemas}
         learned = self._learned.get(name, {})
         new = [each for version, each in learned.items() if version not in have]
-        # A topic that has as many versions as it may have gets no more of them here, either.
+        # A topic with the maximum number of versions gets no more here either.
         with suppress(ValidationFailedError):
             topic = with_registered(topic, new)
         self._avro[name] = AvroTopic(topic)

@@ -1,4 +1,4 @@
-"""JSON as topics take it: what everything that looks at messages can read (I-JSON, RFC 7493)."""
+"""JSON in the form that topics accept, which all readers support (I-JSON, RFC 7493)."""
 
 from typing import Any, Final
 
@@ -7,13 +7,13 @@ import orjson
 from app.domain.errors import FieldProblem, MessageInvalidError
 from app.domain.uncollected import Uncollected
 
-# Of a body of so many bytes the collector takes half of the time.
+# For a body of this size the garbage collector takes half of the time.
 _LARGE: Final = 64 * 1024
-# orjson takes no more.
+# The limit of orjson.
 LEVELS_MAX: Final = 1_024
 
 _EMPTY: Final = 'is empty, which is not JSON: null, {} and "" are'
-# How orjson says that it does not take a text which other parsers may take.
+# orjson's messages for texts that other parsers may accept.
 _BEYOND: Final = (
     ("depth limit exceeded", f"is nested deeper than {LEVELS_MAX} levels"),
     ("number is infinity", "has a number beyond the range of a double"),
@@ -26,7 +26,11 @@ _BEYOND: Final = (
 
 
 def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
-    """A message's body as JSON; MessageInvalidError, which says what is wrong with it."""
+    """Return a message's body as JSON.
+
+    Raises:
+        MessageInvalidError: It is not accepted; the text has the reason.
+    """
     try:
         if len(body) < _LARGE:
             return orjson.loads(body)
@@ -38,7 +42,7 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def is_json(body: bytes) -> bool:
-    """Whether `json_body` takes it."""
+    """Whether `json_body` accepts it."""
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12), compiled: what a message must be."""
+"""Compiled JSON Schemas (2020-12), which validate messages."""
 
 import math
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from app.schemas.patterns import PatternPrices
 from app.schemas.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 from app.schemas.request_work import RequestWork
 
-# Patterns without look-around and back references: those no message can hang.
+# Patterns without look-around and back references: with these no message can block the engine.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
-# What it may cost to hold a message against its schema: so much, and so much for each byte.
+# The allowed cost of validating a message: this, and an amount for each byte.
 LIMIT_NS: Final = 10_000_000
 BYTE_LIMIT_NS: Final = 60
-# And to report all that is wrong with it, where that is not one thing.
+# The allowed cost of reporting several problems of a message.
 REPORT_LIMIT_NS: Final = 10_000_000
-# What is wrong is copied: so much for what stands behind a comma, for a list and for an object.
+# Reports copy values: the cost for a comma, a list and an object.
 _COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
 _DIALECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 _CHOICES: Final = (b'"anyOf"', b'"oneOf"')
@@ -40,13 +40,17 @@ _INVALID: Final = FieldProblem(
 
 
 class JsonSchema:
-    """One JSON Schema. References lead to itself alone: nothing is fetched from elsewhere."""
+    """One JSON Schema. References lead only inside it: nothing is fetched."""
 
     def __init__(self, text: str) -> None:
-        """ValidationFailedError for `schema`."""
+        """Compile it.
+
+        Raises:
+            ValidationFailedError: It is not valid (field `schema`).
+        """
         schema = _parsed(text)
         name_the_whole(schema)
-        # All that a schema could hold the engine up by is bounded before the engine gets it.
+        # Everything in a schema that could block the engine is limited before the engine gets it.
         work = PreparationWork(schema)
         patterns = _patterns_of(schema, work)
         _require_meta(schema)
@@ -60,29 +64,30 @@ class JsonSchema:
         body: bytes,
         work: RequestWork | None = None,
     ) -> list[FieldProblem]:
-        """What is wrong with `value`, which is in `body`: the first few things; nothing if valid.
+        """Return the first few problems of `value`, which is in `body`; none if valid.
 
-        All of it takes a bounded time: a message that would take more is refused unseen, and of one
-        that has much to say about it only the first thing is said, or that it is not valid.
+        The time is limited: a message that would take more is refused without validation. If a
+        report takes too long, it has only the first problem, or only that the message is not valid.
 
-        ThroughputQuotaError: it is more than is left of the `work` of its request.
+        Raises:
+            ThroughputQuotaError: Too little of the `work` of its request is left.
         """
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
         if cost is None:
-            # To find that out may take as long as what it may take.
+            # Finding this out may take as long as the limit.
             if work is not None:
                 work.spend(min(limit, work.left_ns))
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if work is not None:
             work.spend(cost)
         try:
-            # References can lead deeper than the engine goes.
+            # References can lead deeper than the engine supports.
             if self._validator.is_valid(value):
                 return []
             errors = self._errors(value, body, work)
         except ValueError:
-            # To report it, the engine copies what is wrong, which must not be nested too deep.
+            # Reports copy the value, which must not be nested too deep.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 
@@ -92,7 +97,7 @@ class JsonSchema:
         body: bytes,
         work: RequestWork | None,
     ) -> list[jsonschema_rs.ValidationError]:
-        """What can be reported at little cost; nothing if that is too much; ValueError."""
+        """Return the errors that can be reported at low cost; none if it is too high."""
         left_ns = math.inf if work is None else work.left_ns
         reported = self._cost.of_report(value, body, REPORT_LIMIT_NS)
         if reported <= min(REPORT_LIMIT_NS, left_ns):
@@ -100,7 +105,7 @@ class JsonSchema:
                 work.spend(reported)
             return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
         copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
-        # Of branches, all that is wrong in each of them would be found.
+        # With branches, the errors in each of them would be collected.
         if self._has_choices or copied > min(LIMIT_NS + BYTE_LIMIT_NS * len(body), left_ns):
             return []
         if work is not None:
@@ -130,7 +135,11 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
-    """The prices of all patterns; ValidationFailedError if the engine would take long for them."""
+    """Return the prices of all patterns.
+
+    Raises:
+        ValidationFailedError: The engine would take too long for them.
+    """
     patterns = PatternPrices(work)
     for part in parts(schema):
         named = part.get("patternProperties")
@@ -158,7 +167,7 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
 
 
 def _no_schema(error: Exception) -> ValidationFailedError:
-    # Where it fails comes in lines of its own.
+    # The place of the error is in further lines.
     reason = str(error).partition("\n")[0][:300]
     return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
 
@@ -167,6 +176,6 @@ def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> Sch
     try:
         return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
-        # A reference to what is no schema, or in a way that only the engine can follow.
+        # A reference leads to no schema, or in a way that only the engine can follow.
         message = "has references that cannot be followed, or is nested too deep"
         raise ValidationFailedError.of("schema", message) from exc

@@ -1,23 +1,23 @@
-"""The JSON of messages in Avro, kept with those that were read last."""
+"""A cache for the JSON of Avro messages."""
 
 from collections import deque
 from typing import Final, Protocol
 
-# Of all messages whose JSON is much more than their Avro. That of others is bounded as they are.
+# For all messages with much more JSON than Avro. The JSON of others is limited by their own size.
 KEPT_BYTES_MAX: Final = 32 << 20
 _FREE_BYTES: Final = 1_024
 _FREE_RATIO: Final = 4
 
 
 class Readable(Protocol):
-    """A message that can be read again."""
+    """A message that can be converted again."""
 
     def forget(self) -> None:
         """Drop its JSON."""
 
 
 class KeptJson:
-    """Has messages forget large JSON that others of them read since have taken the room of."""
+    """Makes older messages drop large JSON when newer ones need the space."""
 
     def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -25,7 +25,7 @@ class KeptJson:
         self._bytes = 0
 
     def keep(self, message: Readable, size: int, *, stored: int) -> None:
-        """`message` has JSON of `size` bytes from now on, read of so many that are stored."""
+        """Note that `message` has JSON of `size` bytes, made from `stored` bytes."""
         if size <= _FREE_BYTES + _FREE_RATIO * stored:
             return
         self._kept.append((message, size))

@@ -1,16 +1,16 @@
-"""How many values a message has, by their level."""
+"""The number of values in a message by level."""
 
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-# Numbers between these take few digits to be divided.
+# Numbers in this range are quickly divided.
 _LARGEST: Final = 1e15
 _SMALLEST: Final = 1e-9
 
 
 class Levels:
-    """How many values a message has in each level, characters of texts, and those of names."""
+    """The values of each level, the characters of texts, and those of names."""
 
     def __init__(self, value: object) -> None:
         self.values: list[int] = []
@@ -29,7 +29,7 @@ class Levels:
 
 
 def has_extremes(value: object) -> bool:
-    """Whether there are numbers in `value` that take many digits to be divided."""
+    """Whether `value` has numbers that take long to be divided."""
     for level, _ in _levels(value):
         floats = [abs(each) for each in level if type(each) is float and each]
         if floats and not _SMALLEST <= min(floats) <= max(floats) <= _LARGEST:
@@ -38,7 +38,7 @@ def has_extremes(value: object) -> bool:
 
 
 def _levels(value: object) -> Iterator[tuple[list[Any], list[dict[str, Any]]]]:
-    """The values of each level, and the objects among them."""
+    """Yield the values of each level, and the objects among them."""
     level = [value]
     while level:
         objects = [each for each in level if type(each) is dict]

@@ -1,4 +1,4 @@
-"""Making schemas ready for messages beside the event loop: a large one takes a while."""
+"""Prepares schemas for messages on a thread: a large one takes a while."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,23 +22,23 @@ class SchemaMaking:
     ) -> None:
         self._make = make
         self._compare = compare
-        # A lock would not do: a thread goes on when who waits for it is cancelled.
+        # A lock is not enough: a thread continues when its waiting caller is cancelled.
         self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-making")
 
     async def ready(self, kind: ContentType, text: str) -> None:
-        """Return when `require_schema` answers at once, be it that the text is no schema."""
+        """Return when `require_schema` has its result ready, even if the text is not a schema."""
         if not is_made(kind, text) and len(text) <= SCHEMA_LENGTH_MAX:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._one, self._made, kind, text)
 
     async def compared(self, topic: Topic, text: str) -> None:
-        """Return when `require_backward` answers at once, be it that the text does not fit."""
+        """Return when `require_backward` has its result ready, even if the text is incompatible."""
         if topic.content_type is ContentType.AVRO and topic.schema is not None:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._one, self._compared, topic, text)
 
     def begin(self, kind: ContentType, text: str) -> Future[None]:
-        """Have it made ready, for who does not wait for it."""
+        """Start to prepare it without waiting."""
         return self._one.submit(self._made, kind, text)
 
     def _compared(self, topic: Topic, text: str) -> None:

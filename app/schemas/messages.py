@@ -1,12 +1,12 @@
-"""Messages of AVRO topics: JSON to whoever looks at them, and the bytes of Avro for who wants them.
+"""Messages of AVRO topics: as JSON, and as the bytes of Avro.
 
-A record says by its headers `sv` and `sid` which version it was written by. One without them is a
-foreign producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema
-in four), or is of the latest version. One that says that it is JSON is taken for that. Where ids
-are a registry's, one with the prefix of a schema that is not known here cannot be read.
+The headers `sv` and `sid` of a record name its version. A record without them is a foreign
+producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema in four
+bytes), or is of the latest version. A record that is marked as JSON is JSON. If ids come from a
+registry, a record with the prefix of an unknown schema cannot be read.
 
-A topic that was JSON has messages from before: those without `sv` that were published here, and of
-foreign ones what is JSON. They are what they were.
+A topic that was JSON has older messages: those of Angelia without `sv`, and foreign ones that are
+JSON. They stay JSON.
 """
 
 import re
@@ -38,30 +38,30 @@ from app.schemas.versions import is_registered
 AVRO: Final = b"avro/binary"
 JSON: Final = b"application/json"
 
-# Confluent's: a zero byte, and the id of the schema.
+# Confluent's prefix: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-# Longer ones are no ids, and Python reads no more than 4,300 digits.
+# Longer numbers are not ids, and Python parses at most 4,300 digits.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
-# Versions count on: one of which there is no word yet is so far above the newest at most.
+# Versions count up: an unknown new one is at most this far above the newest known one.
 VERSIONS_AHEAD_MAX: Final = 20
 _UNREAD: Final = object()
 
 
 class UnreadableError(ValueError):
-    """The message cannot be given in that form; the text says why."""
+    """The message cannot be converted to that form; the text has the reason."""
 
 
 class Written(NamedTuple):
-    """A message in Avro, and the version that it is written by."""
+    """A message in Avro, and its schema version."""
 
     body: bytes
     schema: TopicSchema
 
 
 class AvroTopic:
-    """The schemas of one AVRO topic, and what its records are by them."""
+    """The schemas of one AVRO topic, which decode its records."""
 
     def __init__(self, topic: Topic) -> None:
         own = [each for each in topic.schemas if each.kind is None]
@@ -74,18 +74,18 @@ class AvroTopic:
         self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
-        """Whether the version that the record names is known here, if it names one."""
+        """Whether the version in the record is known here, if it names one."""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return self._named(version, record) is not None
         return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
 
     def may_get(self, version: bytes) -> bool:
-        """Whether a version of that name may be made, or be there without word of it here."""
+        """Whether a version with that name may exist without being known here, or be created."""
         return is_version(version) and int(version) <= self._newest + VERSIONS_AHEAD_MAX
 
     def is_avro(self, record: Record) -> bool:
-        """Whether the record is Avro; else it is what a JSON topic has."""
+        """Whether the record is Avro; otherwise it is as in a JSON topic."""
         if record.header(HEADER_SCHEMA_VERSION) is not None:
             return True
         given = record.header(HEADER_CONTENT_TYPE)
@@ -95,29 +95,29 @@ class AvroTopic:
         return not self.was_json or media == AVRO or not self._is_from_before(record)
 
     def _is_from_before(self, record: Record) -> bool:
-        """Whether a record that names no schema is from when its topic was JSON."""
-        # What is published here as Avro names its schema.
+        """Whether a record without a schema is from when its topic was JSON."""
+        # Avro records of Angelia name their schema.
         return was_published_here(record, self._name) or is_json(record.value or b"")
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
-        """The record as the delivery line sees it."""
+        """Return the record as a message."""
         return AvroMessage(record, partition, self)
 
     def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
-        """The Avro in the record, and what it is written by; None: that is not known."""
+        """Return the Avro in the record, and its schema; None: unknown."""
         body = record.value or b""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return body, self._named(version, record)
         number = prefix_id(body)
         if self._is_unknown(number):
-            # By another schema it would be read, if at all, as something else.
+            # With another schema it would be misread.
             return body, None
         found = None if number is None else self._ids.get(number)
         return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
 
     def _is_unknown(self, number: int | None) -> bool:
-        """Whether a prefix names a schema of the registry that is not known here."""
+        """Whether a prefix names a schema of the registry that is unknown here."""
         return number is not None and self.is_registered and number not in self._ids
 
     def _named(self, version: bytes, record: Record) -> TopicSchema | None:
@@ -125,14 +125,14 @@ class AvroTopic:
         given = record.header(HEADER_SCHEMA_ID)
         if given is None or (found is not None and b"%d" % found.id == given):
             return found
-        # Written under another registry, whose versions count differently: ids tell.
+        # Written with another registry, where versions count differently: ids are reliable.
         return self._ids.get(int(given)) if _NUMBER.fullmatch(given) else found
 
 
 class AvroMessage(Message):
-    """A message of an AVRO topic. Its `body` is JSON, made when somebody asks for it.
+    """A message of an AVRO topic. Its `body` is JSON, made on demand.
 
-    It is None for one that cannot be read, and `problem` says why.
+    It is None if the message cannot be read, and `problem` has the reason.
     """
 
     __slots__ = ("_json", "_problem", "_schemas", "_stored", "_written")
@@ -173,18 +173,18 @@ class AvroMessage(Message):
 
     @property
     def stored(self) -> bytes:
-        """Its body, or if it cannot be read its bytes."""
+        """Its body, or its raw bytes if it cannot be read."""
         body = self.body
         return (self._stored or b"") if body is None else body
 
     @property
     def raw(self) -> bytes:
-        """As `Message.raw`."""
+        """Return the same as `Message.raw`."""
         return self._stored or b""
 
     @property
     def schema(self) -> TopicSchema | None:
-        """What it is read by as JSON, or written by as Avro; None: that is not known."""
+        """The schema with which it is read or written; None: unknown."""
         return self._schemas.latest if self._written is None else self._written[1]
 
     @property
@@ -193,7 +193,11 @@ class AvroMessage(Message):
         return self._written is None and self._stored is not None and self._schemas.was_json
 
     def avro(self) -> Written:
-        """The message in Avro; UnreadableError."""
+        """Return the message in Avro.
+
+        Raises:
+            UnreadableError: It cannot be read.
+        """
         if self._stored is None:
             raise UnreadableError(super().problem)
         if self._written is None:
@@ -219,7 +223,7 @@ class AvroMessage(Message):
         return found
 
     def forget(self) -> None:
-        """Drop its JSON, which is read again when somebody asks for it."""
+        """Drop its JSON, which is made again on demand."""
         self._json = _UNREAD
 
     def _unreadable(self, problem: str) -> bytes | None:
@@ -254,12 +258,12 @@ Reading = Callable[[Record, Partition], Message]
 
 
 def reading(topic: Topic) -> Reading:
-    """Makes messages of the topic's records, as whoever looks at their bodies sees them."""
+    """Return a function that decodes the topic's records."""
     return AvroTopic(topic).message if topic.content_type is ContentType.AVRO else Message
 
 
 def was_published_here(record: Record, topic: str) -> bool:
-    """Whether it has an id, and not one that stands for the place of a foreign record."""
+    """Whether it has an id that does not stand for the position of a foreign record."""
     given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
     if given is None or source is None:
         return given is not None
@@ -272,7 +276,7 @@ def is_version(named: bytes) -> bool:
 
 
 def prefix_id(body: bytes) -> int | None:
-    """The id of a schema that a prefix names; None: there is no prefix."""
+    """Return the schema id in the prefix; None if there is no prefix."""
     if len(body) < PREFIX_LENGTH or body[:1] != _PREFIX:
         return None
     return int.from_bytes(body[1:PREFIX_LENGTH])

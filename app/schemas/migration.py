@@ -1,6 +1,6 @@
 """A JSON topic that becomes AVRO (Hermes' `migratedFromJsonType`): its schemas before and after.
 
-What is in the log stays JSON, what is published from then on is Avro. Nothing leads back.
+Messages in the log stay JSON; messages published from then on are Avro. This cannot be undone.
 """
 
 from dataclasses import replace
@@ -15,14 +15,15 @@ _FLAG = "migratedFromJsonType"
 
 
 def is_migration(current: Topic, kind: object) -> bool:
-    """Whether a topic whose content type shall be `kind` becomes AVRO by that."""
+    """Whether the content type `kind` makes the topic AVRO."""
     return current.content_type is ContentType.JSON and kind == ContentType.AVRO
 
 
 def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> None:
-    """ValidationFailedError if the topic cannot become one of that content type and flag.
+    """Check that the topic can get that content type and flag, by Hermes' rules.
 
-    The rules are those of Hermes.
+    Raises:
+        ValidationFailedError: It cannot.
     """
     if current.content_type is ContentType.AVRO and kind is ContentType.JSON:
         message = "must be AVRO: the log has messages in Avro, and an AVRO topic never becomes JSON"
@@ -36,7 +37,7 @@ def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> N
 
 
 def is_to_be_kept(topic: Topic, text: str) -> bool:
-    """Whether that is a schema for the time when the JSON topic becomes AVRO: only Avro's."""
+    """Whether a schema is for the later change of a JSON topic to AVRO: only Avro schemas are."""
     return (
         topic.content_type is ContentType.JSON
         and not _is_schema(ContentType.JSON, text)
@@ -45,9 +46,12 @@ def is_to_be_kept(topic: Topic, text: str) -> bool:
 
 
 def with_kept_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
-    """The JSON topic with an Avro schema that is in force when it becomes AVRO, and not before.
+    """Return the JSON topic with an Avro schema that takes effect when it becomes AVRO.
 
-    It takes the place of one that was kept before. ValidationFailedError: it is no Avro schema.
+    It replaces one that was kept before.
+
+    Raises:
+        ValidationFailedError: It is not an Avro schema.
     """
     require_schema(ContentType.AVRO, text)
     kept = topic.kept_schema
@@ -60,7 +64,7 @@ def with_kept_schema(topic: Topic, text: str, registered: Registered | None = No
 
 
 def without_kept_schema(topic: Topic) -> Topic:
-    """The topic without an Avro schema that waits for it to become AVRO."""
+    """Return the topic without the Avro schema that was kept for the change."""
     schemas = tuple(each for each in topic.schemas if each.kind is not ContentType.AVRO)
     return topic if len(schemas) == len(topic.schemas) else replace(topic, schemas=schemas)
 
@@ -68,9 +72,12 @@ def without_kept_schema(topic: Topic) -> Topic:
 def migrated_schemas(
     topic: Topic, text: str | None, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """The versions that the JSON topic has as an AVRO topic; versions count on.
+    """Return the versions of the JSON topic as an AVRO topic; versions continue.
 
-    The schema in force is `text`, or without it the one that was kept. ValidationFailedError.
+    The schema in force is `text`, or without it the kept one.
+
+    Raises:
+        ValidationFailedError: There is none, or it is not valid.
     """
     if text is not None:
         topic = with_kept_schema(topic, text, registered)

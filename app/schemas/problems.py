@@ -1,18 +1,18 @@
-"""Why a message is not what its schema asks for."""
+"""Why a message does not match its schema."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from app.domain.errors import FieldProblem
 
-# Of one message at most so many problems are told.
+# At most this many problems of one message are reported.
 PROBLEMS_MAX: Final = 10
-# Values that a message quotes are cut.
+# Quoted values are cut to this length.
 QUOTED_MAX: Final = 200
 
 
 class MismatchError(ValueError):
-    """A value does not fit a schema: `path` leads to it, `problem` says what it must be."""
+    """A value does not match a schema: `path` leads to it, `problem` is what it must be."""
 
     def __init__(self, path: tuple[str | int, ...], problem: str) -> None:
         super().__init__(problem)
@@ -20,10 +20,10 @@ class MismatchError(ValueError):
         self.problem = problem
 
     def reported(self) -> FieldProblem:
-        """As it is told to whoever sent it."""
+        """Return it in the form for the sender."""
         return FieldProblem(path=dotted(self.path), message=self.problem)
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """The path as `items.0.price`; the message itself is `message`."""
+    """Return the path as `items.0.price`; the message itself is `message`."""
     return ".".join(str(part)[:QUOTED_MAX] for part in path) or "message"

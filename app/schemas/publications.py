@@ -29,7 +29,7 @@ _JSON_TYPE: Final = re.compile(r"[^;]*[/+]json *(;.*)?", re.IGNORECASE)
 
 
 class Given(NamedTuple):
-    """A message as it came: `media` is its media type, `version` and `id` name a schema."""
+    """A received message: `media` is its media type, `version` and `id` name a schema."""
 
     body: bytes
     media: str
@@ -39,7 +39,7 @@ class Given(NamedTuple):
     id: int | None = None
     # Of the message as it is stored.
     size_max: float = math.inf
-    # What is left for all messages of the request; None: it has but this one.
+    # The remaining work for all messages of the request; None: it has only this one.
     work: RequestWork | None = None
 
 
@@ -52,14 +52,14 @@ class Typed(NamedTuple):
 
 
 def typed(topic: Topic, given: Given) -> Typed:
-    """The message as a topic with schemas stores it.
+    """Return the message in the form that a topic with schemas stores.
 
     Raises:
-        MessageInvalidError: It is not what the schema asks for.
-        MessageTooLargeError: What would be stored of it is.
+        MessageInvalidError: It does not match the schema.
+        MessageTooLargeError: Its stored form is too large.
         SchemaVersionNotFoundError: The topic has no such version.
         ThroughputQuotaError: All messages of the request take too much work.
-        ValidationFailedError: Its content type is none that an AVRO topic takes.
+        ValidationFailedError: An AVRO topic does not accept its content type.
     """
     schema = requested_schema(topic, version=given.version, id=given.id)
     if schema is None:
@@ -76,7 +76,11 @@ def typed(topic: Topic, given: Given) -> Typed:
 
 
 def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
-    """What is made of it; ValidationFailedError: nothing can be any more, by newer rules."""
+    """Return what is made of the schema.
+
+    Raises:
+        ValidationFailedError: By newer rules it is not valid any more.
+    """
     try:
         return made(schema.text)
     except ValidationFailedError as exc:
@@ -100,7 +104,7 @@ def _below(prefix: str, problem: FieldProblem) -> FieldProblem:
 
 
 def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON is of any type
-    """The data of a CloudEvent in structured mode, which is known to be one."""
+    """Return the data of a valid CloudEvent in structured mode."""
     kind = event.get("datacontenttype")
     if isinstance(kind, str) and not _JSON_TYPE.fullmatch(kind):
         raise _invalid("datacontenttype", "must be JSON: the topic has a JSON Schema")
@@ -113,7 +117,7 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
-    """Avro, by the version that was named, or that a prefix names, or by the newest."""
+    """Return the message in Avro: by the named version, that of its prefix, or the newest."""
     if given.version is None and given.id is None:
         number = prefix_id(given.body)
         prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
@@ -123,9 +127,9 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
-                # The prefix is the beginning of a message.
+                # These bytes are the start of a message, not a prefix.
         elif number is not None and is_registered(topic):
-            # By another schema it would be read, if at all, as something else.
+            # With another schema it would be misread.
             message = f"has the prefix of the schema {number}, which the registry does not have"
             raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:

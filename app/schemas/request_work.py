@@ -1,11 +1,11 @@
-"""The work that all messages of one request may take together to be held against their schemas."""
+"""The work to validate all messages of one request together."""
 
 from typing import Final
 
 from app.domain.errors import ThroughputQuotaError
 
-# A message alone may take 10 ms (JSON Schema) or 30 ms (Avro), and more for each byte. A thousand
-# must not take a thousand times that.
+# A single message may take 10 ms (JSON Schema) or 30 ms (Avro), and more for each byte. A thousand
+# messages must not take a thousand times that.
 LIMIT_NS: Final = 500_000_000
 BYTE_LIMIT_NS: Final = 400
 TOO_MUCH: Final = (
@@ -15,16 +15,16 @@ TOO_MUCH: Final = (
 
 
 class RequestWork:
-    """What is left of the work of one request."""
+    """The remaining work of one request."""
 
     def __init__(self, size: int) -> None:
-        """Of a request of `size` bytes."""
+        """Create it for a request of `size` bytes."""
         self.left_ns: float = LIMIT_NS + BYTE_LIMIT_NS * size
         self._ample_ns = self.left_ns / 2
 
     @property
     def is_ample(self) -> bool:
-        """Whether so much is left that a message need not be counted exactly."""
+        """Whether enough is left, so that a message need not be counted exactly."""
         return self.left_ns > self._ample_ns
 
     @property
@@ -33,7 +33,11 @@ class RequestWork:
         return self.left_ns < 1
 
     def spend(self, ns: float) -> None:
-        """Take it off what is left; ThroughputQuotaError, and nothing is taken: there is less."""
+        """Subtract it.
+
+        Raises:
+            ThroughputQuotaError: Less than this is left; nothing is subtracted.
+        """
         if ns > self.left_ns:
             raise ThroughputQuotaError(TOO_MUCH)
         self.left_ns -= ns

@@ -15,21 +15,25 @@ from app.schemas.compiled import COMPILED_MAX, require_schema, schema_id
 
 
 class Registered(NamedTuple):
-    """What a registry says of a version."""
+    """A version in a registry."""
 
     version: int
     id: int
     text: str
 
 
-# Where there is no registry, or nothing for it.
+# There is no registry, or it has nothing.
 NOT_REGISTERED: Registered | None = None
 
 
 def first_schema(
     kind: ContentType, text: str, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """The versions of a topic that is created with this schema; ValidationFailedError."""
+    """Return the versions of a new topic with this schema.
+
+    Raises:
+        ValidationFailedError: It is not valid.
+    """
     require_schema(kind, text)
     if registered is not None:
         return (_registered(registered),)
@@ -37,7 +41,7 @@ def first_schema(
 
 
 def is_registered(topic: Topic) -> bool:
-    """Whether the ids of its schemas are a registry's, and not made of their texts."""
+    """Whether the ids of its schemas come from a registry."""
     own = (each for each in topic.schemas if each.kind is None)
     return any(each.id != _made_id(topic.content_type, each.text) for each in own)
 
@@ -48,10 +52,12 @@ def _made_id(kind: ContentType, text: str) -> int:
 
 
 def with_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
-    """The topic with one more version, unless its newest one says just that.
+    """Return the topic with one more version, unless its newest one is equal.
 
-    ValidationFailedError: it is no schema, or cannot read what is written by the one before. What
-    a registry has taken is not held against that: there, its owners say what fits.
+    Compatibility is not checked for a registered version: the registry has its own rules.
+
+    Raises:
+        ValidationFailedError: It is not valid, or cannot read messages of the version before.
     """
     require_schema(topic.content_type, text)
     if registered is not None:
@@ -66,7 +72,11 @@ def with_schema(topic: Topic, text: str, registered: Registered | None = None) -
 
 
 def require_backward(topic: Topic, text: str) -> None:
-    """ValidationFailedError if that cannot read what the topic's newest schema writes."""
+    """Check that it can read messages of the topic's newest schema.
+
+    Raises:
+        ValidationFailedError: It cannot.
+    """
     if topic.schema is None or not _is_readable(topic.content_type, topic.schema):
         return
     problem = backward_problem(topic.content_type, new=text, old=topic.schema.text)
@@ -76,7 +86,7 @@ def require_backward(topic: Topic, text: str) -> None:
 
 
 def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
-    """Whether messages by it can be read; a JSON Schema is not looked at for that."""
+    """Whether messages of the schema can be read; a JSON Schema is not checked."""
     if kind is ContentType.JSON:
         return True
     try:
@@ -88,7 +98,7 @@ def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
 
 
 def with_registered(topic: Topic, found: Iterable[Registered]) -> Topic:
-    """The topic with versions as a registry has them; those it has dropped are kept."""
+    """Return the topic with the registry's versions; those that the registry deleted are kept."""
     versions = {each.version: each for each in topic.schemas}
     versions |= {each.version: _registered(each) for each in found}
     schemas = tuple(versions[number] for number in sorted(versions))
@@ -96,7 +106,11 @@ def with_registered(topic: Topic, found: Iterable[Registered]) -> Topic:
 
 
 def without_schema(topic: Topic) -> Topic:
-    """The topic without a schema that new messages are held against; ValidationFailedError."""
+    """Return the topic without a schema for new messages.
+
+    Raises:
+        ValidationFailedError: It must have one.
+    """
     if topic.schema is None:
         return topic
     return replace(topic, schemas=tuple(replace(each, retired=True) for each in topic.schemas))
@@ -108,9 +122,10 @@ def requested_schema(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - its name
 ) -> TopicSchema | None:
-    """The version that is named, or the newest; None: the topic has no schema.
+    """Return the named version, or the newest; None: the topic has no schema.
 
-    SchemaVersionNotFoundError.
+    Raises:
+        SchemaVersionNotFoundError: It does not exist.
     """
     found = schema_if_known(topic, version=version, id=id)
     if found is not None or (version is None and id is None):
@@ -125,7 +140,7 @@ def schema_if_known(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - its name
 ) -> TopicSchema | None:
-    """The version that is named, or the newest, if the topic has it."""
+    """Return the named version, or the newest, if the topic has it."""
     if version is None and id is None:
         return topic.schema
     for each in reversed(topic.schemas):
@@ -135,7 +150,7 @@ def schema_if_known(
 
 
 def is_same(text: str, other: str) -> bool:
-    """Whether they say the same, however they are laid out."""
+    """Whether they have the same content, whatever their layout."""
     return text == other or bool(orjson.loads(text) == orjson.loads(other))
 
 
@@ -144,7 +159,7 @@ def _registered(found: Registered) -> TopicSchema:
 
 
 def free_id(topic: Topic, kind: ContentType, text: str) -> int:
-    """The id of a schema of that kind that the topic shall have, made of its text."""
+    """Return an id, made from its text, for a schema of that kind in the topic."""
     found = schema_id(kind, text)
     taken = {each.id for each in topic.schemas if each.text != text}
     while found in taken:
