@@ -68,7 +68,7 @@ LOOSER: Final = {
     "illegal status line: .*HTTP/1.[01] +[0-9]{3}": "only the reason is wrong, which nobody reads",
     "illegal status line: .*b'(RTSP|ICE)/1.[01] ": "llhttp reads both as it reads HTTP",
     "no response line received": "empty lines before an answer, as before a request (2.2)",
-    "bad Content-Length": "zeros before the length",
+    # llhttp does not show us the digits. Zeros change no size, and all that is received is bounded.
     "illegal chunk header: .*b'0[0-9A-Fa-f]{20,}": "zeros before the size of a chunk (7.1)",
 }
 

@@ -12,6 +12,8 @@ _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_FINAL_STATUS: Final = 200
 # A longer response has a body that is unlikely to come again.
 _USUAL_MAX: Final = 2_048
+# Zeros before a length count, as for h11 and for the API: others may read such a number otherwise.
+_LENGTH_DIGITS_MAX: Final = 20
 
 
 # Names and values as received.
@@ -107,7 +109,7 @@ class AnswerReader:
         except _PARSE_ERRORS as exc:
             self.reusable = False
             if not self._complete:
-                message = f"not an HTTP answer: {exc}"
+                message = f"not an HTTP answer: {exc.__context__ or exc}"
                 raise httpx.RemoteProtocolError(message) from exc
         if not self._complete:
             self._check_bounds()
@@ -155,8 +157,11 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers come when the status is known, and are dropped."""
-        if not self._status:
-            self._headers.append((name, value))
+        if self._status:
+            return
+        if len(value) > _LENGTH_DIGITS_MAX and name.lower() == b"content-length":
+            raise ValueError(f"a Content-Length of more than {_LENGTH_DIGITS_MAX} digits")
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Keep the status."""

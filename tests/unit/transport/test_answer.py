@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.answer_reading import difference, read_by_us
 from workers.transport.answer import AnswerReader, RawAnswer, UsualAnswer
 from workers.transport.limits import BODY_MAX
 
@@ -216,3 +217,10 @@ def test_the_connection_of_an_old_answer_is_kept_where_it_says_so_clearly(
     reader = AnswerReader()
     assert reader.feed(b"HTTP/1.0 200 OK\r\n" + fields)
     assert reader.reusable is reusable
+
+
+@pytest.mark.parametrize("zeros", [0, 19, 20, 300])
+def test_a_length_has_at_most_twenty_digits(zeros: int) -> None:
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: " + b"0" * zeros + b"2\r\n\r\nok"
+    assert (read_by_us(said, ()).status is None) == (zeros >= 20)
+    assert difference(said, ()) is None
