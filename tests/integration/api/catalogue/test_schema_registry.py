@@ -18,7 +18,8 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaRegistryError
 from app.main import create_app
 from app.registry import ANSWER_BYTES_MAX, SchemaRegistry, open_registry
-from app.services.catalogue.schemas import RegistryMirror
+from app.schemas.versions import Registered
+from app.services.catalogue.schemas import ExternalRegistry, RegistryMirror
 from app.services.catalogue.topics import TopicService
 from app.services.directory.topics import TopicDirectory
 from app.storage.catalogue.changes import ChangeFeed
@@ -183,12 +184,61 @@ async def test_what_others_register_is_taken_over_but_for_what_is_no_schema_here
     assert len(asked) == 1
 
 
+class BreakingRegistry:
+    """Breaks at one topic, and has one more version of any other one."""
+
+    def __init__(self, broken: str) -> None:
+        self._broken = broken
+
+    async def versions(self, topic: str) -> list[int]:
+        if topic == self._broken:
+            raise RuntimeError("a defect")
+        return [1, 2]
+
+    async def version(self, _topic: str, number: int) -> Registered | None:
+        return Registered(number, 1_000 + number, SECOND)
+
+    async def register(self, _topic: str, _kind: ContentType, _text: str) -> Registered:
+        raise NotImplementedError
+
+    async def latest(self, _topic: str) -> Registered | None:
+        raise NotImplementedError
+
+    async def delete(self, _topic: str) -> None:
+        raise NotImplementedError
+
+
+async def test_a_topic_whose_look_breaks_keeps_no_other_from_being_looked_at(
+    postgres_url: str,
+) -> None:
+    names = ("shop.first", "shop.second", "shop.third")
+    async with mirroring(postgres_url, BreakingRegistry("shop.second")) as (mirror, topics):
+        for name in names:
+            schemas = (TopicSchema(version=1, id=1_001, text=FIRST),)
+            await topics.create(Topic(name=name, content_type=ContentType.AVRO, schemas=schemas))
+        await mirror.look_at_all()
+        found = [len((await topics.get(name)).schemas) for name in names]
+    assert found == [2, 1, 2]
+
+
 @asynccontextmanager
 async def taking_over(
     postgres_url: str, registry_url: str
 ) -> AsyncIterator[tuple[RegistryMirror, TopicService]]:
     """What takes over schemas, with the topics that it changes."""
-    async with open_database(postgres_url) as database, open_registry(registry_url) as client:
+    async with (
+        open_registry(registry_url) as client,
+        mirroring(postgres_url, client) as (mirror, topics),
+    ):
+        yield mirror, topics
+
+
+@asynccontextmanager
+async def mirroring(
+    postgres_url: str, client: ExternalRegistry
+) -> AsyncIterator[tuple[RegistryMirror, TopicService]]:
+    """What takes over schemas of that registry, with the topics that it changes."""
+    async with open_database(postgres_url) as database:
 
         async def take_in() -> None:
             async with database.transaction() as session:
