@@ -84,6 +84,15 @@ class PostgresServer:
         """Let it go on."""
         self._signal(signal.SIGCONT)
 
+    def take_changes(self, *, yes: bool) -> None:
+        """Let it be read-only for all who are connected and who come, or no more."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            value = sql.SQL("off" if yes else "on")
+            name = sql.SQL("default_transaction_read_only")
+            connection.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(name, value))
+            connection.execute("SELECT pg_reload_conf()")
+
     @property
     def _cluster(self) -> Cluster:
         return Cluster(self._home / "postgres")

@@ -40,22 +40,14 @@ class Pair:
 
     def promote_second(self) -> None:
         """As a failover does, which leaves connections to the first open."""
-        take_changes(self.first, yes=False)
-        take_changes(self.second, yes=True)
-
-
-def take_changes(server: PostgresServer, *, yes: bool) -> None:
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute("SET default_transaction_read_only = off")
-        value = "off" if yes else "on"
-        connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
-        connection.execute("SELECT pg_reload_conf()")
+        self.first.take_changes(yes=False)
+        self.second.take_changes(yes=True)
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     with PostgresServer() as first, PostgresServer() as second:
-        take_changes(second, yes=False)
+        second.take_changes(yes=False)
         yield Pair(first, second)
 
 
@@ -101,7 +93,7 @@ async def test_a_server_that_became_read_only_is_left(pair: Pair) -> None:
 async def test_a_server_that_is_gone_is_left(pair: Pair, how: str) -> None:
     async with open_database(pair.url) as database:
         await add(database, "before")
-        await asyncio.to_thread(take_changes, pair.second, yes=True)
+        await asyncio.to_thread(pair.second.take_changes, yes=True)
         await asyncio.to_thread(pair.first.kill if how == "killed" else pair.first.freeze)
         await until_added(database, "after")
         # Those that follow do not wait for the first one.
