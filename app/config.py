@@ -363,10 +363,7 @@ class Settings(BaseSettings):
     )
     kafka_isolation_level: Literal["read_committed", "read_uncommitted"] = Field(
         default="read_committed",
-        description=(
-            "whether messages of other producers' transactions wait until these are committed, "
-            "and are left out if they are aborted; or are delivered at once"
-        ),
+        description="whether messages of transactions wait until these are committed",
     )
 
     @model_validator(mode="after")
@@ -391,11 +388,6 @@ class Settings(BaseSettings):
             certificate_file=self.kafka_certificate_file,
             key_file=self.kafka_key_file,
         )
-
-    @property
-    def kafka_committed_only(self) -> bool:
-        """Whether only messages of committed transactions are read."""
-        return self.kafka_isolation_level == "read_committed"
 
     @property
     def replication(self) -> Replication | None:

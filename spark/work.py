@@ -118,7 +118,7 @@ def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkPr
         log=LogPlace(
             kafka_bootstrap=settings.kafka_bootstrap,
             kafka_security=settings.kafka_security,
-            kafka_committed_only=settings.kafka_committed_only,
+            kafka_committed_only=settings.kafka_isolation_level == "read_committed",
             namespace=settings.namespace,
         ),
     )

@@ -27,7 +27,7 @@ def open_log(
             replication_factor=settings.replication_factor,
             min_insync_replicas=settings.min_insync_replicas,
             compression=Compression[settings.kafka_compression.upper()],
-            committed_only=settings.kafka_committed_only,
+            committed_only=settings.kafka_isolation_level == "read_committed",
         )
     return postgres_log(database_url, namespace=settings.namespace)
 

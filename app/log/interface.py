@@ -73,6 +73,14 @@ class LogTopic:
     message_size_max: int
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """What a log topic is; `retention` is `timedelta.max` where it has no end."""
+
+    partitions: int
+    retention: timedelta
+
+
 @dataclass(slots=True)
 class LogStats:
     """Totals since the start of this process, for metrics and tests."""
@@ -245,6 +253,9 @@ class MessageLog(Protocol):
         Raises:
             TopicNotFoundError: The topic does not exist.
         """
+
+    async def topic(self, name: str) -> FoundTopic:
+        """What the topic is now, whoever made it; TopicNotFoundError."""
 
     async def create_topic(self, topic: LogTopic) -> None:
         """Create the topic, and return when records can be appended to it.

@@ -1,6 +1,11 @@
 """The contract of every message log: which topics it has."""
 
-from app.log.interface import MessageLog
+from datetime import timedelta
+
+import pytest
+
+from app.domain.errors import TopicNotFoundError
+from app.log.interface import FoundTopic, MessageLog
 from tests.contract.harness import Harness
 from tests.contract.logs import TOPIC, created
 
@@ -20,3 +25,10 @@ async def test_topics_of_other_namespaces_are_not_listed(log: MessageLog, harnes
         await created(log)
         assert {*await log.topic_names()} == {TOPIC}
         assert {*await elsewhere.topic_names()} == {"shop.theirs"}
+
+
+async def test_a_topic_is_found_as_it_is_and_one_that_is_not_there_is_not(log: MessageLog) -> None:
+    await created(log, partitions=3)
+    assert await log.topic(TOPIC) == FoundTopic(3, timedelta(days=1))
+    with pytest.raises(TopicNotFoundError):
+        await log.topic("shop.other")

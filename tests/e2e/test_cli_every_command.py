@@ -93,6 +93,7 @@ def test_topics(shop: Shop) -> None:
     assert (shown["subscriptions"], shown["metrics"]["subscriptions"]) == ([], 0)
     assert "retentionTime.duration" in shop.says("topic", "show", "shop.returns")
     assert "already" in shop.says("topic", "create", "shop.returns", code=1)
+    assert "adopted" in shop.says("topic", "adopt", "shop.nowhere", code=1)
     assert shop.json("topic", "delete", "shop.returns") == {"name": "shop.returns"}
     assert "exist" in shop.says("topic", "show", "shop.returns", code=4)
     shop.says("topic", "change", TOPIC, "{", code=2)

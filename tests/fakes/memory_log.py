@@ -22,6 +22,7 @@ from app.log.interface import (
     Bounds,
     Chunk,
     Committed,
+    FoundTopic,
     LogStats,
     LogTopic,
     Ownership,
@@ -233,6 +234,10 @@ class MemoryLog:
         if topic not in self.topics:
             raise TopicNotFoundError(f"the log has no topic {topic}")
         return self._partitions_of(topic)
+
+    async def topic(self, name: str) -> FoundTopic:
+        partitions = await self.partitions(name)
+        return FoundTopic(len(partitions), self.topics[name].retention)
 
     async def create_topic(self, topic: LogTopic) -> None:
         self._answer()

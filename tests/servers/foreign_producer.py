@@ -25,11 +25,13 @@ class ForeignProducer:
         finally:
             producer.close()
 
-    def send(self, records: Sequence[Mapping[str, object]], **settings: object) -> None:
-        """Records as kafka-python's `send` takes them, all to the first partition."""
+    def send(
+        self, records: Sequence[Mapping[str, object]], *, partition: int = 0, **settings: object
+    ) -> None:
+        """Records as kafka-python's `send` takes them, all to one partition."""
         with self.producer(**settings) as producer:
             for record in records:
-                producer.send(self.topic, partition=0, **record)
+                producer.send(self.topic, partition=partition, **record)
             producer.flush()
 
     def transact(self, values: list[bytes], *, commit: bool) -> None:

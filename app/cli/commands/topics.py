@@ -17,7 +17,7 @@ from app.cli.options import (
 )
 
 topics = typer.Typer(
-    no_args_is_help=True, help="Topics: list, create, show, change, delete; their schemas."
+    no_args_is_help=True, help="Topics: list, create, adopt, show, change, delete; their schemas."
 )
 topics.add_typer(schemas, name="schema")
 
@@ -52,6 +52,22 @@ def create(
     with connected(api) as client:
         made = client.topics.create(name, usual | (settings or {}))
     output.write_done(f"Created {name}", made.raw, as_json=as_json)
+
+
+@topics.command()
+def adopt(
+    name: Annotated[str, typer.Argument(help="Name of the topic: group.topic.")],
+    *,
+    description: Annotated[str, typer.Option(help="What it is about.")] = "",
+    settings: SettingsOption = None,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take over a topic that Kafka has already, as it is."""
+    usual = topic_settings(description=description) | {"adopted": True}
+    with connected(api) as client:
+        made = client.topics.create(name, usual | (settings or {}))
+    output.write_done(f"Adopted {name}", made.raw, as_json=as_json)
 
 
 @topics.command()

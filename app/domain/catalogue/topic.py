@@ -16,6 +16,7 @@ from app.domain.trace import TrackingMode
 MESSAGE_SIZE_MIN: Final = 1024
 MESSAGE_SIZE_MAX: Final = 2 * 1024 * 1024
 PARTITIONS_MAX: Final = 1000
+RETENTION_MAX: Final = timedelta(days=3650)
 DEDUPLICATION_TTL_MAX: Final = timedelta(days=7)
 DEDUPLICATION_ENTRIES_MAX: Final = 1_000_000
 THROUGHPUT_QUOTA_MIN: Final = 1024
@@ -95,12 +96,14 @@ class Topic:
     `subscribing_restricted`, only its owners may create subscriptions. `tracking` defines which
     publications are traced. `schemas` are the versions of its schema, the oldest first; an AVRO
     topic has at least one. A topic that was `migrated_from_json` has JSON messages from before it
-    became AVRO.
+    became AVRO. An `adopted` topic existed in the log before: its partitions and retention are
+    those of the log.
     """
 
     name: str
     owner: Owner = field(default_factory=Owner)
     description: str = ""
+    adopted: bool = False
     partitions: int = 8
     retention: timedelta = timedelta(days=1)
     ack: Ack = Ack.ALL

@@ -18,6 +18,7 @@ from app.log.interface import (
     Bounds,
     Chunk,
     Committed,
+    FoundTopic,
     LogStats,
     LogTopic,
     MessageLog,
@@ -279,9 +280,15 @@ class KafkaLog:
                 partial(self._admin.leaders, self._names.prefix + topic)
             )
         except TopicNotFoundError as error:
-            message = f"topic {topic} does not exist in Kafka"
-            raise TopicNotFoundError(message) from error
+            raise _not_there(topic) from error
         return [Partition(topic, index) for index in sorted(leaders)]
+
+    async def topic(self, name: str) -> FoundTopic:
+        """As `MessageLog.topic`."""
+        try:
+            return await self._requested(partial(self._admin.topic, self._names.prefix + name))
+        except TopicNotFoundError as error:
+            raise _not_there(name) from error
 
     async def create_topic(self, topic: LogTopic) -> None:
         """As `MessageLog.create_topic`.
@@ -395,6 +402,10 @@ class KafkaLog:
         client = await io.run(make)
         self._clients.append(client)
         return client
+
+
+def _not_there(topic: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"topic {topic} does not exist in Kafka")
 
 
 def _closing(close: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:

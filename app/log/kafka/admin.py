@@ -19,7 +19,7 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 from app.domain.message import Partition
-from app.log.interface import LogTopic
+from app.log.interface import FoundTopic, LogTopic
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import (
     FAILED_TRY,
@@ -46,11 +46,16 @@ KAFKA_BATCH_DEFAULT: Final = 1_048_588
 SETTINGS_MAX: Final = 2_000
 
 _IN_SYNC: Final = "min.insync.replicas"
+_CLEANUP_POLICY: Final = "cleanup.policy"
+_RETENTION_MS: Final = "retention.ms"
+_DELETE: Final = "delete"
 _TOPIC_EXISTS: Final = 36
 _INVALID_NAME_CODES: Final = frozenset({17, 44})
 _INVALID_PARTITIONS: Final = 37
 _INVALID_CONFIG: Final = 40
 _SET: Final = 0
+# Kafka takes numbers that no time span can be.
+_RETENTION_MS_MAX: Final = timedelta.max // timedelta(milliseconds=1)
 _SEGMENT_MIN: Final = timedelta(minutes=10)
 _SEGMENT_MAX: Final = timedelta(days=7)
 _SEGMENTS_PER_RETENTION: Final = 4
@@ -103,6 +108,18 @@ class Admin:
             raise _not_found(name)
         return found
 
+    async def topic(self, name: str) -> FoundTopic:
+        """As `MessageLog.topic`; LogUnavailableError if we may not see its settings."""
+        leaders = await self.leaders(name)
+        told = await self._looked(
+            lambda: self._client.settings([name], _CLEANUP_POLICY, _RETENTION_MS)
+        )
+        settings = told.get(name)
+        if not settings:
+            message = f"Kafka does not tell the settings of {name}: is DescribeConfigs allowed?"
+            raise LogUnavailableError(message)
+        return FoundTopic(len(leaders), retention_in(settings))
+
     async def names(self) -> Collection[str]:
         """Return the names of all topics of the cluster except Kafka's internal ones.
 
@@ -138,7 +155,7 @@ class Admin:
         # A single replica is always in sync, whatever the setting is.
         asked = several[:SETTINGS_MAX]
         told = await self._client.settings(asked, _IN_SYNC) if asked else {}
-        in_sync = {name: int(value) for name, value in told.items()}
+        in_sync = {name: int(each[_IN_SYNC]) for name, each in told.items() if each}
         return {name: Copies(replicas, in_sync.get(name)) for name, replicas in ours.items()}
 
     async def _create(self, topic: LogTopic) -> None:
@@ -271,11 +288,19 @@ def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
     insync = {} if in_sync is None else {_IN_SYNC: str(in_sync)}
     return {
         **insync,
-        "cleanup.policy": "delete",
-        "retention.ms": _milliseconds(topic.retention),
+        _CLEANUP_POLICY: _DELETE,
+        _RETENTION_MS: _milliseconds(topic.retention),
         "segment.ms": _milliseconds(segment),
         "max.message.bytes": str(max(KAFKA_BATCH_DEFAULT, topic.message_size_max + HEADER_ROOM)),
     }
+
+
+def retention_in(settings: Mapping[str, str]) -> timedelta:
+    """How long a topic with these settings keeps messages; `timedelta.max` without an end."""
+    milliseconds = int(settings.get(_RETENTION_MS, -1))
+    if milliseconds < 0 or _DELETE not in settings.get(_CLEANUP_POLICY, _DELETE):
+        return timedelta.max
+    return timedelta(milliseconds=min(milliseconds, _RETENTION_MS_MAX))
 
 
 def _milliseconds(duration: timedelta) -> str:

@@ -256,11 +256,13 @@ class Client:
             if not topic.is_internal
         }
 
-    async def settings(self, topics: Collection[str], name: str) -> Mapping[str, str]:
-        """Return the value of the setting `name` for these topics; one may be missing."""
+    async def settings(
+        self, topics: Collection[str], *names: str
+    ) -> Mapping[str, Mapping[str, str]]:
+        """Return the settings `names` of each topic; unknown ones are missing."""
         kind = DescribeConfigsRequest.DescribeConfigsResource
         asked = [
-            kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[name])
+            kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[*names])
             for each in topics
         ]
         response = await self.send_any(
@@ -269,10 +271,12 @@ class Client:
             )
         )
         return {
-            each.resource_name: config.value
+            each.resource_name: {
+                config.name: config.value
+                for config in each.configs or ()
+                if config.name in names and config.value is not None
+            }
             for each in response.results
-            for config in each.configs or ()
-            if config.name == name and config.value is not None
         }
 
     def addresses(self) -> dict[int, tuple[str, int]]:

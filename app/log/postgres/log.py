@@ -14,6 +14,7 @@ from app.log.interface import (
     Bounds,
     Chunk,
     Committed,
+    FoundTopic,
     LogStats,
     LogTopic,
     MessageLog,
@@ -215,6 +216,10 @@ class PostgresLog:
             TopicNotFoundError: The topic does not exist.
         """
         return await self.topics.partitions(topic)
+
+    async def topic(self, name: str) -> FoundTopic:
+        """As `MessageLog.topic`."""
+        return await self.topics.topic(name)
 
     async def create_topic(self, topic: LogTopic) -> None:
         """Create the topic, or change the existing one to `topic`."""

@@ -4,19 +4,20 @@ import asyncio
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 from weakref import WeakValueDictionary
 
 from app.domain.errors import LogUnavailableError, TopicNotFoundError
 from app.domain.message import Partition
-from app.log.interface import LogTopic
+from app.log.interface import FoundTopic, LogTopic
 from app.log.postgres.connection import CALL_SECONDS_MAX, Connection, PostgresConnections
 from app.log.postgres.wakeups import CHANNEL, TOPICS, Missed, Notice, TopicsChanged
 
 _KNOWN_SECONDS_MAX: Final = 5.0
 
 _FIND: Final = b"""
-SELECT t.id, count(*), t.message_size_max
+SELECT t.id, count(*), t.message_size_max, t.retention_ms
 FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = %s GROUP BY t.id
 """
@@ -54,6 +55,7 @@ class KnownTopic:
     id: int
     partitions: int
     message_size_max: int
+    retention: timedelta
     known_at: float
 
 
@@ -107,6 +109,12 @@ class Topics:
         found = await self.find(name)
         return [Partition(name, index) for index in range(found.partitions)]
 
+    async def topic(self, name: str) -> FoundTopic:
+        """The topic as it is now; TopicNotFoundError."""
+        self.forget(name)
+        found = await self.find(name)
+        return FoundTopic(found.partitions, found.retention)
+
     async def names(self) -> Collection[str]:
         """Return the names of all topics of the namespace."""
         return await self._connections.run(self._all_names)
@@ -153,8 +161,9 @@ class Topics:
         row = await cursor.fetchone()
         if row is None:
             return None
-        topic_id, partitions, message_size_max = row
-        return KnownTopic(topic_id, partitions, message_size_max, asked_at)
+        topic_id, partitions, message_size_max, retention_ms = row
+        retention = timedelta(milliseconds=retention_ms)
+        return KnownTopic(topic_id, partitions, message_size_max, retention, asked_at)
 
     async def _all_names(self, connection: Connection) -> Collection[str]:
         cursor = await connection.execute(_NAMES, [self._namespace])

@@ -23,6 +23,7 @@ from app.domain.paging import ALL_NAMES, NamePage
 from app.log.interface import LogTopic, MessageLog
 from app.services.access.audit import Check, Describe, note, whatever
 from app.services.applied_changes import TakeIn
+from app.services.catalogue.adoption import taken_over
 from app.services.catalogue.alternate_topics import require_alternate
 from app.services.catalogue.cascading_deletion import (
     delete_those_that_go_with,
@@ -107,17 +108,21 @@ class TopicService:
             return await TopicRepository(session).get(name)
 
     async def create(self, topic: Topic) -> Topic:
-        """Create it, with its group if needed.
+        """Create it, with its group if needed. An adopted topic must exist in the log.
 
         Raises:
             TopicExistsError: It exists.
             LogUnavailableError: The log cannot be reached.
-            ValidationFailedError: The alternate topic is not valid.
+            ValidationFailedError: The alternate topic is not valid, or the topic to adopt does
+                not exist.
         """
         await self.settle(topic.name)
         async with self._claims.claimed(_subject(topic.name), Intent.CREATE) as claim:
             await self._require_new(topic)
-            await self._log.create_topic(log_topic(topic))
+            if topic.adopted:
+                topic = await taken_over(topic, self._log)
+            else:
+                await self._log.create_topic(log_topic(topic))
             created = await self._add(topic, claim)
         await self._taken_in()
         return created
@@ -142,7 +147,8 @@ class TopicService:
     async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
         """Delete it with its messages. Errors of `check` are raised too.
 
-        If the log does not respond now, it drops the messages later.
+        If the log does not respond now, it drops the messages later. An adopted topic stays in
+        the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -151,13 +157,7 @@ class TopicService:
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             current, gone = await self._remove(name, check, claim)
-            claim.begin()
-            try:
-                await self._log.delete_topic(name)
-            except LogUnavailableError as error:
-                _log.warning("topic_left_in_log", topic=name, reason=error.message)
-            else:
-                claim.end()
+            if current.adopted or await self._removed_from_log(name, claim):
                 await forget_offsets(self._log, gone, current)
         await self._taken_in()
 
@@ -166,10 +166,14 @@ class TopicService:
 
         Raises:
             TopicNotFoundError: It is not in the database.
+            ValidationFailedError: It was adopted.
             LogUnavailableError: It may have been created.
         """
         async with self._claims.claimed(_subject(name), Intent.CREATE) as claim:
             topic = await self.get(name)
+            if topic.adopted:
+                message = f"{name} was adopted: whoever made it has to make it again"
+                raise ValidationFailedError.of("topicName", message)
             if name in await self._log.topic_names():
                 return
             await self._log.create_topic(log_topic(topic))
@@ -219,12 +223,24 @@ class TopicService:
                 return
             name = subject.removeprefix(_TOPIC)
             topic = await self._found(name)
+            if topic is not None and topic.adopted:
+                return
             if topic is not None:
                 # `ConsistencyService` finds topics that somebody else deleted in the log.
                 with suppress(TopicNotFoundError):
                     await self._log.alter_topic(log_topic(topic))
             elif intent is Intent.DELETE:
                 await self._log.delete_topic(name)
+
+    async def _removed_from_log(self, name: str, claim: Claimed) -> bool:
+        claim.begin()
+        try:
+            await self._log.delete_topic(name)
+        except LogUnavailableError as error:
+            _log.warning("topic_left_in_log", topic=name, reason=error.message)
+            return False
+        claim.end()
+        return True
 
     async def _found(self, name: str) -> Topic | None:
         try:
@@ -275,7 +291,7 @@ class TopicService:
                 await require_kept_headers(current, wanted, SubscriptionRepository(session))
             if wanted.message_size_max != current.message_size_max:
                 await require_room(wanted, topics, SubscriptionRepository(session))
-            if log_topic(wanted) != (in_log or log_topic(current)):
+            if not wanted.adopted and log_topic(wanted) != (in_log or log_topic(current)):
                 return None
             changed = await topics.update(wanted)
             event = self._change(Action.UPDATED, before=current, after=changed)
@@ -308,7 +324,8 @@ class TopicService:
             )
             await TopicRepository(session).delete(name)
             await note(events, self._change(Action.REMOVED, before=current))
-            await claim.begin_in(session)
+            if not current.adopted:
+                await claim.begin_in(session)
         return current, gone
 
     async def _note(self, event: Change, beginning: Claimed | None = None) -> None:

@@ -116,6 +116,7 @@ def _topic_columns() -> Columns:
     return {
         "name": Column(TopicRow.name),
         "partitions": Column(TopicRow.partitions, Of.INTEGER),
+        "adopted": stored.flag("adopted"),
         "ack": stored.text("ack"),
         "contentType": stored.text("content_type"),
         "alternateTopic": stored.text("alternate_topic"),

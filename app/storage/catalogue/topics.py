@@ -62,6 +62,11 @@ class TopicRepository:
         query = select(TopicRow.name).where(TopicRow.settings["ack"].astext == ack.value)
         return list(await self._session.scalars(query.order_by(TopicRow.name)))
 
+    async def adopted(self) -> list[str]:
+        """The names of those that were in the log before, in order."""
+        query = select(TopicRow.name).where(TopicRow.settings["adopted"].astext == "true")
+        return list(await self._session.scalars(query.order_by(TopicRow.name)))
+
     async def all(self) -> list[Topic]:
         """All topics, by name."""
         rows = await self._session.scalars(select(TopicRow).order_by(TopicRow.name))

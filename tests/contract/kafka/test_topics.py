@@ -144,3 +144,29 @@ async def test_no_more_replicas_must_be_in_sync_than_a_topic_has(
         assert found["min.insync.replicas"] == "1"
         assert await log.copies() == {TOPIC: Copies(1)}
         await log.append(TOPIC, [NewRecord(value=b"x")])
+
+
+@pytest.mark.parametrize(
+    ("configs", "retention"),
+    [
+        ({"retention.ms": "60000"}, timedelta(minutes=1)),
+        ({"retention.ms": "-1"}, timedelta.max),
+        ({"cleanup.policy": "compact", "retention.ms": "60000"}, timedelta.max),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "60000"}, timedelta(minutes=1)),
+        ({"retention.ms": str(2**63 - 1)}, timedelta.max),
+    ],
+)
+async def test_topics_that_others_made_are_found_as_they_are(
+    log: MessageLog,
+    admin: KafkaAdminClient,
+    kafka_namespace: str,
+    *,
+    configs: dict[str, str],
+    retention: timedelta,
+) -> None:
+    name = kafka_namespace + TOPIC
+    new = {name: {"num_partitions": 3, "replication_factor": 1, "configs": configs}}
+    await asyncio.to_thread(admin.create_topics, new)
+    found = await log.topic(TOPIC)
+    assert found.partitions == 3
+    assert abs(found.retention - retention) < timedelta(seconds=1)

@@ -31,6 +31,7 @@ from app.api.management.fields.tracking import (
     by_enabled,
     tracking_of,
 )
+from app.domain.catalogue.adoption import require_kept
 from app.domain.catalogue.headers import AUTHORIZATION, HEADERS_MAX
 from app.domain.catalogue.offline_storage import (
     RETENTION_DAYS_DEFAULT,
@@ -46,6 +47,7 @@ from app.domain.catalogue.topic import (
     PARTITIONS_MAX,
     PUBLISHER_LENGTH_MAX,
     PUBLISHERS_MAX,
+    RETENTION_MAX,
     THROUGHPUT_QUOTA_MAX,
     THROUGHPUT_QUOTA_MIN,
     Ack,
@@ -70,7 +72,6 @@ _UNITS: Final[Mapping[Unit, timedelta]] = {
     "MINUTES": timedelta(minutes=1),
     "SECONDS": timedelta(seconds=1),
 }
-_RETENTION_DAYS_MAX: Final = 3650
 _TEXT_MAX: Final = 10_000
 _ID_FIELD: Final = "deduplication.expression"
 
@@ -102,8 +103,8 @@ class RetentionBody(Schema):
         Raises:
             ValidationFailedError: It is more than ten years.
         """
-        if self.duration > timedelta(days=_RETENTION_DAYS_MAX) / _UNITS[self.retention_unit]:
-            message = f"must be at most {_RETENTION_DAYS_MAX} days"
+        if self.duration > RETENTION_MAX / _UNITS[self.retention_unit]:
+            message = f"must be at most {RETENTION_MAX.days} days"
             raise ValidationFailedError.of("retentionTime.duration", message)
         return self.duration * _UNITS[self.retention_unit]
 
@@ -278,6 +279,13 @@ class TopicBody(Schema):
     )
     max_message_size: int = Field(default=51_200, ge=MESSAGE_SIZE_MIN, le=MESSAGE_SIZE_MAX)
     partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX)
+    adopted: bool = Field(
+        default=False,
+        description=(
+            "set when it is created: the topic is in Kafka already, and is taken over as it is."
+            " Its partitions and retentionTime are Kafka's, and it stays there when it is deleted"
+        ),
+    )
     alternate_topic: Annotated[str, checked(topic_name)] | None = Field(
         default=None,
         description="takes what is published here with `mandatory=true` while nobody gets it",
@@ -320,6 +328,7 @@ class TopicBody(Schema):
             ack=Ack.ALL if self.ack == "ALL" else Ack.LEADER,
             message_size_max=self.max_message_size,
             partitions=self.partitions,
+            adopted=self.adopted,
             content_type=ContentType(self.content_type),
             migrated_from_json=self.migrated_from_json_type,
             schemas=self._schemas(),
@@ -355,6 +364,7 @@ class TopicBody(Schema):
             ack=topic.ack.value,
             max_message_size=topic.message_size_max,
             partitions=topic.partitions,
+            adopted=topic.adopted,
             content_type=topic.content_type.value,
             migrated_from_json_type=topic.migrated_from_json,
             schema=topic.schema.text if topic.schema else None,
@@ -448,6 +458,7 @@ def changed_topic(
     kind, migrated = ContentType(body.content_type), body.migrated_from_json_type
     require_migration(current, kind, migrated=migrated)
     wanted = body.to_domain()
+    require_kept(current, wanted)
     if wanted.partitions < current.partitions:
         message = f"must be at least {current.partitions}: partitions never become fewer"
         raise ValidationFailedError.of("partitions", message)

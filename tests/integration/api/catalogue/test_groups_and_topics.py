@@ -31,6 +31,7 @@ async def test_a_topic_needs_only_a_name_and_brings_its_group(
         "contentType": "JSON",
         "maxMessageSize": 51200,
         "partitions": 8,
+        "adopted": False,
         "propagatedHeaders": [],
         "trackingEnabled": False,
         "trackingMode": "trackingOff",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any, cast
 
 from app.domain.errors import LogUnavailableError
@@ -33,7 +34,11 @@ class Slow:
 
 def found() -> KnownTopic:
     return KnownTopic(
-        id=1, partitions=1, message_size_max=1, known_at=asyncio.get_running_loop().time()
+        id=1,
+        partitions=1,
+        message_size_max=1,
+        retention=timedelta(days=1),
+        known_at=asyncio.get_running_loop().time(),
     )
 
 

@@ -1,0 +1,78 @@
+"""Adopted topics: what others change of them in the log is taken over."""
+
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from app.domain.access.audit import Action, Change
+from app.domain.catalogue.adoption import as_in_log
+from app.domain.catalogue.topic import Topic
+from app.domain.errors import TopicNotFoundError, ValidationFailedError
+from app.log.interface import FoundTopic, MessageLog
+from app.services.access.audit import Describe, note
+from app.storage.access.audit import AuditRepository
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.topics import TopicRepository
+from app.storage.database import Database
+
+# Workers read partitions as soon as Kafka tells of them; this is for lag, health and forecasts.
+LOOK_EVERY: Final = timedelta(seconds=20)
+
+_log = structlog.get_logger(__name__)
+
+
+async def taken_over(topic: Topic, log: MessageLog) -> Topic:
+    """The topic with what the log has of it; ValidationFailedError, LogUnavailableError."""
+    try:
+        found = await log.topic(topic.name)
+    except TopicNotFoundError as error:
+        message = "must be false: the log has no topic of that name (its namespace is in front)"
+        raise ValidationFailedError.of("adopted", message) from error
+    return _as_found(topic, found)
+
+
+class AdoptionService:
+    """Looks at adopted topics from time to time. Several processes may."""
+
+    def __init__(self, database: Database, log: MessageLog, *, describe: Describe[Topic]) -> None:
+        self._database = database
+        self._log = log
+        self._describe = describe
+
+    async def look(self) -> None:
+        """Take over their partitions and retention; LogUnavailableError, StorageUnavailableError.
+
+        One that is gone from the log, or has too many partitions by now, stays as it was.
+        """
+        async with self._database.transaction() as session:
+            names = await TopicRepository(session).adopted()
+        for name in names:
+            try:
+                await self._take_over(name, await self._log.topic(name))
+            except (TopicNotFoundError, ValidationFailedError) as error:
+                _log.warning("adopted_topic_not_followed", topic=name, reason=error.message)
+
+    async def _take_over(self, name: str, found: FoundTopic) -> None:
+        async with self._database.transaction() as session:
+            topics = TopicRepository(session)
+            current = await topics.get(name)
+            if not current.adopted or _as_found(current, found) == current:
+                return
+        async with self._database.transaction() as session:
+            await ChangeFeed(session).hold()
+            topics = TopicRepository(session)
+            current = await topics.get(name)
+            changed = await topics.update(_as_found(current, found))
+            event = Change(
+                action=Action.UPDATED,
+                kind="topic",
+                name=name,
+                before=self._describe(current),
+                after=self._describe(changed),
+            )
+            await note(AuditRepository(session), event)
+
+
+def _as_found(topic: Topic, found: FoundTopic) -> Topic:
+    return as_in_log(topic, partitions=found.partitions, retention=found.retention)
