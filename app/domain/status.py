@@ -80,7 +80,8 @@ class Output:
     """The sending limit in requests per second, with mode, reason and time.
 
     With a circuit breaker also the state of its circuit. If it is `unapplied`, an unexpected error
-    keeps the worker from applying the settings, and nothing is sent there.
+    keeps the worker from applying the settings, and nothing is sent there. `held`: what the worker
+    waits for before it reads a partition on, and since when.
     """
 
     rate: float = 0.0
@@ -89,6 +90,7 @@ class Output:
     since: datetime | None = None
     circuit: CircuitReading | None = None
     unapplied: bool = False
+    held: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

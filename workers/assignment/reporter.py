@@ -164,4 +164,5 @@ def _is_busy(consumer: SubscriptionConsumer, now: float) -> bool:
         or consumer.waiting_retries > 0
         or consumer.is_held
         or bool(consumer.unapplied)
+        or consumer.hold is not None
     )

@@ -7,11 +7,12 @@ Only attempts and undelivered records are awaited, in slots (`workers.consumer.r
 import asyncio
 import time
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Final
 
 from app.domain.catalogue.subscription import Subscription
 from app.domain.delivery import Discarded, Outcome, Retry
-from app.domain.status import Output
+from app.domain.status import Output, RateMode
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.commit.tally import Finished, Tally
 from workers.consumer.consumer_parts import ConsumerParts
@@ -36,6 +37,7 @@ from workers.delivery.oauth.destination import AuthorizedDestination
 from workers.delivery.oauth.token_pace import TokenPace
 from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
+from workers.reading.holds import Hold
 
 # Seconds to wait before taking messages again, after an unexpected error that does not belong to
 # one message.
@@ -135,6 +137,12 @@ class SubscriptionConsumer:
         return breaker is not None and breaker.clock.is_paused
 
     @property
+    def hold(self) -> Hold | None:
+        """Why the log is not read on for it, if it is not for a while: the oldest reason."""
+        holds = [hold for cursor in self._cursors if (hold := cursor.hold) is not None]
+        return min(holds, key=lambda hold: hold.since, default=None)
+
+    @property
     def is_stopped(self) -> bool:
         """Whether it starts nothing until it is resumed."""
         return self._stopped
@@ -196,7 +204,9 @@ class SubscriptionConsumer:
             return Output(reason=reason, unapplied=True)
         now = time.monotonic()
         output = self._pacing.output(now)
-        return self._deferral.seen(output, now) if self._deferral.active else output
+        if self._deferral.active:
+            output = self._deferral.seen(output, now)
+        return output if self.hold is None else _held(output, self.hold)
 
     def _traced(self, subscription: Subscription) -> None:
         traces = SubscriptionTraces(self._parts.traces, subscription)
@@ -403,3 +413,9 @@ class SubscriptionConsumer:
         """Return the outcome for a message when an attempt fails with an unexpected error."""
         # The error must not stop other subscriptions. The message is retried, then recorded.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
+
+
+def _held(output: Output, hold: Hold) -> Output:
+    if output.mode is not RateMode.NORMAL:
+        return replace(output, held=str(hold))
+    return replace(output, held=str(hold), reason=str(hold), since=hold.since)

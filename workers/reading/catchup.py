@@ -14,6 +14,7 @@ from app.schemas.formats import TopicFormats
 from workers.reading.codecs_ready import CodecsReady
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Batch
+from workers.reading.holds import Holds
 from workers.reading.look_pauses import longer
 from workers.reading.schema_versions import VersionWait
 
@@ -58,9 +59,11 @@ class CatchUp:
         versions: VersionWait | None = None,
         *,
         codecs: CodecsReady | None = None,
+        holds: Holds | None = None,
         retry_pause: timedelta = RETRY_PAUSE,
     ) -> None:
         self._log = log
+        self._holds = holds or Holds()
         self._decoder = Decoder(formats or TopicFormats(), versions or VersionWait(), codecs)
         self._retry_pause = retry_pause
         self._wanted: dict[tuple[Partition, int], _ChunkRequest] = {}
@@ -123,6 +126,7 @@ class CatchUp:
         if batch is None:
             request = self._wanted[chunk.partition, offset]
             request.pause = longer(request.pause)
+            self._holds.begin(chunk.partition, offset, self._decoder.awaited)
             self._ask_again(chunk.partition, offset, f"waits for {self._decoder.awaited}")
         elif chunk.next_offset == offset:
             # The tail has read further: the new leader of the partition lags behind. Wait before
@@ -133,6 +137,7 @@ class CatchUp:
             self._feed(chunk.partition, offset, batch, gap=chunk.gap)
 
     def _feed(self, partition: Partition, offset: int, batch: Batch, *, gap: bool) -> None:
+        self._holds.end(partition, offset)
         for on_batch in self._wanted.pop((partition, offset)).waiting:
             on_batch(batch, gap)
 

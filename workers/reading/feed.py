@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from app.domain.message import Message, Partition
+from workers.reading.holds import Hold, Holds
 
 # What one partition keeps for cursors that are a little behind. Those further behind have their own
 # reads.
@@ -57,8 +58,9 @@ class Feed:
     tail pauses until the fastest reader needs more.
     """
 
-    def __init__(self, partition: Partition, position: int) -> None:
+    def __init__(self, partition: Partition, position: int, holds: Holds | None = None) -> None:
         self.partition = partition
+        self._holds = holds or Holds()
         self.end = position
         self.held = False
         self._batches: deque[Batch] = deque()
@@ -70,6 +72,10 @@ class Feed:
     def start(self) -> int:
         """The first offset it holds."""
         return self._batches[0].offset if self._batches else self.end
+
+    def hold_at(self, position: int) -> Hold | None:
+        """Return why the log is not read on at `position`, if it is not for a while."""
+        return self._holds.at(self.partition, position)
 
     def find(self, position: int) -> Batch | None:
         """Return the batch with `position`.

@@ -14,6 +14,7 @@ from workers.reading.catchup import RETRY_PAUSE, BatchListener, CatchUp
 from workers.reading.codecs_ready import CodecsReady
 from workers.reading.decoder import Decoder
 from workers.reading.feed import Feed, TailReader
+from workers.reading.holds import Holds
 from workers.reading.known_changes import KnownChanges
 from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
@@ -36,6 +37,7 @@ class Reader:
         *,
         look_again: timedelta = LOOK_AGAIN,
         registry: RegistryLookup | None = None,
+        holds: Holds | None = None,
     ) -> None:
         """Create a reader; unknown schema ids are looked up in `registry`."""
         self._tail = tail
@@ -46,12 +48,14 @@ class Reader:
         # Kept up to date by the same follower.
         self.known = KnownChanges()
         self._versions = VersionWait(registered=self._registered, known=self.known)
-        codecs = CodecsReady()
+        codecs, self._holds = CodecsReady(), holds or Holds()
         self._decoder = Decoder(self.formats, self._versions, codecs)
         # Partitions that are read again a little later.
         self._waiting: set[Partition] = set()
         self._pauses = LookPauses(look_again)
-        self._catch_up = CatchUp(log, self.formats, self._versions, codecs=codecs)
+        self._catch_up = CatchUp(
+            log, self.formats, self._versions, codecs=codecs, holds=self._holds
+        )
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -65,11 +69,12 @@ class Reader:
         joined = list(readers)
         feed = self._feeds.get(partition)
         if feed is None:
-            feed = self._feeds[partition] = Feed(partition, _common_start(joined))
+            feed = self._feeds[partition] = Feed(partition, _common_start(joined), self._holds)
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
             # The feed is far behind the new reader: the other readers use their own reads.
             self._tail.follow(partition, head)
+            self._holds.forget(partition)
             feed.restart(head)
         feed.readers.update(joined)
         return feed
@@ -83,6 +88,7 @@ class Reader:
         if not feed.readers:
             del self._feeds[partition]
             self._pauses.end(partition)
+            self._holds.forget(partition)
             self._tail.unfollow(partition)
             self._catch_up.forget(partition)
 
@@ -122,15 +128,16 @@ class Reader:
             self._follow_later(feed)
             return
         self._pauses.end(feed.partition)
+        self._holds.end(feed.partition, feed.end)
         feed.put(batch)
         if feed.held:
             self._tail.unfollow(feed.partition)
 
     def _follow_later(self, feed: Feed) -> None:
         """Continue to read the partition from the end of its feed, a little later."""
-        partition = feed.partition
+        partition, waits_for = feed.partition, self._decoder.awaited
+        self._holds.begin(partition, feed.end, waits_for)
         if partition not in self._pauses:
-            waits_for = self._decoder.awaited
             _log.warning("schema_awaited", partition=partition, at=feed.end, waits_for=waits_for)
         self._waiting.add(partition)
         self._tail.unfollow(partition)

@@ -55,8 +55,8 @@ class Signs:
     """Attempts of a subscription per second: all of them, and failed ones by type.
 
     `lag` is the age of the oldest waiting message. `unapplied` is why a worker cannot send: an
-    unexpected error. `is_down`: it only gets probes, so few attempts are meaningful.
-    `client_errors_matter`: messages with a 4xx are retried.
+    unexpected error. `held` is why one does not read a partition on. `is_down`: it only gets
+    probes, so few attempts are meaningful. `client_errors_matter`: messages with a 4xx are retried.
     """
 
     lag: timedelta = timedelta()
@@ -66,6 +66,7 @@ class Signs:
     codes_4xx: float = 0.0
     codes_5xx: float = 0.0
     unapplied: str = ""
+    held: str = ""
     is_down: bool = False
     client_errors_matter: bool = False
 
@@ -81,6 +82,7 @@ def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors
         codes_4xx=sum(counts.codes_4xx / window for counts, window in counted),
         codes_5xx=sum(counts.codes_5xx / window for counts, window in counted),
         unapplied=next((load.output.reason for load in loads if load.output.unapplied), ""),
+        held=next((load.output.held for load in loads if load.output.held), ""),
         is_down=any(load.output.mode is RateMode.HEARTBEAT for load in loads),
         client_errors_matter=client_errors,
     )
@@ -94,6 +96,8 @@ def problems(signs: Signs, thresholds: Thresholds) -> tuple[Problem, ...]:
 def _lagging(signs: Signs, thresholds: Thresholds) -> Iterator[Problem]:
     if signs.unapplied:
         yield Problem(code=Indicator.LAGGING, description=f"Nothing is sent: {signs.unapplied}")
+    elif signs.held:
+        yield Problem(code=Indicator.LAGGING, description=signs.held)
     elif signs.lag > thresholds.lag:
         yield Problem(
             code=Indicator.LAGGING,

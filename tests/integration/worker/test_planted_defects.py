@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, Final
 
 import pytest
@@ -21,6 +22,7 @@ from app.domain.circuit import CircuitBreaker
 from app.domain.commit import Progress
 from app.domain.delivery import RETRIES_EXHAUSTED, Delivered, Discarded, Outcome
 from app.domain.discards.undelivered import Undelivered
+from app.domain.health.indicators import Thresholds, problems, signs_of
 from app.domain.message import Message, NewRecord, Partition, Record
 from app.domain.runtime.receipt import FinalOutcome, Receipt
 from app.domain.status import CursorStatus, SubscriptionLoad
@@ -32,6 +34,7 @@ from app.tracing.buffer import TraceBuffer
 from app.tracing.packs import PlainRow
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.signal import Signal
+from tests.fakes.supervised import until as turns_until
 from tests.fakes.worker import until
 from workers.assignment.reporter import Reporter
 from workers.consumer.commit.committer import Committer
@@ -43,6 +46,7 @@ from workers.delivery.circuits import CircuitMember, Circuits, LiveCircuit
 from workers.delivery.in_flight import ResponseListener
 from workers.delivery.share import Share
 from workers.reading.decoder import decoded
+from workers.reading.holds import Holds
 from workers.reading.reader import Reader
 
 COUNT: Final = 20
@@ -188,7 +192,7 @@ class Told(Receipts):
 
 @asynccontextmanager
 async def consumers_of(
-    desk: Desk, *, partitions: int = 1
+    desk: Desk, *, partitions: int = 1, holds: Holds | None = None
 ) -> AsyncIterator[tuple[SubscriptionConsumers, MemoryLog]]:
     log = MemoryLog()
     await log.create_topic(
@@ -200,7 +204,7 @@ async def consumers_of(
         )
     )
     async with log.tail() as tail, asyncio.TaskGroup() as tasks:
-        reader = Reader(log, tail)
+        reader = Reader(log, tail, holds=holds)
         traces = Traces(_nowhere, worker="w")
         traces.raises = desk.raising.get("trace")
         committer = Committer(log, traces)
@@ -414,6 +418,27 @@ async def test_settings_that_could_not_be_applied_are_applied_later_without_a_ch
         assert cursor.finished().filtered == COUNT
         assert not consumer.output().unapplied
     assert once.calls == 2
+
+
+async def test_what_a_worker_waits_for_is_reported_and_is_a_problem() -> None:
+    desk, start = Desk(), datetime(2026, 1, 31, 12, tzinfo=UTC)
+    moments = (start + timedelta(minutes=minute) for minute in count())
+    async with consumers_of(desk, holds=Holds(lambda: next(moments))) as (consumers, log):
+        progress = Progress(subscription_id="held", offset=0)
+        consumers.open({PARTITION: [(subscription("held"), progress)]})
+        consumers.share("held", Share.owned(POLICY.rate, {0}, 1))
+        (consumer,) = consumers.consumers()
+        assert consumer.hold is None
+        avro = NewRecord(value=b"7", headers=((b"sv", b"1"), (b"ct", b"avro/binary")))
+        await log.append(PARTITION.topic, [avro])
+        await turns_until(lambda: consumer.hold is not None)
+        reports = Reports()
+        await Reporter("w1", consumers, reports).write([])
+    said = "Partition 0 waits for word that the topic is AVRO since 2026-01-31T12:00:00+00:00"
+    (output,) = [load.output for load in reports.loads]
+    assert (output.held, output.reason, output.since) == (said, said, start)
+    signs = signs_of(reports.loads, lag=timedelta(), client_errors=False)
+    assert [each.description for each in problems(signs, Thresholds())] == [said]
 
 
 async def test_a_subscription_that_could_not_be_begun_begins_later_without_a_change() -> None:

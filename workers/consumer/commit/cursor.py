@@ -18,6 +18,7 @@ from workers.consumer.commit.receipts import Receipts
 from workers.consumer.commit.tally import Finished
 from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
+from workers.reading.holds import Hold
 
 # A batch of at most this many messages counts as live traffic, not as a backlog.
 LIVE_MESSAGES_MAX: Final = 32
@@ -107,6 +108,11 @@ class Cursor:
     def end(self) -> int:
         """The end of the partition, as far as it was read."""
         return max(self._feed.end, self.position) if self._feed else self.position
+
+    @property
+    def hold(self) -> Hold | None:
+        """Why the log is not read on at the position, if it is not for a while."""
+        return self._feed.hold_at(self.position) if self._feed else None
 
     @property
     def is_full(self) -> bool:
