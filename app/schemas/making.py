@@ -13,7 +13,10 @@ from app.schemas.versions import require_backward
 
 
 class SchemaMaking:
-    """Makes and compares schemas in a thread, one at a time: many would take the loop's CPU."""
+    """Prepares and compares schemas on one thread, one at a time.
+
+    Several threads would take the event loop's CPU.
+    """
 
     def __init__(
         self,

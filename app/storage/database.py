@@ -1,4 +1,4 @@
-"""The database: its connections, its transactions, and one translation of its failures."""
+"""The database: connections, transactions, and one translation of errors."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -33,7 +33,7 @@ from app.vault import Vault
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
 
 Answer = TypeVar("Answer")
-# What `Database.read` gives to read on, and `Database.transaction` to hand to repositories.
+# The connection of `Database.read`, and the session of `Database.transaction`.
 Reading = AsyncConnection
 Session = AsyncSession
 
@@ -52,28 +52,31 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """A session that is committed when the block ends, and rolled back when it raises.
+        """Open a session that is committed at the end of the block, or rolled back after an error.
 
-        StorageUnavailableError: the database cannot be reached, or did not answer in time. Then
-        nothing of it happened, unless it was the commit that was not answered.
+        Raises:
+            StorageUnavailableError: The database cannot be reached, or did not respond in time.
+                Then nothing was changed, unless only the response to the commit was lost.
         """
         with translated():
             async with self._sessions.begin() as session:
                 yield session
 
     async def read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
-        """What `ask` says, which changes nothing; it may be called twice.
+        """Return the result of `ask`, which changes nothing; it may be called twice.
 
-        A statement is one turn to the server and back: no transaction is around them, and no ping
-        before them. A connection that has died shows by failing, and `ask` is given another.
-        StorageUnavailableError: as by `transaction`.
+        Each statement is one round trip: there is no transaction around them, and no ping before
+        them. A dead connection fails, and then `ask` gets another one.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
         """
         started = time.monotonic()
         with translated():
             try:
                 return await self._read(ask)
             except DBAPIError as exc:
-                # One that has died fails at once; a server that hangs is not asked again.
+                # A dead connection fails immediately; a server that hangs is not tried again.
                 soon = time.monotonic() - started < CONNECT_TIMEOUT.total_seconds()
                 if not (exc.connection_invalidated and soon):
                     raise
@@ -98,7 +101,11 @@ class Database:
             return bool(await session.scalar(text("SELECT pg_backend_pid()")) != told)
 
     async def migrated(self) -> bool:
-        """Whether its tables are those of this version; StorageUnavailableError."""
+        """Whether its tables are those of this version.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         async with self.transaction() as session:
             if not await session.scalar(text("SELECT to_regclass('alembic_version') IS NOT NULL")):
                 return False
@@ -114,12 +121,12 @@ async def open_database(
     pool_size: int = 10,
     statement_timeout: timedelta = STATEMENT_TIMEOUT,
 ) -> AsyncIterator[Database]:
-    """A database that connects when it is first used, at most `pool_size` times at once.
+    """Open a database with at most `pool_size` connections, made on first use.
 
-    Secrets in it are sealed and opened by `vault`; without one, none can be stored or read.
+    `vault` encrypts and decrypts its secrets; without one, no secret can be stored or read.
 
-    Waiting for a connection ends after CONNECT_TIMEOUT, a statement after `statement_timeout`, and
-    a transaction after TRANSACTION_TIMEOUT, however the server behaves.
+    The wait for a connection ends after CONNECT_TIMEOUT, a statement after `statement_timeout`, and
+    a transaction after TRANSACTION_TIMEOUT, whatever the server does.
     """
     engine = transacting(url, pool_size=pool_size, statement_timeout=statement_timeout)
     reads = reading(url, statement_timeout=statement_timeout)
@@ -132,9 +139,11 @@ async def open_database(
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise what says that the database is down, slow, busy or old as StorageUnavailableError.
+    """Translate errors of a database that is down, slow, busy or old.
 
-    ValidationFailedError for a text with a zero character in it: PostgreSQL stores and seeks none.
+    Raises:
+        StorageUnavailableError: For such an error.
+        ValidationFailedError: A text has a zero character, which PostgreSQL cannot store or search.
     """
     try:
         yield
@@ -167,11 +176,11 @@ def _problem(exc: DBAPIError) -> str:
 
 
 def _has_zero(exc: DataError) -> bool:
-    """As the driver says it of a text, and the server of JSON."""
+    """Whether this is the driver's or the server's error for a zero character."""
     in_json = isinstance(exc.orig, psycopg.errors.UntranslatableCharacter)
     return in_json or "NUL (0x00)" in str(exc.orig)
 
 
 def _reason(exc: DBAPIError) -> str:
-    """The first line that the driver said: the rest may quote statements and values."""
+    """Return the first line of the error: the rest may quote statements and values."""
     return next(iter(str(exc.orig).splitlines()), type(exc.orig).__name__)

@@ -1,4 +1,4 @@
-"""Connections to the database: for transactions, and for reading without any."""
+"""Connections to the database: for transactions, and for reads without one."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,19 +19,19 @@ from app.postgres.urls import DatabaseUrl, is_pooled
 from app.storage.sockets import sever
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
-# A transaction holds a connection, and often the change clock, that others wait for.
+# A transaction holds a connection, and often the lock of changes, for which others wait.
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
-# Connections that are read on; who finds all in use waits for one.
+# The number of connections for reads; if all are in use, a read waits for one.
 READS_AT_ONCE: Final = 4
 
-# A question's plan is made once, whatever its values, and is a good one when a day's table that
-# was empty has filled.
+# A statement's plan is made once for all values, and stays good when the empty table of a new day
+# has filled.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _DEADLINE: Final = "deadline"
 
 
 def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelta) -> AsyncEngine:
-    """Connections that answer when they are handed out, each kept for TRANSACTION_TIMEOUT."""
+    """Return connections that are checked when they are taken, and kept for TRANSACTION_TIMEOUT."""
     settings = _session_settings(statement_timeout)
     if is_pooled(url):
         return _by_transaction(url, pool_size, settings)
@@ -89,7 +89,7 @@ def _by_transaction(
 
 
 class _BinaryCursor(AsyncCursor[Any]):
-    """One whose rows come as they are: as text, packs would be twice as long."""
+    """A cursor with binary results: as text, packs would be twice as long."""
 
     def __init__(self, *connected: Any, **options: Any) -> None:  # noqa: ANN401 - as psycopg's
         super().__init__(*connected, **options)
@@ -119,9 +119,9 @@ def _engine(
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_use_lifo=True,
-        # What is logged of a statement that failed names no bodies.
+        # Logs of a failed statement must not contain bodies.
         hide_parameters=True,
-        # Rows are full of JSON, and this reads it four times as fast.
+        # Rows have much JSON, and this parser is four times as fast.
         json_deserializer=orjson.loads,
         **options,
     )
@@ -130,7 +130,7 @@ def _engine(
 def _session_settings(statement_timeout: timedelta) -> dict[str, str]:
     return {
         "statement_timeout": _milliseconds(statement_timeout),
-        # Ours may be stopped in the middle of a transaction, too.
+        # A process may be stopped in the middle of a transaction.
         "idle_in_transaction_session_timeout": _milliseconds(TRANSACTION_TIMEOUT),
         "timezone": "UTC",
     }
@@ -182,7 +182,7 @@ def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
 
 
 def _limit(engine: Engine, longest: timedelta) -> None:
-    """Cut a connection that is kept longer than that."""
+    """Close a connection that is kept longer than that."""
 
     def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - as above
         _arm(entry, dbapi.driver_connection, longest)

@@ -1,4 +1,4 @@
-"""Requests that came with an Idempotency-Key: claimed, answered, and forgotten after a while."""
+"""Requests with an Idempotency-Key: claimed, answered, and deleted after some time."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -11,22 +11,24 @@ from app.domain.errors import IdempotencyKeyReusedError, RequestUnderWayError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.tables import IdempotentRequestRow as Row
 
-# An answer is given again for this long.
+# A response is repeated for this long.
 KEPT: Final = timedelta(hours=24)
-# Whoever has not answered within this time has died: longer than any request takes.
+# A process that has not answered in this time is dead: no request takes longer.
 CLAIMED_FOR: Final = timedelta(seconds=60)
 
 
 class IdempotentRequestRepository:
-    """At most one answer for each caller's key."""
+    """At most one response for each caller's key."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
-        """The answer that it got; None: it is the taker's to answer now.
+        """Return the stored response; None if the caller must answer now.
 
-        IdempotencyKeyReusedError, RequestUnderWayError.
+        Raises:
+            IdempotencyKeyReusedError: Another request used the key.
+            RequestUnderWayError: The same request is running.
         """
         await self._session.execute(delete(Row).where(_is(request), _is_over()))
         taken = insert(Row).values(
@@ -35,7 +37,7 @@ class IdempotentRequestRepository:
         if await self._session.scalar(taken.on_conflict_do_nothing().returning(Row.claim)):
             return None
         row = await self._session.scalar(select(Row).where(_is(request)))
-        if row is None:  # given up in this moment
+        if row is None:  # it was given up at this moment
             raise _under_way()
         if row.request != request.digest:
             raise IdempotencyKeyReusedError("Idempotency-Key was used for another request")
@@ -44,18 +46,18 @@ class IdempotentRequestRepository:
         return StoredAnswer(status=row.status, headers=row.headers, body=row.body or b"")
 
     async def answered(self, request: KeyedRequest, answer: StoredAnswer) -> None:
-        """Keep the answer, unless the claim was lost meanwhile."""
+        """Store the response, unless the claim was lost meanwhile."""
         kept = update(Row).where(_is(request), Row.claim == request.claim)
         await self._session.execute(
             kept.values(status=answer.status, headers=dict(answer.headers), body=answer.body)
         )
 
     async def give_up(self, request: KeyedRequest) -> None:
-        """Let the request be sent again: nothing came of it."""
+        """Release the claim, so that the request can be sent again."""
         await self._session.execute(delete(Row).where(_is(request), Row.claim == request.claim))
 
     async def drop_old(self) -> None:
-        """Forget what was answered long ago, and what was never answered."""
+        """Delete old responses, and requests without a response."""
         await self._session.execute(delete(Row).where(_is_over()))
 
 

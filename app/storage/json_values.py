@@ -1,9 +1,9 @@
 """Settings of domain values as JSON, so that a new setting needs no migration.
 
 A timedelta is stored in seconds, a time in seconds since the epoch, an enum by its value, a
-dataclass as an object of its fields, a tuple or set as a list, all else as it is. A field marked
-as a secret is sealed, for its path in the JSON (`headers.0.value`). On reading, a setting that is
-not stored has its default, and one that is not known (written by a newer version) is passed over.
+dataclass as an object of its fields, a tuple or set as a list, everything else unchanged. A field
+marked as a secret is encrypted for its path in the JSON (`headers.0.value`). On reading, a missing
+setting has its default, and an unknown one (from a newer version) is ignored.
 """
 
 import types
@@ -26,15 +26,18 @@ def to_json(
     *,
     sealing: Sealing | None = None,
 ) -> Json:
-    """The fields of a dataclass as JSON: all of them, or those in `names`.
+    """Return the fields of a dataclass as JSON: all of them, or those in `names`.
 
-    Its secrets, if it has any, are sealed by `sealing`; SecretKeyMissingError.
+    Its secrets, if any, are encrypted by `sealing`.
+
+    Raises:
+        SecretKeyMissingError: No secret key is configured.
     """
     return _Encoder(sealing).fields(value, names)
 
 
 def from_json(kind: type, stored: Json, *, sealing: Sealing | None = None) -> dict[str, Any]:
-    """Keyword arguments for the dataclass `kind`, each of the type its field is declared with."""
+    """Return keyword arguments for the dataclass `kind`, with the declared types."""
     return _read(kind, stored, _Place(sealing))
 
 
@@ -76,7 +79,7 @@ class _Encoder:
 
 
 class _Plan(NamedTuple):
-    """How one field is read. `decode`: None for what is stored as it is."""
+    """How to read one field. `decode`: None for values that are stored unchanged."""
 
     name: str
     secret: bool
@@ -85,7 +88,7 @@ class _Plan(NamedTuple):
 
 @cache
 def _plan(kind: type) -> tuple[_Plan, ...]:
-    """Made once for each kind: looking at types takes longer than reading a value."""
+    """Return the cached plan of a type: inspecting types takes longer than reading a value."""
     hints = get_type_hints(kind)
     return tuple(
         _Plan(each.name, is_secret(each), _decoder(hints[each.name])) for each in fields(kind)
@@ -107,7 +110,7 @@ def _read(kind: type, stored: Json, place: "_Place") -> dict[str, Any]:
 
 
 class _Place(NamedTuple):
-    """Where in a row a value is, and what opens the secrets there."""
+    """The position of a value in a row, and what decrypts its secrets."""
 
     sealing: Sealing | None
     path: str = ""
@@ -120,14 +123,14 @@ class _Place(NamedTuple):
 
 
 _Decode = Callable[[Any, _Place, object], Any]
-"""A value that is not null to one of its type: as stored, where that is, and its name there."""
+"""Decodes a value that is not null: the stored value, its row, and its name there."""
 
 
 @cache
 def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type
-    """None: values of that type are stored as they are."""
+    """Return None for types with values that are stored unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
-        # Null is passed over before.
+        # Null is handled before.
         return _decoder(_not_none(kind))
     if get_origin(kind) is not None:
         return _collection(get_origin(kind), get_args(kind))
@@ -145,7 +148,7 @@ def _scalar(kind: type) -> _Decode | None:
         return lambda stored, _place, _name: datetime.fromtimestamp(stored, UTC)
     if issubclass(kind, Enum):
         members = {each.value: each for each in kind}
-        # Of a value that is none, the enum says so.
+        # For an unknown value, the enum raises its error.
         return lambda stored, _place, _name: members.get(stored) or kind(stored)
     if issubclass(kind, float):
         return lambda stored, _place, _name: kind(stored)

@@ -1,7 +1,7 @@
-"""The keys of a process: those of the settings, or the one that is kept beside the embedded data.
+"""The keys of a process: from the settings, or from a file beside the embedded data.
 
-That one lies in `secret.key` under the home, readable by its owner only. It is as good as the
-database it protects copies of: without it, a dump of the database tells no secret.
+The file is `secret.key` under the home, readable by its owner only. It protects copies of the
+database: without it, a dump of the database reveals no secret.
 """
 
 import os
@@ -23,16 +23,19 @@ _MODE: Final = stat.S_IRUSR | stat.S_IWUSR
 
 
 def open_vault(settings: Settings) -> Vault:
-    """The vault of these settings; one with an embedded database makes its key when it has none.
+    """Return the vault of these settings; with an embedded database, create a missing key.
 
-    Without a key, the vault refuses to store secrets. SecretKeyError: the key file cannot be used.
+    Without a key, the vault refuses to store secrets.
+
+    Raises:
+        SecretKeyError: The key file cannot be used.
     """
     keys = secret_key_of(settings)
     return Vault() if keys is None else Vault.of(keys.get_secret_value())
 
 
 def secret_key_of(settings: Settings) -> SecretStr | None:
-    """The keys themselves, as `ANGELIA_SECRET_KEY` has them: see `open_vault`."""
+    """Return the keys in the form of `ANGELIA_SECRET_KEY`: see `open_vault`."""
     if settings.secret_key is not None or not settings.embedded_database:
         return settings.secret_key
     file = settings.home / KEY_FILE
@@ -54,9 +57,9 @@ def _kept_in(file: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    """Put a new key there, whole or not at all; where another process was quicker, its key stays.
+    """Create a key file atomically; if another process was faster, keep its key.
 
-    It is on disk before it is used: what was encrypted with a key that is lost is lost.
+    The file is on disk before the key is used: with a lost key, secrets would be lost.
     """
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)  # mode 0600
     made = Path(name)

@@ -1,6 +1,6 @@
 """The table of latencies: its name, and its columns of microseconds.
 
-Spark's tasks know them without SQLAlchemy, which defines the table.
+Spark tasks use these without SQLAlchemy, which defines the table.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What one transaction at a time does, of all processes that could."""
+"""Locks for work that one transaction at a time does, of all processes."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ _HOLD: Final = text("SELECT pg_advisory_xact_lock(hashtext(:name))")
 
 
 async def hold(session: AsyncSession, name: str) -> None:
-    """Wait until nobody else holds what has that name, and hold it until the transaction ends.
+    """Wait for the lock `name`, and hold it until the transaction ends.
 
-    Names that are hashed alike (32 bits) are held together: who holds one takes no second.
+    Names with the same hash (32 bits) share a lock, so a transaction takes only one.
     """
     await session.execute(_HOLD, {"name": name})

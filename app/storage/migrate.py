@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this version."""
+"""Migrates a database to the tables of this version."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +19,12 @@ from app.postgres.urls import DatabaseUrl, direct
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# Who holds this advisory lock migrates; the number is "angelia" in ASCII.
+# The holder of this advisory lock migrates; the number is "angelia" in ASCII.
 MIGRATION_LOCK: Final = 0x616E67656C6961
-# Another process may be migrating all the while.
+# Another process may be migrating during this time.
 _TURN_TIMEOUT_MS: Final = 60_000
 _CONNECT_TIMEOUT_S: Final = 5
-# Steps from before the first one that there is now were in no release.
+# Revisions before the first existing one were in no release.
 _BEFORE_FIRST: Final = (
     "Migrate it first with the commit before the one that added"
     " migrations/versions/0052_baseline.py, or begin with a new database."
@@ -34,12 +34,15 @@ _log = structlog.get_logger()
 
 
 def upgrade(url: DatabaseUrl) -> None:
-    """Bring the database at `url` to the newest revision; nothing happens if it is there.
+    """Migrate the database at `url` to the newest revision, if it is not there yet.
 
-    Several processes may do so at once: one migrates, the others wait for it, up to a minute. A
-    migration waits at most five seconds for the lock of a table. StorageUnavailableError when the
-    database does not answer, a lock is not had, or no step leads on from where it is; the database
-    is then at the last revision that was completed.
+    If several processes do so, one migrates, and the others wait for it up to a minute. A migration
+    waits at most five seconds for the lock of a table. After an error the database is at the last
+    completed revision.
+
+    Raises:
+        StorageUnavailableError: The database does not respond, a lock was not free in time, or
+            there is no step from its revision.
     """
     try:
         with _turn(url) as connection:
@@ -54,12 +57,12 @@ def upgrade(url: DatabaseUrl) -> None:
 
 
 def head() -> str:
-    """The newest revision that this version knows: the number in the name of its last file."""
+    """Return the newest revision of this version: the number in the name of its last file."""
     return max(_known())
 
 
 def alembic_config(url: DatabaseUrl | None = None) -> "Config":
-    """Alembic's configuration with our scripts, wherever they are installed, and `url`."""
+    """Return Alembic's configuration with the installed scripts and `url`."""
     from alembic.config import Config  # noqa: PLC0415 - as in `_migrate`
 
     config = Config()
@@ -106,7 +109,7 @@ def _right(error: psycopg.errors.InsufficientPrivilege | ProgrammingError) -> st
 
 
 def _revision(connection: psycopg.Connection) -> str | None:
-    """What the database is at; None: nothing is there yet."""
+    """Return the revision of the database; None if it is empty."""
     if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
         return None
     found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
@@ -115,7 +118,7 @@ def _revision(connection: psycopg.Connection) -> str | None:
 
 @contextmanager
 def _turn(url: DatabaseUrl) -> Iterator[psycopg.Connection]:
-    # A session of its own: the lock outlives the transactions of the migrations, and is freed with
+    # A separate session: the lock outlives the transactions of the migrations, and is released with
     # the connection, however this process ends.
     with connected(direct(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S) as connection:
         connection.execute(f"SET statement_timeout = {_TURN_TIMEOUT_MS}")

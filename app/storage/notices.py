@@ -1,4 +1,4 @@
-"""PostgreSQL's notifications: word that something may have changed."""
+"""PostgreSQL's notifications: hints that something may have changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -22,7 +22,7 @@ PINGS: Final = "angelia_pings"
 ACCESS: Final = "angelia_access"
 
 CONNECT_TIMEOUT_S: Final = 2
-# A silent connection is asked this often whether it is still one.
+# A silent connection is checked this often.
 PROBE_AFTER_S: Final = 15.0
 _PROBE_TIMEOUT_S: Final = 2.0
 _BACKOFF_MIN_S: Final = 0.1
@@ -32,11 +32,11 @@ _log = structlog.get_logger()
 
 
 class Notices:
-    """What was notified on some channels; get one from `listen`. One waits at a time.
+    """Notifications on some channels; created by `listen`. One caller waits at a time.
 
-    Notifications are hints, and come once for many: read what they are about, then wait. When the
-    connection is lost, it is made again while someone waits, and then all channels are reported,
-    since something may have been missed. `receive` is called with the payload of each.
+    Notifications are hints, and one may stand for many: first read the data, then wait. If the
+    connection is lost, it is opened again while a caller waits, and then all channels are reported,
+    because a notification may have been missed. `receive` is called with each payload.
     """
 
     def __init__(
@@ -53,17 +53,20 @@ class Notices:
         self._backoff_s = _BACKOFF_MIN_S
 
     async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - ending it is no error
-        """The channels notified since the last call, as soon as there is one; none on timeout."""
+        """Return the channels notified since the last call, as soon as there is one.
+
+        None on timeout.
+        """
         return await self._wait_until(_now() + timeout.total_seconds())
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Each channel as it is notified, without end."""
+        """Yield each channel when it is notified, forever."""
         while True:
             for channel in sorted(await self._wait_until(float("inf"))):
                 yield channel
 
     async def connect(self) -> bool:
-        """Connect now rather than at the first `wait`; whether it worked."""
+        """Connect now instead of at the first `wait`; return whether this worked."""
         try:
             self._connection = await self._listening()
         except (psycopg.Error, OSError) as exc:
@@ -73,7 +76,7 @@ class Notices:
         return True
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
@@ -96,7 +99,7 @@ class Notices:
         return False
 
     async def _received(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
-        """What is notified until the deadline, or until it is time to probe; drops a lost one."""
+        """Return what is notified until the deadline, or until the next check; drop a lost one."""
         wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
         try:
             told = [n async for n in connection.notifies(timeout=wait_s, stop_after=1)]
@@ -138,10 +141,10 @@ async def listen(
     at_once: bool = True,
     receive: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Notices]:
-    """Listen on `channels`: what is notified after this is entered is reported.
+    """Listen on `channels`: everything notified after entering the block is reported.
 
-    It is entered within CONNECT_TIMEOUT_S also when the database cannot be reached. Not `at_once`,
-    a connection is made when someone waits first, who is told that there may have been something.
+    Entering takes at most CONNECT_TIMEOUT_S, even if the database cannot be reached. Without
+    `at_once`, the connection is made at the first wait, which then reports all channels.
     """
     notices = Notices(url, channels, receive=receive)
     if at_once:

@@ -1,4 +1,4 @@
-"""Lists of names, and of what is listed the newest first, page by page."""
+"""Pages of lists of names, and of lists with the newest first."""
 
 from datetime import datetime
 from typing import Any
@@ -11,13 +11,14 @@ from app.domain.errors import ValidationFailedError
 from app.domain.paging import NamePage
 
 Age = tuple[InstrumentedAttribute[datetime], InstrumentedAttribute[str]]
-"""What rows are listed by, the newest first: a time, and the id among those of one time."""
+"""The order of rows with the newest first: a time, and the id for equal times."""
 
 
 async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnElement[bool]:
-    """What holds of rows that are older than the one with the id `after`.
+    """Return the condition for rows that are older than the one with the id `after`.
 
-    ValidationFailedError when there is none: the page before is from elsewhere, or long ago.
+    Raises:
+        ValidationFailedError: It does not exist.
     """
     at, row_id = age
     known = None
@@ -29,8 +30,8 @@ async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnEleme
 
 
 def paged(query: Select[Any], name: InstrumentedAttribute[str], page: NamePage) -> Select[Any]:
-    """The page of what `query` finds, in the order of the column `name`."""
+    """Return the page of `query` in the order of the column `name`."""
     if page.after is not None:
-        # No name has a zero character, and the database takes none in a question.
+        # No name has a zero character, and the database refuses one in a query.
         query = query.where(name > page.after.replace("\0", ""))
     return query.order_by(name).limit(page.limit)

@@ -1,7 +1,7 @@
-"""Secrets in rows: sealed when they are written, opened when they are read.
+"""Secrets in rows: encrypted on writing, decrypted on reading.
 
-A sealed text is stored as `{"sealed": …}` (see `app.vault`); a text that is stored as it is dates
-from before secrets were encrypted, and is read all the same.
+An encrypted text is stored as `{"sealed": …}` (see `app.vault`); a plain text is from before
+secrets were encrypted, and can still be read.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _SEALED: Final = "sealed"
 
 
 def vault_of(session: AsyncSession) -> Vault:
-    """The vault of the process, as it was given to `open_database`."""
+    """Return the vault that was passed to `open_database`."""
     found = session.info[VAULT]
     if not isinstance(found, Vault):
         raise TypeError("the session is not one of a Database")
@@ -29,24 +29,28 @@ def vault_of(session: AsyncSession) -> Vault:
 class Sealing:
     """The secrets of one row of `table`.
 
-    One that cannot be opened reads as MASK, and `unreadable` says why: whoever reads many rows
-    goes on with the others.
+    A secret that cannot be decrypted reads as MASK, and `unreadable` has the reason: so other rows
+    can be read.
     """
 
     def __init__(self, vault: Vault, *, table: str, row: str) -> None:
         self._vault = vault
         self._row = (table, row)
         self.unreadable = ""
-        # How many of those that were opened are not sealed under the key that seals now.
+        # The number of opened secrets that are not encrypted with the current key.
         self.outdated = 0
         self.opened = 0
 
     def seal(self, text: str, field: str) -> Mapping[str, str]:
-        """What is stored for `text`, in `field` of this row; SecretKeyMissingError."""
+        """Return the stored form of `text`, in `field` of this row.
+
+        Raises:
+            SecretKeyMissingError: No secret key is configured.
+        """
         return {_SEALED: self._vault.seal(text, (*self._row, field))}
 
     def open(self, stored: Any, field: str) -> str:  # noqa: ANN401 - JSON in
-        """The secret that is stored in `field` of this row."""
+        """Return the secret that is stored in `field` of this row."""
         self.opened += 1
         if isinstance(stored, str):
             self.outdated += 1

@@ -9,9 +9,9 @@ from psycopg import AsyncConnection
 
 
 def sever(connection: AsyncConnection[Any]) -> None:
-    """Shut the socket under `connection`: what waits for the server fails at once.
+    """Close the socket under `connection`: calls that wait for the server fail immediately.
 
-    Cancelling does not: psycopg then asks the server to cancel, and waits for it to answer.
+    A cancellation does not: psycopg then asks the server to cancel, and waits for its response.
     """
     if connection.closed:
         return

@@ -1,6 +1,9 @@
-"""Text from anywhere, as PostgreSQL can hold it."""
+"""Text from any source in a form that PostgreSQL can store."""
 
 
 def storable(text: str) -> str:
-    """`text` with replacements for what PostgreSQL's cannot hold: zeros and lone surrogates."""
+    """Return `text` with replacements for zeros and lone surrogates.
+
+    PostgreSQL cannot store these.
+    """
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -1,1 +1,1 @@
-"""API keys, and the audit of what is changed with them."""
+"""API keys, and the audit of changes."""

@@ -1,4 +1,4 @@
-"""API keys and the mode of the API: what every API process keeps in memory, and numbers by."""
+"""API keys and the mode of the API, which every API process keeps in memory."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _log = structlog.get_logger(__name__)
 
 # Every API process has all of them in memory.
 KEYS_MAX: Final = 10_000
-# The last use of a key is known to this.
+# The last use of a key is stored with this precision.
 USED_EVERY: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """The mode and all keys that may open something, as they are at change `number`."""
+    """The mode and all keys that may be valid, as of change `number`."""
 
     number: int
     mode: Mode
@@ -33,24 +33,24 @@ class AccessState:
 
 
 class AccessRepository:
-    """The keys and the mode. Each change is numbered, and wakes the API processes at commit."""
+    """The keys and the mode. Each change is numbered, and notifies the API processes at commit."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def since(self, number: int) -> AccessState | None:
-        """What is known now; None if nothing has changed since `number`."""
+        """Return the current state; None if nothing has changed since `number`."""
         query = select(AccessStateRow.number, AccessStateRow.mode)
         current, mode = (await self._session.execute(query)).one()
         if current == number:
             return None
-        # Read after the number: what changes in between is in it, and will be again.
+        # Read after the number: a change in between is included now, and again the next time.
         rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
         keys = [key for row in rows if (key := _readable(row)) is not None]
         return AccessState(number=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
-        """Number a change that this transaction makes; the changes of others wait for its end."""
+        """Return the number of a change of this transaction; other changes wait for its end."""
         row = AccessStateRow
         counted = update(row).values(number=row.number + 1).returning(row.number)
         number = await self._session.scalar(counted)
@@ -60,14 +60,18 @@ class AccessRepository:
         return int(number)
 
     async def set_mode(self, mode: Mode) -> Mode:
-        """Change the mode; what it was."""
+        """Change the mode; return the old one."""
         await self.changed()
         before = await self._session.scalar(select(AccessStateRow.mode))
         await self._session.execute(update(AccessStateRow).values(mode=mode.value))
         return Mode(before or Mode.READ_WRITE)
 
     async def add(self, key: ApiKey) -> ApiKey:
-        """Store it; its `created_at` is set here. ValidationFailedError beyond KEYS_MAX."""
+        """Store the key; its `created_at` is set here.
+
+        Raises:
+            ValidationFailedError: There are KEYS_MAX keys.
+        """
         await self.changed()
         count = select(func.count()).select_from(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None))
         if (await self._session.scalar(count) or 0) >= KEYS_MAX:
@@ -87,14 +91,17 @@ class AccessRepository:
         return key_of(row)
 
     async def had_keys(self) -> bool:
-        """Whether there ever was a key; no other can be made before this transaction ends."""
+        """Whether there ever was a key; no other can be created before this transaction ends."""
         held = select(AccessStateRow.had_keys).with_for_update()
         return bool(await self._session.scalar(held))
 
     async def get(self, key_id: str, *, for_update: bool = False) -> ApiKey:
-        """One key, revoked ones too; KeyNotFoundError.
+        """Return one key, also a revoked one.
 
         `for_update`: no key is changed before this transaction ends.
+
+        Raises:
+            KeyNotFoundError: It does not exist.
         """
         if for_update:
             await self._session.execute(select(AccessStateRow.id).with_for_update())
@@ -104,14 +111,18 @@ class AccessRepository:
         return key_of(row)
 
     async def page(self, *, limit: int, after: str | None) -> Sequence[ApiKey]:
-        """Keys by id, revoked ones too, those after the id `after`."""
+        """Return keys by id, with revoked ones, starting after the id `after`."""
         query = select(ApiKeyRow).order_by(ApiKeyRow.id).limit(limit)
         if after is not None:
             query = query.where(ApiKeyRow.id > after)
         return [key_of(row) for row in await self._session.scalars(query)]
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """Revoke it, if it is not; KeyNotFoundError."""
+        """Revoke the key, if it is not revoked.
+
+        Raises:
+            KeyNotFoundError: It does not exist.
+        """
         await self.changed()
         revoked = (
             update(ApiKeyRow)
@@ -125,21 +136,21 @@ class AccessRepository:
         return key_of(row)
 
     async def used(self, key_ids: Collection[str]) -> None:
-        """Note that these were used now, those of which it is not known to USED_EVERY."""
+        """Store that these were used now, unless a use within USED_EVERY is stored."""
         row = ApiKeyRow
         known = row.last_used_at > func.clock_timestamp() - USED_EVERY
         noted = update(row).where(row.id.in_(key_ids), or_(row.last_used_at.is_(None), ~known))
         await self._session.execute(noted.values(last_used_at=func.clock_timestamp()))
 
     async def drop_ended(self, kept: timedelta) -> None:
-        """Forget keys that have opened nothing for `kept`."""
+        """Delete keys that have been invalid for `kept`."""
         row = ApiKeyRow
         ended = func.least(row.revoked_at, row.expires_at)
         await self._session.execute(delete(row).where(ended < func.clock_timestamp() - kept))
 
 
 def _readable(row: ApiKeyRow) -> ApiKey | None:
-    """Its key; none if a newer version gave it what is not known here: it opens nothing here."""
+    """Return the key; None if a newer version gave it unknown scopes: it is not valid here."""
     try:
         return key_of(row)
     except ValidationFailedError as error:
@@ -148,7 +159,7 @@ def _readable(row: ApiKeyRow) -> ApiKey | None:
 
 
 def key_of(row: ApiKeyRow) -> ApiKey:
-    """The key in the row."""
+    """Return the key in the row."""
     return ApiKey(
         id=row.id,
         name=row.name,

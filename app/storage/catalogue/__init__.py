@@ -1,1 +1,1 @@
-"""Topics, subscriptions, their groups and owners: stored, changed, listed, and found by queries."""
+"""Topics, subscriptions, groups and owners: storage, changes, lists and queries."""

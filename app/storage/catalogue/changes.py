@@ -1,4 +1,4 @@
-"""The change feed: topics and subscriptions as they change, numbered in order of commit."""
+"""The change feed: topics and subscriptions with numbered changes, in order of commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,22 +20,22 @@ from app.storage.tables import ChangeClockRow, SubscriptionRow, TombstoneRow, To
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
-# Subscriptions that are made of rows in one go: others wait for it.
+# The number of subscriptions read in one step: other work waits for it.
 PAGE: Final = 500
 
 
 class ChangeFeed:
-    """Numbers changes, and says what changed since a number."""
+    """Numbers changes, and returns what changed since a number."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def next_number(self) -> int:
-        """The number of a change that this transaction is about to make; wakes readers at commit.
+        """Return the number for a change of this transaction; readers are notified at commit.
 
-        The clock's row stays locked until the transaction ends, so a later number is not given
-        before this one is committed: a reader that sees a number has seen all below it. Take it
-        before anything else is locked, and changes cannot deadlock.
+        The row with the number stays locked until the transaction ends, so that a later number is
+        given only after this commit: a reader that sees a number has seen all lower ones. Take it
+        before locking anything else, so that changes cannot deadlock.
         """
         clock = update(ChangeClockRow).values(number=ChangeClockRow.number + 1)
         number = await self._session.scalar(clock.returning(ChangeClockRow.number))
@@ -45,21 +45,21 @@ class ChangeFeed:
         return int(number)
 
     async def hold(self) -> None:
-        """Keep all other changes out until this transaction ends: for read, decide, write."""
+        """Block all other changes until this transaction ends: for read, decide, write."""
         await self._session.execute(select(ChangeClockRow.id).with_for_update())
 
     async def bury(self, kind: str, key: str, *, change: int) -> None:
-        """Leave word that the topic or subscription is gone."""
+        """Record that the topic or subscription was deleted."""
         await self._session.execute(insert(TombstoneRow).values(change=change, kind=kind, key=key))
 
     async def current(self) -> int:
-        """The number of the last committed change; 0 when there was none."""
+        """Return the number of the last committed change; 0 if there was none."""
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
     async def since(self, number: int) -> Changes:
-        """All that changed after `number`, as it stands now; from 0, all that exists.
+        """Return the current state of all that changed after `number`; from 0, all that exists.
 
-        What changes while this reads may be in it, and will be again in the next answer.
+        A change during the read may be included, and is included again the next time.
         """
         changes, found = await self.but_subscriptions(number), list[Subscription]()
         place = (number + 1, "")
@@ -69,10 +69,11 @@ class ChangeFeed:
         return replace(changes, subscriptions=tuple(found))
 
     async def but_subscriptions(self, number: int) -> Changes:
-        """What `since` answers, still without the subscriptions."""
-        # The clock first: what is read after it includes every change up to it.
+        """Return the same as `since`, but without the subscriptions."""
+        # The number is read first: what is read after it includes every change up to it.
         current = await self.current()
-        # Tombstones before rows: what is deleted in between is missing here, and buried next time.
+        # Tombstones before rows: an object deleted in between is missing here, and reported the
+        # next time.
         buried = await self._buried(number) if number else {}
         topics = await self._session.scalars(
             select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
@@ -81,7 +82,7 @@ class ChangeFeed:
         return Changes(
             number=current,
             topics=changed_topics,
-            # A topic that was made again since it was deleted exists.
+            # A topic that was recreated since its deletion exists.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},
             deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
@@ -90,7 +91,7 @@ class ChangeFeed:
     async def subscriptions(
         self, place: tuple[int, str], *, at_most: int = PAGE
     ) -> Sequence[Subscription]:
-        """The next ones that changed, behind those up to `place`: a change, and an id."""
+        """Return the next changed subscriptions after `place`: a change, and an id."""
         key = tuple_(SubscriptionRow.change, SubscriptionRow.id)
         rows = await self._session.scalars(
             select(SubscriptionRow)
@@ -104,9 +105,9 @@ class ChangeFeed:
     async def _with_providers(
         self, subscriptions: Sequence[Subscription]
     ) -> tuple[Subscription, ...]:
-        """These, with those who issue their tokens: a changed provider changes its subscriptions.
+        """Return them with their OAuth providers: a changed provider changes its subscriptions.
 
-        It is read after them, so that it is as new as they say.
+        Providers are read later, so they are at least as new as the subscriptions.
         """
         names = {each.oauth.provider_name for each in subscriptions if each.oauth}
         if not names:
@@ -125,9 +126,9 @@ class ChangeFeed:
 
 
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """As `ChangeFeed.since`, in a transaction for each `page` of subscriptions.
+    """Do as `ChangeFeed.since`, with one transaction for each `page` of subscriptions.
 
-    Ten thousand take longer to make than a transaction may, on a machine that is busy.
+    On a busy machine, ten thousand take longer than a transaction may.
     """
     async with database.transaction() as session:
         changes = await ChangeFeed(session).but_subscriptions(number)
@@ -148,6 +149,6 @@ def _with_provider(
     if subscription.oauth is None:
         return subscription
     provider = providers.get(subscription.oauth.provider_name)
-    # Who cannot read the provider's secret can send no more than without the subscription's own.
+    # Without the provider's secret nothing can be sent, as without the subscription's own.
     locked = subscription.locked or (provider.locked if provider else "")
     return replace(subscription, oauth_provider=provider, locked=locked)

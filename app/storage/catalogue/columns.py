@@ -1,7 +1,6 @@
-"""Fields of topics and subscriptions as they are answered, read by SQL without the rest.
+"""Fields of topics and subscriptions in SQL, with the values of responses.
 
-What a column says here is what the whole resource would be answered with
-(`tests/integration/storage/test_listings.py` holds the two against each other).
+`tests/integration/storage/test_listings.py` compares both.
 """
 
 from collections.abc import Mapping
@@ -24,9 +23,9 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class Of(StrEnum):
-    """What kind of values a field has; all but FLAG may be without one.
+    """The type of a field's values; all but FLAG may be missing.
 
-    A RATE is a sum of fractions: about what is answered.
+    A RATE is a sum of fractions: its value is approximate.
     """
 
     TEXT = "TEXT"
@@ -38,14 +37,14 @@ class Of(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An expression of SQL for a field."""
+    """An SQL expression for a field."""
 
     sql: Any
     of: Of = Of.TEXT
 
 
 Columns = Mapping[str, Column]
-"""By the names of the fields, dotted paths into what is answered."""
+"""By field name: dotted paths into the responses."""
 
 
 def _epoch(column: InstrumentedAttribute[Any]) -> Column:
@@ -67,7 +66,7 @@ def _defaults(kind: type) -> Mapping[str, Any]:
 
 
 class _Stored:
-    """Settings in a column of JSON; one that is not stored has its default."""
+    """Settings in a JSON column; a missing one has its default."""
 
     def __init__(self, column: Any, defaults: Mapping[str, Any]) -> None:  # noqa: ANN401 - SQLAlchemy's expression
         self._column = column
@@ -89,7 +88,7 @@ class _Stored:
         return Column(self._or_default(name, stored, Double), Of.DOUBLE)
 
     def span(self, name: str, unit: timedelta) -> Column:
-        """Whole units, as `//` counts them; stored are seconds."""
+        """Return whole units, rounded down as by `//`; seconds are stored."""
         stored = cast(self._column[name].astext, Numeric) * (_SECOND // unit)
         whole = cast(func.floor(stored), BigInteger)
         default = self._defaults[name]

@@ -1,8 +1,8 @@
-"""Queries over what is managed, in SQL as far as it says the same.
+"""Queries over topics and subscriptions as SQL conditions, where SQL has the same meaning.
 
-A query is narrowed to a condition that holds wherever the query does; where it is `exact`, the
-query holds wherever the condition does, too. What SQL would see otherwise (a regex, a number in a
-text, a field without a column) narrows nothing, or not exactly: whoever asks looks again.
+A query is narrowed to a condition that is true wherever the query matches. If it is `exact`, the
+query also matches wherever the condition is true. What SQL treats differently (a regex, a number in
+a text, a field without a column) narrows nothing, or not exactly: then the caller checks again.
 """
 
 import math
@@ -37,12 +37,12 @@ from app.storage.catalogue.columns import Column, Columns, Of
 _ESCAPE: Final = "/"
 _TOKEN: Final = re.compile(r"(\\.|.)([*+?]*)", re.DOTALL)
 _ANY: Final = "%"
-# What makes a regex more than a row of characters and gaps.
+# Characters of regexes that are more than fixed texts and gaps.
 _INTRICATE: Final = frozenset("()[]{}|")
 _GAPS: Final = frozenset(".^$*+?")
 _ZERO: Final = "\0"
 _RATE_ERROR: Final = 1e-9
-# Up to here a number is the same whether it is kept as an integer or not.
+# Up to here a number is the same as integer and as float.
 _EXACT_MAX: Final = 1 << 53
 
 
@@ -58,7 +58,7 @@ _NONE: Final = Narrowing(false(), exact=True)
 
 
 def narrowed(query: Query, columns: Columns) -> Narrowing:
-    """What SQL can say of the query."""
+    """Return the SQL condition of the query."""
     match query:
         case QueryCondition():
             return _condition(query, columns)
@@ -76,7 +76,7 @@ def _joined(by: Junction, parts: Sequence[Narrowing]) -> Narrowing:
         case Junction.OR:
             return Narrowing(or_(false(), *(part.where for part in parts)), exact)
         case Junction.NOT:
-            # What holds more often than its part would, negated, hold less often.
+            # A negated condition that is too wide would be too narrow.
             denied = (not_(part.where) for part in parts if part.exact)
             return Narrowing(and_(true(), *denied), exact)
         case _:
@@ -115,7 +115,7 @@ def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON is 
         case _ if type(wanted) in {int, float}:
             return _number_is(column, wanted)
         case _:
-            # How Python writes a number with a fraction, only Python knows.
+            # Only Python knows how it writes a number with a fraction.
             return _ALL if isinstance(wanted, str) else _NONE
 
 
@@ -125,7 +125,7 @@ def _number_is(column: Column, wanted: float) -> Narrowing:
     if column.of is Of.RATE:
         near = func.abs(column.sql - literal(float(wanted), Double)) <= _slack(wanted)
         return Narrowing(_known(near).where, exact=False)
-    # By its own type: as one of the column's, 8.5 would be rounded.
+    # With its own type: with the column's, 8.5 would be rounded.
     return _known(column.sql == literal(float(wanted), Double))
 
 
@@ -137,7 +137,7 @@ def _flag_is(column: Column, wanted: object) -> Narrowing:
 
 
 def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression
-    # The database has no text with a zero character, and takes none in a question.
+    # The database cannot store a text with a zero character, and refuses it in a query.
     if wanted is None or _ZERO in wanted:
         return _NONE
     return _known(expression == wanted)
@@ -159,7 +159,7 @@ def _like(column: Column, regex: str) -> Narrowing:
 
 
 def like_pattern(regex: str) -> str | None:
-    """A pattern of LIKE, with escapes, for all texts that `regex` may match; None: for any."""
+    """Return a LIKE pattern for all texts that `regex` may match; None: for any."""
     parts: list[str] = []
     for atom, times in _TOKEN.findall(regex):
         if atom in _INTRICATE or (len(atom) > 1 and atom[1].isalnum()) or atom == "\\":
@@ -189,10 +189,10 @@ def _ordered(column: Column, operator: Operator, wanted: object) -> Narrowing:
 
 
 def _slack(value: float) -> float:
-    """By how much a rate of about `value` may come out another, and more."""
+    """Return more than the possible error of a rate of about `value`."""
     return max(1.0, abs(value)) * _RATE_ERROR
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression
-    """`condition`, false where there is no value."""
+    """Return `condition`, which is false where there is no value."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

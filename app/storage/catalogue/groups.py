@@ -11,28 +11,37 @@ from app.storage.tables import GroupRow, TopicRow
 
 
 class GroupRepository:
-    """The groups. Names are stored as given: what may name a group is decided before."""
+    """The groups. Names are stored as given: they were checked before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def names(self, page: NamePage = ALL_NAMES) -> list[str]:
-        """All names, or a page of them, in order."""
+        """Return all names, or a page of them, in order."""
         return list(await self._session.scalars(paged(select(GroupRow.name), GroupRow.name, page)))
 
     async def exists(self, name: str) -> bool:
-        """Whether there is a group of that name."""
+        """Whether a group with that name exists."""
         return bool(await self._session.scalar(select(exists().where(GroupRow.name == name))))
 
     async def add(self, name: str) -> None:
-        """Add a group; GroupExistsError."""
+        """Add a group.
+
+        Raises:
+            GroupExistsError: It exists.
+        """
         added = insert(GroupRow).values(name=name).on_conflict_do_nothing().returning(GroupRow.name)
         if await self._session.scalar(added) is None:
             raise GroupExistsError(f"Group {name} already exists")
 
     async def delete(self, name: str) -> None:
-        """Delete a group without topics; GroupNotFoundError, GroupNotEmptyError."""
-        # The lock keeps topics from being added meanwhile: they refer to the group.
+        """Delete a group without topics.
+
+        Raises:
+            GroupNotFoundError: It does not exist.
+            GroupNotEmptyError: It has topics.
+        """
+        # The lock keeps topics from being added meanwhile, because they refer to the group.
         found = select(GroupRow.name).where(GroupRow.name == name).with_for_update()
         if await self._session.scalar(found) is None:
             raise GroupNotFoundError(f"Group {name} does not exist")

@@ -1,4 +1,4 @@
-"""What a name in a path means: an id, without all that is known of what has it."""
+"""Ids for names in paths, without reading the whole object."""
 
 from typing import Final
 
@@ -14,16 +14,22 @@ SELECT ({_TOPIC}) AS topic_there,
 
 
 async def require_topic(connection: AsyncConnection, topic: str) -> None:
-    """Return if there is such a topic; TopicNotFoundError."""
+    """Check that the topic exists.
+
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+    """
     found = await connection.exec_driver_sql(_TOPIC, {"topic": topic})
     if not found.scalar():
         raise no_topic(topic)
 
 
 async def subscription_id(connection: AsyncConnection, topic: str, name: str) -> str:
-    """The id of the topic's subscription of that name.
+    """Return the id of the topic's subscription with that name.
 
-    TopicNotFoundError, SubscriptionNotFoundError.
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        SubscriptionNotFoundError: The subscription does not exist.
     """
     asked = {"topic": topic, "name": name}
     row = (await connection.exec_driver_sql(_SUBSCRIPTION, asked)).mappings().one()
@@ -35,10 +41,10 @@ async def subscription_id(connection: AsyncConnection, topic: str, name: str) ->
 
 
 def no_topic(topic: str) -> TopicNotFoundError:
-    """There is no such topic."""
+    """Return the error for a missing topic."""
     return TopicNotFoundError(f"Topic {topic} does not exist")
 
 
 def no_subscription(topic: str, name: str) -> SubscriptionNotFoundError:
-    """The topic has no such subscription."""
+    """Return the error for a missing subscription."""
     return SubscriptionNotFoundError(f"Subscription {name} of {topic} does not exist")

@@ -1,4 +1,4 @@
-"""Topics and subscriptions as a catalogue: looked through page by page, found by text or owner."""
+"""Lists of topics and subscriptions: in pages, by text or by owner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from app.storage.slices import made_of
 from app.storage.tables import SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# Rows of one statement: between two, other requests have their turn.
+# Rows of one statement: between two statements, other requests have their turn.
 PAGE: Final = 1_000
-# Of whole resources, which take longer to read.
+# The same for whole resources, which take longer to read.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")
 Key = tuple[str, ...]
-"""What a resource is ordered by: a topic's name; a subscription's topic and name."""
+"""The order of resources: a topic's name; a subscription's topic and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueKind(Generic[T]):
-    """What is in a catalogue."""
+    """The kind of resources in a list."""
 
     row: Any
     key: tuple[Any, ...]
@@ -51,9 +51,9 @@ SUBSCRIPTIONS: Final[CatalogueKind[Subscription]] = CatalogueKind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """A part of a catalogue.
+    """A part of a list.
 
-    `home`: the name of a topic's group, or of a subscription's topic. `where`: a condition of SQL.
+    `home`: the name of a topic's group, or of a subscription's topic. `where`: an SQL condition.
     """
 
     home: str | None = None
@@ -77,7 +77,7 @@ class Catalogue(Generic[T]):
     async def values(
         self, fields: Sequence[str], *, after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Mapping[str, Any]]]:
-        """The next ones: their keys, and these fields, each of which has a column."""
+        """Return the next ones: their keys, and these fields, each of which has a column."""
         columns = [self._kind.columns[name].sql for name in fields]
         page = self._next([*self._kind.key, *columns], after).limit(limit)
         rows = await self._session.execute(page)
@@ -87,12 +87,12 @@ class Catalogue(Generic[T]):
         ]
 
     async def whole(self, *, after: Key | None, limit: int) -> Sequence[tuple[Key, T]]:
-        """The next ones, as they are."""
+        """Return the next ones completely."""
         rows = await self._session.scalars(self._next([self._kind.row], after).limit(limit))
         return await made_of(rows, self._keyed)
 
     async def named(self, keys: Sequence[Key]) -> Sequence[T]:
-        """Those of these keys that are there, in their order."""
+        """Return those of these keys that exist, in their order."""
         wanted = select(self._kind.row).where(tuple_(*self._kind.key).in_(keys))
         rows = await self._session.scalars(wanted.order_by(*self._kind.key))
         return [value for _, value in await made_of(rows, self._keyed)]
@@ -119,7 +119,7 @@ class Catalogue(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHit:
-    """A topic that was found."""
+    """A found topic."""
 
     name: str
     owner_id: str
@@ -127,7 +127,7 @@ class TopicHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHit:
-    """A subscription that was found, its endpoint with a mask in place of a password."""
+    """A found subscription, its endpoint with a mask in place of a password."""
 
     name: str
     topic: str
@@ -136,9 +136,9 @@ class SubscriptionHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """The first that were found, and how many there are in all.
+    """The first results, and the total number.
 
-    `after`: the key to go on behind, if there may be more.
+    `after`: the key to continue after, if there may be more.
     """
 
     topics: Sequence[TopicHit]
@@ -149,7 +149,7 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueCounts:
-    """How many there are of what."""
+    """Numbers of topics and subscriptions."""
 
     topics: int
     topics_ack_all: int
@@ -161,18 +161,18 @@ class CatalogueCounts:
 
 
 class CatalogueSearch:
-    """Finds by a part of a text, and counts."""
+    """Searches a part of a text, and counts."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def hits(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
-        """What has `text`, in either case, in its name, its owner's id or its endpoint.
+        """Search `text`, in upper or lower case, in names, owner ids and endpoints.
 
-        At most `limit`: topics, then subscriptions, those behind the key `after` of either.
+        At most `limit`: topics, then subscriptions, after the key `after` of either.
         """
         row, other = TopicRow, SubscriptionRow
-        # What is behind a subscription is no topic.
+        # After a subscription there are no more topics.
         behind, over = (None, after) if after and len(after) > 1 else (after, None)
         matching = select(row.name, row.owner_id).where(_topic_has(text))
         at_most = 0 if over else limit
@@ -202,7 +202,7 @@ class CatalogueSearch:
         limit: int,
         behind: Key | None,
     ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-        """Some that match, by `key`, and how many do: each row is looked at once for both."""
+        """Return some matches by `key`, and their total: each row is checked once for both."""
         found = matching.cte("found")
         order = [found.c[each] for each in key]
         some = select(found).order_by(*order).limit(limit)
@@ -210,13 +210,13 @@ class CatalogueSearch:
             some = some.where(tuple_(*order) > tuple_(*behind))
         shown = some.subquery()
         counted = select(func.count().label("total")).select_from(found).subquery()
-        # The count comes with none, too.
+        # The total is returned even without results.
         both = select(counted.c.total, shown).select_from(counted.outerjoin(shown, true()))
         rows = (await self._session.execute(both.order_by(*(shown.c[each] for each in key)))).all()
         return [each for each in rows if each.name is not None], int(rows[0].total)
 
     async def counted(self) -> CatalogueCounts:
-        """How many topics and subscriptions there are, of all and of some kinds."""
+        """Return the numbers of topics and subscriptions, in total and of some kinds."""
         topics = (await self._session.execute(_counts(TopicRow, ack="ALL"))).one()
         subscriptions = (await self._session.execute(_counts(SubscriptionRow))).one()
         return CatalogueCounts(
@@ -230,7 +230,7 @@ class CatalogueSearch:
         )
 
     async def client_ids(self, topic: str) -> Sequence[str]:
-        """The ids of all who own a subscription of the topic, each once."""
+        """Return the ids of all owners of the topic's subscriptions, each once."""
         owners = select(SubscriptionRow.owner_id).where(SubscriptionRow.topic == topic).distinct()
         return list(await self._session.scalars(owners.order_by(SubscriptionRow.owner_id)))
 

@@ -1,7 +1,7 @@
-"""Figures of all subscriptions, and of all topics, as SQL sums them up: to look for some of them.
+"""Metrics of all subscriptions and topics as SQL sums, for queries over them.
 
-Rates are sums of fractions, which come out a little different in another order: they narrow what
-is looked at, and no more.
+Rates are sums of fractions, which differ slightly in another order: they only narrow what is
+checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ _CURSORS: Final = {
     "filtered": CursorRow.filtered,
     "volume": CursorRow.volume,
 }
-# Answered rates, and the counts in a report that they are of.
+# Rates in responses, and the counts in reports from which they are computed.
 _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "rate": ("codes_2xx", "codes_4xx", "codes_5xx", "codes_other", "timeouts", "other_errors"),
     "throughput": ("bytes",),
@@ -54,7 +54,7 @@ _BATCH_RATE: Final = "batchRate"
 
 
 class _Sums(NamedTuple):
-    """Figures that are summed up together: their names, how, and in which columns."""
+    """Metrics that are summed together: their names, the function, and the columns."""
 
     names: frozenset[str]
     summed: Callable[[timedelta], Subquery]
@@ -64,9 +64,9 @@ class _Sums(NamedTuple):
 def of_subscriptions(
     statement: Select[*tuple[Any, ...]], query: Query, within: timedelta
 ) -> Select[*tuple[Any, ...]]:
-    """`statement` over subscriptions, without those for which the query cannot hold.
+    """Return `statement` over subscriptions, without those that the query cannot match.
 
-    Of loads, those count that were reported `within` that time.
+    Only loads that were reported `within` that time count.
     """
     row = SubscriptionRow
     columns = {"name": Column(row.name), "topicName": Column(row.topic)}
@@ -85,9 +85,9 @@ def of_topics(
     *,
     published: Mapping[str, int] | None = None,
 ) -> Select[*tuple[Any, ...]]:
-    """`statement` over topics, without those for which the query cannot hold.
+    """Return `statement` over topics, without those that the query cannot match.
 
-    `published`: how much that is of each topic of which it is known; None looks at none of it.
+    `published`: the number for each known topic; None uses none of it.
     """
     columns = {"name": Column(TopicRow.name)}
     if published is not None:
@@ -103,7 +103,7 @@ def of_topics(
 
 
 def rate_of(*counts: str) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
-    """What reports counted, a second, summed over them; null for none."""
+    """Return the counts of reports per second, summed over them; null for none."""
     row = SubscriptionLoadRow
     counted = [func.coalesce(cast(row.counts[each].astext, Double), 0) for each in counts]
     seconds = cast(func.extract("epoch", row.window), Double)
@@ -167,7 +167,7 @@ def _subscription_count_columns(sums: Subquery) -> Columns:
 
 
 def _known(published: Mapping[str, int]) -> TableValuedAlias:
-    """What the log said, as a table."""
+    """Return the values of the log as a table."""
     names = cast(list(published), ARRAY(Text))
     counts = cast(list(published.values()), ARRAY(BigInteger))
     table = func.unnest(names, counts).table_valued(

@@ -1,4 +1,4 @@
-"""What workers report of many subscriptions at once: as many queries for hundreds as for one."""
+"""The workers' reports of many subscriptions at once, with a fixed number of queries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSubscription:
-    """A subscription, as far as figures need it."""
+    """A subscription, as far as metrics need it."""
 
     id: str
     topic: str
@@ -28,7 +28,7 @@ class NamedSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTopic:
-    """A topic, as far as figures need it."""
+    """A topic, as far as metrics need it."""
 
     name: str
     partitions: int
@@ -36,7 +36,7 @@ class NamedTopic:
 
 
 class MetricRepository:
-    """Reports of the workers, by subscription id, and what they are of."""
+    """The workers' reports by subscription id, and their subscriptions and topics."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -44,9 +44,9 @@ class MetricRepository:
     async def subscriptions(
         self, query: Query, within: timedelta, *, after: Key | None, limit: int
     ) -> Sequence[NamedSubscription]:
-        """The next ones, by topic and name, for whose figures the query may hold.
+        """Return the next possible matches of the query, by topic and name.
 
-        Of loads, those count that were reported `within` that time.
+        Only loads that were reported `within` that time count.
         """
         row = SubscriptionRow
         kind = row.settings["delivery_type"].astext
@@ -67,7 +67,7 @@ class MetricRepository:
         ]
 
     async def partitions(self) -> Mapping[str, int]:
-        """How many partitions each topic has."""
+        """Return the number of partitions of each topic."""
         rows = await self._session.execute(select(TopicRow.name, TopicRow.partitions))
         return {each.name: each.partitions for each in rows}
 
@@ -80,9 +80,9 @@ class MetricRepository:
         limit: int,
         published: Mapping[str, int] | None = None,
     ) -> Sequence[NamedTopic]:
-        """As `subscriptions`, by name, with how many subscriptions each has.
+        """Do as `subscriptions`, by name, with the number of subscriptions of each.
 
-        `published`: how much that is of each, as far as it is known, if the query asks for it.
+        `published`: the known number for each topic, if the query needs it.
         """
         row = TopicRow
         those = of_topics(select(row.name, row.partitions), query, within, published=published)
@@ -105,7 +105,7 @@ class MetricRepository:
         ]
 
     async def cursors(self, ids: Collection[str]) -> Mapping[str, CursorStatus]:
-        """All cursors of each of them in one, whose end is as far ahead as they lag together."""
+        """Return all cursors of each of them as one, with their total lag."""
         row = CursorRow
         sums = [func.sum(column) for column in (row.delivered, row.discarded, row.volume)]
         lag = func.sum(func.greatest(row.end - row.offset, 0))
@@ -130,7 +130,7 @@ class MetricRepository:
     async def loads(
         self, ids: Collection[str], within: timedelta
     ) -> Mapping[str, Sequence[SubscriptionLoad]]:
-        """What workers reported of them within that time; without those that nobody did of."""
+        """Return the workers' recent reports of them; those without a report are left out."""
         row = SubscriptionLoadRow
         those = select(row).where(row.subscription_id.in_(ids), recent(within))
         rows = await self._session.scalars(those)
@@ -142,7 +142,7 @@ class MetricRepository:
     async def rates_of_topics(
         self, names: Collection[str], within: timedelta
     ) -> Mapping[str, tuple[float, float]]:
-        """Deliveries and delivered bytes a second, as reported within that time, by topic."""
+        """Return deliveries and delivered bytes per second by topic, from recent reports."""
         row = SubscriptionLoadRow
         rates = select(SubscriptionRow.topic, rate_of("codes_2xx"), rate_of("bytes"))
         joined = rates.join(row, row.subscription_id == SubscriptionRow.id)

@@ -34,31 +34,43 @@ class OAuthProviderRepository:
         self._vault = vault_of(session)
 
     async def names(self) -> list[str]:
-        """All names, in order."""
+        """Return all names, in order."""
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query))
 
     async def unrestricted(self) -> list[str]:
-        """Those that everybody may use, until they name owners, hosts or scopes; in order."""
+        """Return the providers without owners, hosts or scopes, which everybody may use.
+
+        In order.
+        """
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query.where(OAuthProviderRow.unrestricted)))
 
     async def get(self, name: str) -> OAuthProvider:
-        """The provider of that name; OAuthProviderNotFoundError."""
+        """Return the provider.
+
+        Raises:
+            OAuthProviderNotFoundError: It does not exist.
+        """
         found = await self.named([name])
         if name not in found:
             raise _not_found(name)
         return found[name]
 
     async def named(self, names: Collection[str]) -> Mapping[str, OAuthProvider]:
-        """Those of these names that exist."""
+        """Return those of these names that exist."""
         query = select(OAuthProviderRow).where(OAuthProviderRow.name.in_(names))
         query = query.execution_options(populate_existing=True)
         rows = await self._session.scalars(query)
         return {row.name: provider_of(row, provider_sealing(self._vault, row.name)) for row in rows}
 
     async def add(self, provider: OAuthProvider) -> None:
-        """Add it; OAuthProviderExistsError, SecretKeyMissingError."""
+        """Add it.
+
+        Raises:
+            OAuthProviderExistsError: It exists.
+            SecretKeyMissingError: No secret key is configured.
+        """
         added = (
             insert(OAuthProviderRow)
             .values(
@@ -73,9 +85,12 @@ class OAuthProviderRepository:
             raise OAuthProviderExistsError(f"OAuth provider {provider.name} already exists")
 
     async def update(self, provider: OAuthProvider, *, change: int) -> None:
-        """Store it as it is here; its subscriptions are changed with it, as of `change`.
+        """Store it, and mark its subscriptions as changed by `change`.
 
-        OAuthProviderNotFoundError, SecretKeyMissingError, SecretUnreadableError when it is locked.
+        Raises:
+            OAuthProviderNotFoundError: It does not exist.
+            SecretKeyMissingError: No secret key is configured.
+            SecretUnreadableError: It is locked.
         """
         values = {
             "settings": provider_settings(provider, self._vault),
@@ -90,13 +105,17 @@ class OAuthProviderRepository:
         await self._session.execute(users.values(change=change))
 
     async def delete(self, name: str) -> None:
-        """Delete it; OAuthProviderNotFoundError."""
+        """Delete it.
+
+        Raises:
+            OAuthProviderNotFoundError: It does not exist.
+        """
         query = delete(OAuthProviderRow).where(OAuthProviderRow.name == name)
         if await self._session.scalar(query.returning(OAuthProviderRow.name)) is None:
             raise _not_found(name)
 
     async def users(self, name: str, *, limit: int) -> tuple[int, list[str]]:
-        """How many subscriptions it issues tokens for, and the first of them: `topic/name`."""
+        """Return the number of its subscriptions, and the first of them: `topic/name`."""
         using = select(SubscriptionRow.topic, SubscriptionRow.name, func.count().over())
         using = using.where(_issued_by(name))
         ordered = using.order_by(SubscriptionRow.topic, SubscriptionRow.name).limit(limit)
@@ -106,21 +125,26 @@ class OAuthProviderRepository:
 
 
 def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
-    """The provider in the row; it is locked if `sealing` cannot open its secret."""
+    """Return the provider in the row; it is locked if `sealing` cannot open its secret."""
     stored = from_json(OAuthProvider, row.settings, sealing=sealing)
     beside = {"name": row.name, "unrestricted": row.unrestricted, "locked": sealing.unreadable}
     return OAuthProvider(**(stored | beside))
 
 
 def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
-    """What is stored of it; SecretKeyMissingError, SecretUnreadableError when it is locked."""
+    """Return its stored form.
+
+    Raises:
+        SecretKeyMissingError: No secret key is configured.
+        SecretUnreadableError: It is locked.
+    """
     if provider.locked:
         raise SecretUnreadableError(provider.locked)
     return to_json(provider, _STORED, sealing=provider_sealing(vault, provider.name))
 
 
 def provider_sealing(vault: Vault, name: str) -> Sealing:
-    """How the secret of the provider of that name is sealed and opened."""
+    """Return the sealing of the secret of that provider."""
     return Sealing(vault, table=OAuthProviderRow.__tablename__, row=name)
 
 

@@ -1,4 +1,4 @@
-"""What operators say of the service and see of it."""
+"""Settings and views of operators."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -10,20 +10,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.operations import Constraints, InactiveTopic, WorkloadConstraints
 from app.storage.tables import DatacenterRow, TopicActivityRow, TopicRow, WorkloadConstraintRow
 
-# As the name of a subscription: the constraint is one of the topic.
+# An empty subscription name: the constraint is for the topic.
 _TOPIC_ITSELF = ""
-# What the data centre was called when something was first stored of it.
+# The name of the data centre in existing rows.
 _STORED_AS = "primary-dc"
 
 
 class ConstraintRepository:
-    """Workload constraints of topics, and of subscriptions. They go with their topics."""
+    """Workload constraints of topics and subscriptions. They are deleted with their topics."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def all(self) -> WorkloadConstraints:
-        """All there are."""
+        """Return all constraints."""
         row = WorkloadConstraintRow
         rows = list(await self._session.scalars(select(row).order_by(row.topic, row.subscription)))
         of_topics = {each.topic: _of(each) for each in rows if not each.subscription}
@@ -31,14 +31,14 @@ class ConstraintRepository:
         return WorkloadConstraints(topics=of_topics, subscriptions=others)
 
     async def get(self, topic: str, subscription: str = _TOPIC_ITSELF) -> Constraints | None:
-        """Those of a topic, or of a subscription of it; None without any."""
+        """Return the constraints of a topic or subscription; None if it has none."""
         row = await self._session.get(WorkloadConstraintRow, (topic, subscription))
         return None if row is None else _of(row)
 
     async def put(
         self, constraints: Constraints, *, topic: str, subscription: str = _TOPIC_ITSELF
     ) -> None:
-        """Set those of a topic, which exists, or of a subscription of it."""
+        """Set the constraints of an existing topic or of a subscription of it."""
         said = {"consumers": constraints.consumers, "reason": constraints.reason}
         stored = insert(WorkloadConstraintRow).values(
             topic=topic, subscription=subscription, **said
@@ -47,47 +47,47 @@ class ConstraintRepository:
         await self._session.execute(stored.on_conflict_do_update(index_elements=keys, set_=said))
 
     async def delete(self, topic: str, subscription: str = _TOPIC_ITSELF) -> None:
-        """Take those of a topic, or of a subscription of it, away; none there is fine."""
+        """Delete the constraints of a topic or subscription, if there are any."""
         row = WorkloadConstraintRow
         named = delete(row).where(row.topic == topic, row.subscription == subscription)
         await self._session.execute(named)
 
 
 class DatacenterRepository:
-    """Whether the data centre is in service, as operators say."""
+    """Whether operators have put the data centre into service."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def is_ready(self) -> bool:
-        """Whether it is; nobody has said otherwise."""
+        """Whether it is in service, which is the default."""
         ready = await self._session.scalar(
             select(DatacenterRow.ready).where(DatacenterRow.name == _STORED_AS)
         )
         return ready is not False
 
     async def set_ready(self, *, ready: bool) -> None:
-        """Take it into service, or out."""
+        """Put it into service, or out."""
         said = insert(DatacenterRow).values(name=_STORED_AS, ready=ready)
         said = said.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
         await self._session.execute(said)
 
 
 class ActivityRepository:
-    """When what is published to topics was last seen to grow."""
+    """When new messages in topics were last seen."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def partitions(self, *, after: str, limit: int) -> Mapping[str, int]:
-        """The partitions of the topics behind the name `after`, in order."""
+        """Return the partitions of the topics after the name `after`, in order."""
         row = TopicRow
         query = select(row.name, row.partitions).where(row.name > after)
         rows = await self._session.execute(query.order_by(row.name).limit(limit))
         return {each.name: each.partitions for each in rows}
 
     async def note(self, published: Mapping[str, int]) -> None:
-        """How much topics have been sent by now; any other number than before is news."""
+        """Store how many messages topics have; a changed number means new messages."""
         row = TopicActivityRow
         known = select(TopicRow.name).where(TopicRow.name.in_(published)).with_for_update(read=True)
         values = [
@@ -105,7 +105,7 @@ class ActivityRepository:
         )
 
     async def inactive(self, longer_than: timedelta) -> Sequence[InactiveTopic]:
-        """Topics that have not grown for longer than that, the longest first."""
+        """Return topics without new messages for longer than this, the longest first."""
         row = TopicActivityRow
         old = row.grown_at < func.clock_timestamp() - longer_than
         rows = await self._session.scalars(select(row).where(old).order_by(row.grown_at, row.topic))

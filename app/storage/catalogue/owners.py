@@ -1,4 +1,4 @@
-"""Who owns topics and subscriptions: what access control asks, and no more."""
+"""Owners of topics and subscriptions, for access control."""
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,7 +15,11 @@ class OwnerRepository:
         self._session = session
 
     async def of_topic(self, name: str) -> Owner:
-        """The topic's; TopicNotFoundError."""
+        """Return the topic's owner.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         row = TopicRow
         query = select(row.owner_source, row.owner_id).where(row.name == name)
         found = (await self._session.execute(query)).one_or_none()
@@ -24,7 +28,11 @@ class OwnerRepository:
         return Owner(source=found.owner_source, id=found.owner_id)
 
     async def of_subscription(self, topic: str, name: str) -> Owner:
-        """The subscription's; SubscriptionNotFoundError."""
+        """Return the subscription's owner.
+
+        Raises:
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
         row = SubscriptionRow
         query = select(row.owner_source, row.owner_id).where(row.topic == topic, row.name == name)
         found = (await self._session.execute(query)).one_or_none()

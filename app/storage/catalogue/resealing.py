@@ -1,4 +1,4 @@
-"""Encrypting again: stored secrets that are not under the first key, or not encrypted at all."""
+"""Key rotation: encrypts secrets again that are under an old key, or not encrypted."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from app.storage.tables import OAuthProviderRow, SubscriptionRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """What was done to the next rows of a table, up to and including `last`; None at its end."""
+    """The result for the next rows of a table, up to `last`; None at its end."""
 
     last: str | None
     secrets: int = 0
     resealed: int = 0
-    # Which rows have secrets under keys that are not known here, and why they cannot be read.
+    # Rows with secrets under unknown keys, and why they cannot be read.
     unreadable: tuple[str, ...] = ()
 
 
@@ -29,14 +29,14 @@ Resealing = Callable[[AsyncSession, str, int], Awaitable[Resealed]]
 
 @dataclass(slots=True)
 class _Tally:
-    """What is found in some rows, as they are looked at one by one."""
+    """Counts results, row by row."""
 
     secrets: int = 0
     resealed: int = 0
     unreadable: list[str] = field(default_factory=list)
 
     def outdated(self, sealing: Sealing, name: str, locked: str | None) -> bool:
-        """Whether the row `name`, which was opened with `sealing`, is to be written anew."""
+        """Whether the row `name`, opened with `sealing`, must be written again."""
         self.secrets += sealing.opened
         if locked:
             self.unreadable.append(f"{name}: {locked}")
@@ -45,7 +45,7 @@ class _Tally:
         return bool(sealing.outdated)
 
     def result(self, last: str | None) -> Resealed:
-        """All of it, up to and including the row `last`."""
+        """Return the result up to and including the row `last`."""
         return Resealed(
             last=last,
             secrets=self.secrets,
@@ -55,10 +55,10 @@ class _Tally:
 
 
 async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) -> Resealed:
-    """Seal anew what needs it in the next `limit` subscriptions after the id `after`.
+    """Encrypt the next `limit` subscriptions after the id `after` again where needed.
 
-    Each row is locked between reading and writing: who changes it meanwhile waits, and then sees
-    these, or has changed it before. Nothing but the encryption changes, so nobody is told.
+    Each row is locked between reading and writing: a concurrent change waits, or was before. Only
+    the encryption changes, so no process is notified.
     """
     vault, tally = vault_of(session), _Tally()
     query = select(SubscriptionRow).where(SubscriptionRow.id > after).order_by(SubscriptionRow.id)
@@ -71,14 +71,14 @@ async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) ->
             await session.execute(
                 update(SubscriptionRow)
                 .where(SubscriptionRow.id == row.id)
-                # What a newer version keeps in it stays there.
+                # Settings of a newer version in it stay unchanged.
                 .values(endpoint=values["endpoint"], settings=row.settings | values["settings"])
             )
     return tally.result(rows[-1].id if len(rows) == limit else None)
 
 
 async def reseal_oauth_providers(session: AsyncSession, after: str, limit: int) -> Resealed:
-    """The same for the next `limit` OAuth providers after the name `after`."""
+    """Do the same for the next `limit` OAuth providers after the name `after`."""
     vault, tally = vault_of(session), _Tally()
     query = select(OAuthProviderRow).where(OAuthProviderRow.name > after)
     ordered = query.order_by(OAuthProviderRow.name).limit(limit)
@@ -95,5 +95,5 @@ async def reseal_oauth_providers(session: AsyncSession, after: str, limit: int) 
     return tally.result(rows[-1].name if len(rows) == limit else None)
 
 
-# Every table that has secrets.
+# Every table with secrets.
 RESEALINGS: Final[Sequence[Resealing]] = (reseal_subscriptions, reseal_oauth_providers)

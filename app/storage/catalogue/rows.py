@@ -1,4 +1,4 @@
-"""Rows to domain values and back."""
+"""Converts rows to domain values and back."""
 
 from dataclasses import fields
 from functools import lru_cache
@@ -14,7 +14,7 @@ from app.storage.sealing import Sealing
 from app.storage.tables import Json, SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# The fields that have columns; all others are kept in the column `settings`.
+# The fields with columns; all others are in the column `settings`.
 _TOPIC_COLUMNS: Final = frozenset(
     {"name", "owner", "description", "partitions", "created_at", "modified_at", "change"}
 )
@@ -38,9 +38,9 @@ _SUBSCRIPTION_COLUMNS: Final = frozenset(
     }
 )
 _POLICY: Final = frozenset(each.name for each in fields(DeliveryPolicy))
-# Policies that are kept, of which many subscriptions may have one.
+# The number of cached policies: many subscriptions have the same.
 _POLICIES_MAX: Final = 1_000
-# Where the password of the endpoint is kept; the column has a mask in its place.
+# The field with the endpoint's password; the column has a mask in its place.
 _PASSWORD: Final = "endpoint_password"  # noqa: S105 - the name of a field
 
 
@@ -59,7 +59,7 @@ def topic_of(row: TopicRow) -> Topic:
 
 
 def topic_values(topic: Topic) -> dict[str, Any]:
-    """What of the topic can be set."""
+    """Return the settable values of the topic."""
     return {
         "description": topic.description,
         "owner_source": topic.owner.source,
@@ -70,12 +70,12 @@ def topic_values(topic: Topic) -> dict[str, Any]:
 
 
 def subscription_of(row: SubscriptionRow, vault: Vault) -> Subscription:
-    """The subscription in the row; it is `locked` if the vault cannot read a secret of it."""
+    """Return the subscription; it is `locked` if the vault cannot read one of its secrets."""
     return opened_subscription(row, sealing_of(vault, row.id))
 
 
 def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
-    """The subscription in the row, as `sealing` could open its secrets."""
+    """Return the subscription with the secrets that `sealing` could open."""
     settings = _settings_in(Subscription, row.settings, _SUBSCRIPTION_COLUMNS, sealing=sealing)
     return Subscription(
         id=row.id,
@@ -91,16 +91,18 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
-        # Last: by now all its secrets have been tried.
+        # Last: by now all its secrets were opened.
         locked=sealing.unreadable,
         **settings,
     )
 
 
 def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, Any]:
-    """What of the subscription can be set.
+    """Return the settable values of the subscription.
 
-    SecretKeyMissingError; SecretUnreadableError for one that is locked.
+    Raises:
+        SecretKeyMissingError: No secret key is configured.
+        SecretUnreadableError: It is locked.
     """
     if subscription.locked:
         raise SecretUnreadableError(subscription.locked)
@@ -121,13 +123,13 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
 
 
 def sealing_of(vault: Vault, subscription_id: str) -> Sealing:
-    """Seals and opens the secrets of that subscription's row."""
+    """Return the sealing of the secrets in that subscription's row."""
     return Sealing(vault, table=SubscriptionRow.__tablename__, row=subscription_id)
 
 
 @lru_cache(maxsize=_POLICIES_MAX)
 def _policy(stored: tuple[tuple[str, Any], ...]) -> DeliveryPolicy:
-    """Made once for each: most subscriptions have one of a few, and they never change."""
+    """Return a cached policy: most subscriptions have one of a few, and they never change."""
     return DeliveryPolicy(**from_json(DeliveryPolicy, dict(stored)))
 
 

@@ -24,7 +24,7 @@ from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, 
 
 
 class SubscriptionRepository:
-    """The subscriptions. Each change is numbered, and its number returned with the subscription."""
+    """The subscriptions. Each change gets a number, which is returned with the subscription."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -32,9 +32,13 @@ class SubscriptionRepository:
         self._vault = vault_of(session)
 
     async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
-        """The topic's subscription of that name; TopicNotFoundError, SubscriptionNotFoundError.
+        """Return the topic's subscription.
 
-        `for_update`: nobody else changes anything before this transaction ends.
+        `for_update`: no other change happens before this transaction ends.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         if for_update:
             await self._feed.hold()
@@ -46,9 +50,10 @@ class SubscriptionRepository:
     async def names(
         self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """The names of the topic's subscriptions, or of the `tracked` ones, or a page, in order.
+        """Return the names of the topic's subscriptions, the `tracked` ones, or a page, in order.
 
-        TopicNotFoundError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
         """
         await self._require_topic(topic)
         query = select(SubscriptionRow.name).where(SubscriptionRow.topic == topic)
@@ -59,7 +64,11 @@ class SubscriptionRepository:
         return list(await self._session.scalars(paged(query, SubscriptionRow.name, page)))
 
     async def of_topic(self, topic: str) -> list[Subscription]:
-        """The topic's subscriptions, by name; TopicNotFoundError."""
+        """Return the topic's subscriptions, by name.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         await self._require_topic(topic)
         query = select(SubscriptionRow).where(SubscriptionRow.topic == topic)
         rows = await self._session.scalars(query.order_by(SubscriptionRow.name))
@@ -75,21 +84,27 @@ class SubscriptionRepository:
         return [subscription_of(row, self._vault) for row in rows]
 
     async def counts(self) -> Mapping[str, int]:
-        """How many subscriptions each topic has; one without any is left out."""
+        """Return the number of subscriptions of each topic that has any."""
         query = select(SubscriptionRow.topic, func.count().label("subscriptions"))
         query = query.group_by(SubscriptionRow.topic)
         rows = await self._session.execute(query)
         return {row.topic: row.subscriptions for row in rows}
 
     async def require_new(self, topic: str, name: str) -> None:
-        """Return if there is none of that name; SubscriptionExistsError."""
+        """Check that no subscription has that name.
+
+        Raises:
+            SubscriptionExistsError: One has.
+        """
         if await self._session.scalar(select(exists(_named(topic, name)))):
             raise _there_already(topic, name)
 
     async def add(self, subscription: Subscription) -> Subscription:
-        """Add it, its `start` included; its times and change are set here.
+        """Add it with its `start`; its times and change are set here.
 
-        TopicNotFoundError, SubscriptionExistsError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionExistsError: It exists.
         """
         change = await self._feed.next_number()
         await self._require_topic(subscription.topic)
@@ -111,16 +126,22 @@ class SubscriptionRepository:
         return subscription_of(row, self._vault)
 
     async def update(self, subscription: Subscription) -> Subscription:
-        """Store its settings as they are here; TopicNotFoundError, SubscriptionNotFoundError.
+        """Store its settings.
 
-        It is found by its id: what was deleted, and created again under the same name, is another.
+        It is found by its id: a recreated subscription with the same name is another one.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         return await self._written(subscription, subscription_values(subscription, self._vault))
 
     async def set_state(self, subscription: Subscription) -> Subscription:
-        """Store its state, and the reason for it, and no more: no secret is written.
+        """Store only its state and the reason: no secret is written.
 
-        TopicNotFoundError, SubscriptionNotFoundError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         reason = cast({"state_reason": subscription.state_reason}, JSONB)
         values = {
@@ -130,18 +151,24 @@ class SubscriptionRepository:
         return await self._written(subscription, values)
 
     async def set_dropped(self, subscription: Subscription) -> Subscription:
-        """Store which retransmissions it has dropped, and no more: no secret is written.
+        """Store only its dropped retransmissions: no secret is written.
 
-        TopicNotFoundError, SubscriptionNotFoundError.
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         dropped = cast({"dropped": list(subscription.dropped)}, JSONB)
         values = {"settings": SubscriptionRow.settings.concat(dropped)}
         return await self._written(subscription, values)
 
     async def delete(self, topic: str, name: str) -> Subscription:
-        """Delete it with what workers reported of it, and return what it was.
+        """Delete it with the workers' reports of it, and return it.
 
-        Its undelivered messages are kept, by its id. TopicNotFoundError, SubscriptionNotFoundError.
+        Its undelivered messages are kept under its id.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
         """
         change = await self._feed.next_number()
         gone = await self.get(topic, name)

@@ -20,16 +20,19 @@ from app.storage.tables import GroupRow, SubscriptionRow, TopicRow
 
 
 class TopicRepository:
-    """The topics. Each change is numbered, and its number returned with the topic."""
+    """The topics. Each change gets a number, which is returned with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._feed = ChangeFeed(session)
 
     async def get(self, name: str, *, for_update: bool = False) -> Topic:
-        """The topic of that name; TopicNotFoundError.
+        """Return the topic.
 
-        `for_update`: nobody else changes anything before this transaction ends.
+        `for_update`: no other change happens before this transaction ends.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
         """
         if for_update:
             await self._feed.hold()
@@ -39,14 +42,14 @@ class TopicRepository:
         return topic_of(row)
 
     async def exists(self, name: str) -> bool:
-        """Whether there is a topic of that name."""
+        """Whether a topic with that name exists."""
         found = await self._session.scalar(select(exists().where(TopicRow.name == name)))
         return bool(found)
 
     async def names(
         self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """All names, or those of one group, or of what is `tracked`, or a page of them, in order.
+        """Return all names, those of one group, the `tracked` ones, or a page, in order.
 
         A group that does not exist has none.
         """
@@ -58,7 +61,7 @@ class TopicRepository:
         return list(await self._session.scalars(paged(query, TopicRow.name, page)))
 
     async def acknowledged_by(self, ack: Ack) -> list[str]:
-        """The names of those whose publishers are answered so, in order."""
+        """Return the names of topics with this kind of acknowledgement, in order."""
         query = select(TopicRow.name).where(TopicRow.settings["ack"].astext == ack.value)
         return list(await self._session.scalars(query.order_by(TopicRow.name)))
 
@@ -73,7 +76,12 @@ class TopicRepository:
         return [topic_of(row) for row in rows]
 
     async def add(self, topic: Topic) -> Topic:
-        """Add it; its times and change are set here. GroupNotFoundError, TopicExistsError."""
+        """Add it; its times and change are set here.
+
+        Raises:
+            GroupNotFoundError: Its group does not exist.
+            TopicExistsError: It exists.
+        """
         change = await self._feed.next_number()
         await self._hold_group(topic.group)
         values = {"name": topic.name, "group_name": topic.group, **topic_values(topic)}
@@ -84,7 +92,11 @@ class TopicRepository:
         return topic_of(row)
 
     async def update(self, topic: Topic) -> Topic:
-        """Store its settings as they are here; TopicNotFoundError."""
+        """Store its settings.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         change = await self._feed.next_number()
         changed = (
             update(TopicRow)
@@ -99,9 +111,14 @@ class TopicRepository:
         return topic_of(row)
 
     async def delete(self, name: str) -> None:
-        """Delete one without subscriptions; TopicNotFoundError, TopicNotEmptyError."""
+        """Delete a topic without subscriptions.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            TopicNotEmptyError: It has subscriptions.
+        """
         change = await self._feed.next_number()
-        # The clock is ours: no subscription is added between the look and the deletion.
+        # This transaction holds the lock of changes: no subscription is added in between.
         if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
             raise TopicNotEmptyError(f"Topic {name} still has subscriptions")
         deleted = delete(TopicRow).where(TopicRow.name == name).returning(TopicRow.name)

@@ -1,1 +1,1 @@
-"""Discarded messages: recorded, listed, retracted, superseded, and sent again."""
+"""Discarded messages: records, lists, retractions, superseded discards, redrives."""

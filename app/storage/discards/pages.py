@@ -1,6 +1,7 @@
-"""The newest of the undelivered messages that are asked for, page by page: a page is many rows.
+"""Pages of undelivered messages, the newest first.
 
-SQLAlchemy would take as long for its statement as the database, the driver and the rows together.
+They use plain SQL: SQLAlchemy would take as long for the statement as the database, the driver and
+the rows together.
 """
 
 import base64
@@ -19,8 +20,8 @@ from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000
-# An id is in an index, whose entries PostgreSQL limits to 2,704 bytes; ours have 36 characters, a
-# foreign producer's may have any number.
+# PostgreSQL limits index entries to 2,704 bytes. Angelia's ids have 36 characters; a foreign
+# producer's may be longer.
 MESSAGE_ID_MAX: Final = 500
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,7 +30,7 @@ _COLUMNS: Final = ", ".join(f'"{column.name}"' for column in UndeliveredRow.__ta
 _CONDITIONS: Final[Mapping[str, str]] = {
     "subscription_id": "subscription_id = %(subscription_id)s",
     "topic": "topic = %(topic)s",
-    # By the same indexes: what a name means is looked up first.
+    # These use the same indexes, because names are looked up first.
     "of_subscription": (
         "subscription_id = (SELECT id FROM subscriptions"
         " WHERE topic = %(whose_topic)s AND name = %(of_subscription)s)"
@@ -47,7 +48,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredPage:
-    """Undelivered messages, newest first; `after` asks for the next page, None on the last."""
+    """Undelivered messages, newest first; `after` is for the next page, None on the last."""
 
     items: tuple[Undelivered, ...]
     after: str | None
@@ -56,11 +57,13 @@ class UndeliveredPage:
 async def page_of(
     connection: AsyncConnection, asked: UndeliveredFilter, *, limit: int, after: str | None = None
 ) -> UndeliveredPage:
-    """The newest `limit` (at most PAGE_MAX) of those that are asked for, from `after` on.
+    """Return the newest `limit` (at most PAGE_MAX) matching ones, from `after` on.
 
-    Each message is listed once, as it ended last. What is recorded while someone pages moves
-    nothing from page to page; only a message that is discarded again meanwhile moves to the first.
-    ValidationFailedError: `after` is not from a page.
+    Each message is listed once, with its last discard. New records do not move others between
+    pages; only a message that is discarded again moves to the first page.
+
+    Raises:
+        ValidationFailedError: `after` is not from a page.
     """
     size = max(1, min(limit, PAGE_MAX))
     if asked.message_id is not None:
@@ -96,8 +99,8 @@ def _values(asked: UndeliveredFilter) -> dict[str, Any]:
     return {
         **_named(asked.whose),
         "subscription_id": asked.subscription_id,
-        # A subscription has one topic. If it were asked for, too, PostgreSQL would take both for
-        # rare, and read all that there is of the subscription to sort it.
+        # A subscription has one topic. With both conditions PostgreSQL would assume few matches,
+        # and read and sort everything of the subscription.
         "topic": asked.topic if asked.subscription_id is None else None,
         "status": asked.status,
         "key": asked.key,
@@ -117,12 +120,12 @@ def _named(whose: TopicOrSubscription | None) -> dict[str, str]:
 
 
 def _literal(text: str) -> str:
-    """A pattern of LIKE for that text."""
+    """Return a LIKE pattern for exactly that text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
-    """The discard of a row, which may be one of the table's columns."""
+    """Return the discard of a row, which may be only the table's columns."""
     return Undelivered(
         subscription_id=row.subscription_id,
         topic=row.topic,

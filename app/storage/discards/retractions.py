@@ -1,4 +1,4 @@
-"""Retracted discards: taken off the list, and kept off it when they are recorded late."""
+"""Retracted discards: removed from the list, and ignored if they are recorded late."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -23,7 +23,7 @@ class RetractionRepository:
         self._session = session
 
     async def record(self, retraction: Retraction) -> None:
-        """Keep it, and drop the discards that it covers."""
+        """Store it, and delete the discards that it covers."""
         place = {
             "subscription_id": storable(retraction.subscription_id),
             "partition": retraction.partition,
@@ -35,7 +35,7 @@ class RetractionRepository:
         found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
         covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
-            # Of a message that was sent again, the discard of before is the last one now.
+            # For a message that was sent again, the discard before it is the last one now.
             await SupersededDiscards(self._session).retract(covered)
             await self._session.execute(
                 delete(row)
@@ -44,7 +44,7 @@ class RetractionRepository:
             )
 
     async def counting(self, discards: Sequence[Undelivered]) -> list[Undelivered]:
-        """Those of `discards` that no retraction covers."""
+        """Return those of `discards` that no retraction covers."""
         epochs = {each.producer_epoch for each in discards} - {""}
         if not epochs:
             return list(discards)
@@ -57,7 +57,7 @@ class RetractionRepository:
         return [each for each in discards if not any(by.covers(each) for by in retractions)]
 
     async def drop_older(self, kept: timedelta) -> None:
-        """Drop those that were recorded before that time."""
+        """Delete those that were recorded before that time."""
         row = RetractionRow
         await self._session.execute(delete(row).where(row.recorded_at < func.now() - kept))
 

@@ -1,11 +1,10 @@
 """Discards that a later discard of the same message supersedes.
 
-A copy that is sent again has another place in the log, so its discard is a row of its own. The row
-of the earlier discard is kept with `superseded`, because a retraction of the later one lists it
-again; no list has it until then. Two facts tell that a row is superseded: the copy was sent (known
-by its place or by the redrive's mark), and the copy was discarded. They are recorded in any order,
-and the second one marks the earlier row. Both lock that row first, in the order of ids, so they
-cannot deadlock.
+A copy that is sent again has another position in the log, so its discard is a separate row. The row
+of the earlier discard is kept with `superseded`, and is not listed; a retraction of the later one
+lists it again. A row is superseded if the copy was sent (known by its position or by the redrive's
+mark), and the copy was discarded. These two facts are recorded in any order, and the second one
+marks the earlier row. Both lock that row first, in the order of ids, so they cannot deadlock.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +18,7 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.replay.retransmission import Sent
 from app.storage.tables import RetransmissionSentRow, UndeliveredRow
 
-# Ids of the subscription and the message as stored, and the id of the copy's retransmission.
+# Ids of the subscription and the message as stored, and of the copy's retransmission.
 Copy = tuple[str, str, str]
 # Ids of the subscription and the message, and the partition and offset of one of its records.
 Place = tuple[str, str, int, int]
@@ -66,16 +65,16 @@ class SupersededDiscards:
             await self._supersede({row_id: newer[p, o] for row_id, p, o in rows})
 
     async def retract(self, ends: Mapping[int, int | None]) -> None:
-        """Repoint rows that the retracted rows superseded; call it before these are deleted.
+        """Update rows that the retracted rows superseded; call it before these are deleted.
 
         Args:
             ends: Retracted rows by id, each with the row that supersedes it, if there is one. A row
-                that one of them superseded is superseded by that from now on, or listed again.
+                that one of them superseded is then superseded by that row, or listed again.
         """
         row, end = UndeliveredRow, aliased(UndeliveredRow)
         before = (
             select(row.id, row.superseded_by)
-            # By the index of message ids.
+            # Uses the index of message ids.
             .join(end, and_(end.message_id == row.message_id, end.id == row.superseded_by))
             .where(end.id == any_(literal(list(ends), ARRAY(BigInteger))), row.superseded)
             .order_by(row.id)
@@ -84,7 +83,7 @@ class SupersededDiscards:
         await self._supersede({row_id: _left(by, ends) for row_id, by in await self._all(before)})
 
     async def _sources(self, ends: Collection[tuple[Copy, Undelivered]]) -> Mapping[Place, Place]:
-        """Map the place that a copy was made from to the copy's own, where that was recorded."""
+        """Map the original position of a copy to its own, where recorded."""
         row = RetransmissionSentRow
         copies = {
             (retransmission, end.partition, end.offset): (its_id, message_id)
@@ -102,7 +101,7 @@ class SupersededDiscards:
         return (await self._session.execute(query)).all()
 
     async def _supersede(self, before: Mapping[int, int | None]) -> None:
-        """Write which row supersedes each of these; None lists it again."""
+        """Store which row supersedes each of these; None lists it again."""
         if before:
             values = [
                 {"id": row_id, "superseded": by is not None, "superseded_by": by}
@@ -124,7 +123,7 @@ def _earlier(
     for row_id, superseded_by, redrive_id, its_id, message_id, *at in rows:
         copy = copies.get((its_id, message_id, redrive_id))
         place = sources.get((its_id, message_id, *at), copy)
-        # One that was discarded again at its own place may not know its redrive any more.
+        # A message that was discarded again at its own position may have lost its redrive.
         by = superseded_by if superseded_by in its_own else ids.get(place or ())
         if by is not None and by != row_id:
             before[row_id] = by
@@ -132,7 +131,7 @@ def _earlier(
 
 
 def _left(by: int | None, gone: Mapping[int, int | None]) -> int | None:
-    """Follow `by` through retracted rows to the row that remains, if one does."""
+    """Follow `by` through retracted rows to a remaining row; None if there is none."""
     while by is not None and by in gone:
         by = gone[by]
     return by

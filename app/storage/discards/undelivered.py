@@ -19,10 +19,10 @@ from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
-# One statement drops so many, each with a body of up to two megabytes.
+# The most rows that one statement deletes, each with a body of up to two megabytes.
 DROP_MAX: Final = 500
 
-# What a discard is of: one message of one subscription, at its place in the log.
+# The key of a discard: one message of one subscription, at its position in the log.
 _PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
 _OF_END: Final = (
     "discarded_at",
@@ -37,27 +37,26 @@ _OF_END: Final = (
 
 
 class UndeliveredRepository:
-    """The undelivered messages, by the id of their subscription: deleted ones keep theirs."""
+    """The undelivered messages by the id of their subscription, also of deleted ones."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
-        """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
+        """Store the content of `stream` before `next_offset`, and this position: exactly once.
 
-        False when that was recorded before; then nothing changes. A message that is discarded
-        again, because its worker died before that was committed, or somebody went back in the log,
-        stays one row, which says how it ended last; of one that was sent again, see
-        `SupersededDiscards`. One that is retracted goes, or does not come. What PostgreSQL's text
-        cannot hold (zero characters, lone surrogates) is replaced, and an id cut at MESSAGE_ID_MAX
-        characters.
+        Returns False if it was recorded before; then nothing changes. A message that is discarded
+        again, after a crash of its worker or a move back in the log, stays one row with its last
+        discard; see `SupersededDiscards` for a message that was sent again. A retracted discard is
+        deleted, or not added. Characters that PostgreSQL cannot store (zeros, lone surrogates) are
+        replaced, and ids are cut to MESSAGE_ID_MAX characters.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
         discards = list[Undelivered]()
         for entry in entries:
             if isinstance(entry, Retraction):
-                # Of the same message another discard may follow, which counts.
+                # Another discard of the same message may follow, which then counts.
                 await self._add(discards)
                 discards.clear()
                 await RetractionRepository(self._session).record(entry)
@@ -74,22 +73,22 @@ class UndeliveredRepository:
         await SupersededDiscards(self._session).recorded(copies)
 
     async def last(self, subscription_id: str) -> Undelivered | None:
-        """The newest, if there is any."""
+        """Return the newest, if there is any."""
         page = await self.page(UndeliveredFilter(subscription_id=subscription_id), limit=1)
         return page.items[0] if page.items else None
 
     async def page(
         self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
-        """As `page_of`."""
+        """Do as `page_of`."""
         connection = await self._session.connection()
         return await page_of(connection, asked, limit=limit, after=after)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Drop discards from before that time, at most DROP_MAX; how many there were.
+        """Delete discards from before that time; return how many, at most DROP_MAX.
 
-        They are looked for topic by topic, in the order of an index: it costs what is dropped, and
-        a look for each topic, however many are kept.
+        They are found topic by topic, in the order of an index: the cost depends on the deleted
+        rows and the number of topics, not on the rows that are kept.
         """
         topics, row = _topics(), aliased(UndeliveredRow)
         old = (
@@ -112,7 +111,7 @@ class UndeliveredRepository:
 def _newest_end() -> Insert:
     new = insert(UndeliveredRow)
     end, row = new.excluded, UndeliveredRow
-    # What was sent again before this end has ended so: it may be sent again.
+    # The redrive was before this discard, so the message may be sent again.
     sent = row.redriven_at > end.discarded_at
     return new.on_conflict_do_update(
         index_elements=_PLACE,
@@ -127,7 +126,7 @@ def _newest_end() -> Insert:
 
 
 def _topics() -> CTE:
-    """The topics that have discards: each is the next after the one before it, in an index."""
+    """Select the topics with discards, each as the next one in an index."""
     found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
     following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
     return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))
@@ -161,7 +160,7 @@ def _copy(sent_again: Undelivered) -> Copy:
 def conditions(
     *, since: datetime | None, until: datetime | None, reason: str | None
 ) -> Iterator[ColumnElement[bool]]:
-    """Those of discards at or after `since` and before `until`, for a reason with that part."""
+    """Return the conditions for discards in a time, with that part in their reason."""
     if since is not None:
         yield UndeliveredRow.discarded_at >= since
     if until is not None:

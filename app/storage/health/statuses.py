@@ -1,4 +1,4 @@
-"""What workers report of subscriptions: where their cursors stand, and what they have to do."""
+"""The workers' reports of subscriptions: cursor positions and loads."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,8 @@ from app.storage.json_values import from_json, to_json
 from app.storage.slices import made_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 
-# Rows of one statement, which are one JSON: taking many values apart costs less there than here.
+# The rows of one statement, passed as one JSON: the database parses it faster than Python prepares
+# many values.
 ROWS_MAX: Final = 5_000
 
 _OUTPUT: Final = "output"
@@ -24,8 +25,8 @@ _values_of: Final = attrgetter(*_COUNTS)
 
 T = TypeVar("T")
 
-# Reports of what was deleted are dropped by the join. A partition changes hands, and its last owner
-# may report after the next one: the counts, which only grow, never go back.
+# The join drops reports of deleted subscriptions. After a change of owner, the old one may report
+# after the new one: so the counts, which only grow, never decrease.
 _WRITE_CURSORS: Final = text("""
 INSERT INTO cursors AS known
        (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
@@ -71,9 +72,9 @@ class StatusRepository:
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Store reports, each instead of the one before; those of deleted subscriptions not.
+        """Store reports in place of the last ones, without those of deleted subscriptions.
 
-        Lifetime counts never go back. Of several reports of one cursor or load the last counts.
+        Lifetime counts never decrease. Of several reports of one cursor or load the last counts.
         """
         # In the order of their keys, so that two workers' writes cannot wait for each other.
         cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
@@ -86,13 +87,13 @@ class StatusRepository:
             await self._session.execute(_WRITE_LOADS, {"rows": _listed(values)})
 
     async def cursors(self, subscription_id: str) -> list[CursorStatus]:
-        """The last report of each of its cursors, by partition."""
+        """Return the last report of each of its cursors, by partition."""
         query = select(CursorRow).where(CursorRow.subscription_id == subscription_id)
         rows = await self._session.scalars(query.order_by(CursorRow.partition))
         return [_cursor_of(row) for row in rows]
 
     async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
-        """What each worker reported of it within that time, by worker."""
+        """Return each worker's report of it within that time, by worker."""
         query = select(SubscriptionLoadRow).where(
             SubscriptionLoadRow.subscription_id == subscription_id,
             SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
@@ -101,7 +102,7 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
-        """What each worker reported of all its subscriptions within that time."""
+        """Return each worker's reports of all its subscriptions within that time."""
         query = select(SubscriptionLoadRow).join(
             SubscriptionRow, SubscriptionRow.id == SubscriptionLoadRow.subscription_id
         )
@@ -114,9 +115,9 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def prune(self, within: timedelta) -> None:
-        """Drop loads and workers not seen within that time, and cursors of what was deleted.
+        """Delete loads and workers without a report within that time, and cursors of deleted ones.
 
-        Other cursors stay, however old: they are the copy of positions that the log may forget.
+        Other cursors stay at any age: they are the copy of positions that the log may forget.
         """
         oldest = func.clock_timestamp() - within
         for reported in (SubscriptionLoadRow, WorkerRow):
@@ -128,7 +129,7 @@ class StatusRepository:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """One JSON of several, which were made in turns: all at once the loop would stand for long."""
+    """Return one JSON of several, joined in steps: a single step would block the loop for long."""
     return f"[{','.join(texts)}]"
 
 
@@ -175,18 +176,18 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "window_s": load.window.total_seconds(),
         "in_flight": load.in_flight,
         "waiting_retries": load.waiting_retries,
-        # One JSON for all that is only shown: what is added to it needs no column.
+        # One JSON for all values that are only shown: a new one needs no column.
         "counts": {**_counted(load.counts), _OUTPUT: to_json(load.output)},
     }
 
 
 def _counted(counts: AttemptCounts) -> dict[str, int]:
-    """As `to_json` has it; it is made of hundreds a second."""
+    """Return the same as `to_json`; it is called hundreds of times per second."""
     return dict(zip(_COUNTS, _values_of(counts), strict=True))
 
 
 def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
-    """The report that a row holds."""
+    """Return the report in a row."""
     return SubscriptionLoad(
         subscription_id=row.subscription_id,
         worker_id=row.worker_id,

@@ -1,4 +1,4 @@
-"""How subscriptions do."""
+"""The health of subscriptions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ ROWS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthQuery:
-    """Which subscriptions; what is None, or empty, does not matter."""
+    """Selects subscriptions; None or empty means any."""
 
     owner_source: str | None = None
     owner_id: str | None = None
@@ -37,7 +37,7 @@ class HealthQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhealthy:
-    """A subscription that is not healthy, and how it does."""
+    """An unhealthy subscription, and its health."""
 
     topic: str
     name: str
@@ -52,7 +52,7 @@ class SubscriptionHealthRepository:
         self._session = session
 
     async def write(self, health_by_id: Mapping[str, SubscriptionHealth]) -> None:
-        """Store these instead of the ones before, by subscription id."""
+        """Store these in place of the last ones, by subscription id."""
         items = sorted(health_by_id.items())
         for at in range(0, len(items), ROWS_MAX):
             written = insert(Row).values([_values(*each) for each in items[at : at + ROWS_MAX]])
@@ -65,7 +65,7 @@ class SubscriptionHealthRepository:
             )
 
     async def get(self, subscription_id: str) -> SubscriptionHealth | None:
-        """The last one; None: it has not been looked at."""
+        """Return the last one; None: it was not evaluated."""
         query = select(Row.health).where(Row.subscription_id == subscription_id)
         stored = await self._session.scalar(query)
         return None if stored is None else _health_of(stored)
@@ -73,7 +73,10 @@ class SubscriptionHealthRepository:
     async def looked_at(
         self, subscription_id: str, lease: str, *, within: timedelta
     ) -> tuple[SubscriptionHealth, datetime] | None:
-        """How it did, and when whoever has `lease` looked last; None: nobody has `within` that."""
+        """Return the health, and when the holder of `lease` last evaluated.
+
+        None if not `within` that.
+        """
         at = await LeaseRepository(self._session).renewed_at(lease)
         subscription_health = await self.get(subscription_id)
         if at is None or subscription_health is None or datetime.now(UTC) - at > within:
@@ -81,7 +84,7 @@ class SubscriptionHealthRepository:
         return subscription_health, at
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
-        """Those with problems, suspended ones not; by topic and name."""
+        """Return those with problems, without suspended ones; by topic and name."""
         there = SubscriptionRow
         query = (
             select(there.topic, there.name, _severity, Row.health)
@@ -114,7 +117,7 @@ class SubscriptionHealthRepository:
         ]
 
     async def prune(self) -> None:
-        """Forget those of subscriptions that were deleted."""
+        """Delete those of deleted subscriptions."""
         existing = select(SubscriptionRow.id)
         await self._session.execute(delete(Row).where(Row.subscription_id.not_in(existing)))
 

@@ -1,4 +1,4 @@
-"""How many bytes were ever published to each topic, over all API processes."""
+"""Bytes ever published to each topic, over all API processes."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import TopicVolumeRow
 
-# In one order for all, so that two processes do not wait for each other's rows; and of no topic
-# that is gone meanwhile.
+# In one order for all, so that two processes do not wait for each other's rows; deleted topics are
+# left out.
 _ADD: Final = text("""
 INSERT INTO topic_volumes AS known (topic, volume)
 SELECT added.topic, added.bytes
@@ -23,18 +23,18 @@ ON CONFLICT (topic) DO UPDATE SET volume = known.volume + excluded.volume
 
 
 class VolumeRepository:
-    """Bytes by topic; a topic that is deleted takes its own along."""
+    """Bytes by topic; they are deleted with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, sizes: Mapping[str, int]) -> None:
-        """So many more bytes of each; those that do not exist are passed over."""
+        """Add these bytes to each; deleted topics are ignored."""
         rows = [{"topic": topic, "bytes": size} for topic, size in sizes.items()]
         await self._session.execute(_ADD, {"rows": json.dumps(rows)})
 
     async def of(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Those of them that there are any of."""
+        """Return the bytes of those topics that have any."""
         row = TopicVolumeRow
         found = await self._session.execute(
             select(row.topic, row.volume).where(row.topic.in_(topics))

@@ -1,4 +1,4 @@
-"""What is known of all subscriptions over all workers, in one look."""
+"""The totals of all subscriptions over all workers, in one query."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.message import Partition
 
-# The ends that the log says now count more than those that workers saw when they last moved.
+# The log's current ends count more than those in the workers' last reports.
 _TOTALS: Final = text("""
 WITH ends AS (
        SELECT * FROM json_to_recordset(CAST(:ends AS json)) AS fresh (
@@ -63,12 +63,12 @@ SELECT topic, name, state = 'SUSPENDED' AS suspended,
 
 
 class SubscriptionTotals(NamedTuple):
-    """One subscription: its life's counts, its lag, and what workers do for it now.
+    """One subscription: its lifetime counts, its lag, and its current load on workers.
 
-    `rate`, `mode` and `circuit` (0 is the best) are None while no worker does anything for it. What
-    follows is of the last look at it (`app.domain.health.subscription_health`), and None if there
-    was none lately; `drain_seconds` also if it never drains, and `loss_seconds` if it loses
-    nothing. `missing` is of the last entry of its ledger, and None if that misses nothing.
+    `rate`, `mode` and `circuit` (0 is the best) are None if no worker has a load for it. The other
+    fields are from the last evaluation (`app.domain.health.subscription_health`), and None if there
+    was none recently; `drain_seconds` also if it never drains, and `loss_seconds` if it loses
+    nothing. `missing` is from the last entry of its ledger, and None if that lacks nothing.
     """
 
     topic: str
@@ -92,7 +92,7 @@ class SubscriptionTotals(NamedTuple):
 
 
 class TotalsRepository:
-    """All subscriptions at once: a statement, whatever their number."""
+    """All subscriptions at once: one statement for any number."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -105,10 +105,10 @@ class TotalsRepository:
         lease: str,
         looked_within: timedelta,
     ) -> list[SubscriptionTotals]:
-        """By topic and name; lag is measured to `ends`, where they are known.
+        """Return them by topic and name; the lag is measured to `ends`, where known.
 
-        Of workers, what they reported `within` that time counts, and how subscriptions do if the
-        holder of `lease` looked at them `looked_within` that time.
+        Reports of workers count `within` that time. The health counts if the holder of `lease`
+        evaluated `looked_within` that time.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {

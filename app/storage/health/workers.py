@@ -1,4 +1,4 @@
-"""Workers, by their heartbeats."""
+"""Workers by their heartbeats."""
 
 from datetime import timedelta
 
@@ -12,13 +12,13 @@ from app.storage.tables import AppliedClockRow, WorkerRow
 
 
 class WorkerRepository:
-    """The workers. When one was seen last is told by the database's clock, for all alike."""
+    """The workers. The database's clock decides when one was last seen."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def beat(self, status: WorkerStatus) -> None:
-        """Store a heartbeat (`seen_at` is now); wakes who waits for a change to be applied."""
+        """Store a heartbeat (`seen_at` is now); notify those that wait for an applied change."""
         known = select(WorkerRow.applied_change).where(WorkerRow.id == status.id)
         applied = await self._session.scalar(known)
         reported = {
@@ -39,16 +39,16 @@ class WorkerRepository:
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:
-        """The workers seen within that time, by id."""
+        """Return the workers seen within that time, by id."""
         query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
         rows = await self._session.scalars(query.order_by(WorkerRow.id))
         return [_status_of(row) for row in rows]
 
     async def applied(self) -> int:
-        """The last change that any worker has ever applied, also one that is live no more."""
+        """Return the last change that any worker, live or not, has applied."""
         reported = select(func.max(WorkerRow.applied_change)).scalar_subquery()
         noted = select(AppliedClockRow.number).scalar_subquery()
-        # A worker of an earlier version reports, and notes nothing.
+        # A worker of an earlier version reports, and does not update this.
         return await self._session.scalar(select(func.greatest(noted, reported))) or 0
 
     async def _note_applied(self, number: int) -> None:
@@ -57,7 +57,7 @@ class WorkerRepository:
         )
 
     async def remove(self, worker_id: str) -> None:
-        """Forget a worker that has ended; none there is fine."""
+        """Delete a worker that has ended, if it exists."""
         await self._session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
 
 

@@ -1,1 +1,1 @@
-"""Spark jobs, and what the API shows of their results."""
+"""Spark jobs, and their results for the API."""

@@ -1,4 +1,4 @@
-"""What analyses found, as the API asks for it."""
+"""Results of analyses for the API."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -23,7 +23,7 @@ _DIMENSIONS: Final[Mapping[Dimension, InstrumentedAttribute[Any]]] = {
 
 
 class AnalyticsRepository:
-    """The results of jobs that are done, each by the claim that it was done under."""
+    """The results of finished jobs, each by the claim under which it was done."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -31,7 +31,7 @@ class AnalyticsRepository:
     async def undelivered(
         self, claim: Claim, scope: JobScope, *, by: Sequence[Dimension], limit: int
     ) -> Sequence[UndeliveredCount]:
-        """Discards of the hours that `scope` has a part of, summed by `by`, largest sum first."""
+        """Return discards of the hours that overlap `scope`, summed by `by`, largest sum first."""
         row = AnalyticsUndeliveredRow
         keys = [_DIMENSIONS[dimension] for dimension in by]
         messages = func.sum(row.messages).label("messages")
@@ -48,7 +48,7 @@ class AnalyticsRepository:
     async def failures(
         self, claim: Claim, *, topic: str | None, limit: int
     ) -> Sequence[FailureCluster]:
-        """The clusters of one topic or of all, largest first."""
+        """Return the clusters of one topic or of all, largest first."""
         row = AnalyticsFailureRow
         query = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
         if topic is not None:
@@ -58,7 +58,7 @@ class AnalyticsRepository:
         return [_cluster_of(each) for each in rows]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Drop what earlier takings of the job left."""
+        """Delete what earlier claims of the job left."""
         for row in (AnalyticsUndeliveredRow, AnalyticsFailureRow):
             overtaken = (row.job_id == claim.job_id, row.attempt < claim.attempt)
             await self._session.execute(delete(row).where(*overtaken))

@@ -1,4 +1,4 @@
-"""How far the archive of a topic reaches, and where it touches a time."""
+"""How far the archive of a topic reaches, and what it has of a time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.topic import Topic
 from app.domain.replay.coverage import Dated, Stretch, Times
 
-# Of a year by the hour, for ten partitions, these are 88,000 rows: they are brought together here.
+# A year by the hour, for ten partitions, has 88,000 rows: the database merges them.
 _KEPT: Final = text("""
 SELECT CAST(parts.key AS integer), lower(stretch), upper(stretch)
 FROM (
@@ -34,20 +34,20 @@ _FOR_EVER_MS: Final = 2**63 - 1
 
 
 class ArchiveCoverageRepository:
-    """Reads what counts of an archive."""
+    """Reads the valid part of an archive."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def kept(self, topic: Topic) -> Mapping[int, Sequence[Stretch]]:
-        """Of each partition the offsets that are archived, in their order."""
+        """Return the archived offsets of each partition, in order."""
         found: dict[int, list[Stretch]] = {}
         for index, start, end in await self._session.execute(_KEPT, _of(topic)):
             found.setdefault(index, []).append(Stretch(start, end))
         return found
 
     async def dated(self, topic: Topic, times: Times) -> Mapping[int, Dated]:
-        """Of each partition of which anything is archived, what of it is of a time."""
+        """Return the archived part of a time for each archived partition."""
         asked = {
             "since_ms": times.since_ms or 0,
             "until_ms": _FOR_EVER_MS if times.until_ms is None else times.until_ms,

@@ -1,4 +1,4 @@
-"""The archive as its jobs end: what counts from then on, and how far it reaches."""
+"""The archive when its jobs end: which files are valid, and how far it reaches."""
 
 from datetime import datetime
 from typing import Final
@@ -28,15 +28,15 @@ _log = structlog.get_logger(__name__)
 
 
 class ArchiveRepository:
-    """Folders and positions of the archive; whoever changes them has them alone till the end."""
+    """Folders and positions of the archive; a change locks them until the transaction ends."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def keep(self, claim: Claim) -> None:
-        """What that taking of a job has written counts from now on; other jobs have none.
+        """Make the files of that claim valid; those of other claims of the job are not.
 
-        A folder of which somebody archived a part in the meantime counts for nothing.
+        If another job archived a part of a folder meanwhile, the folder is not valid.
         """
         row = ArchiveFolderRow
         written = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
@@ -51,7 +51,7 @@ class ArchiveRepository:
                 await self._keep(folder)
 
     async def of(self, topic: Topic, *, limit: int) -> Archive:
-        """What there is of a topic, with the newest folders, at most `limit`."""
+        """Return the archive of a topic, with at most `limit` of the newest folders."""
         row, piece = ArchiveFolderRow, ArchivePieceRow
         kept = (
             row.state == KEPT,
@@ -91,7 +91,7 @@ class ArchiveRepository:
         )
 
     async def last_requested(self) -> datetime | None:
-        """When the archive of all topics was asked for last; nobody else asks till the end."""
+        """Return when the archive of all topics was last requested; others wait until the end."""
         await hold(self._session, _LOCK)
         query = select(func.max(JobRow.requested_at)).where(*_OF_ALL)
         return await self._session.scalar(query)
@@ -102,7 +102,7 @@ class ArchiveRepository:
         return await self._session.scalar(query) is not None
 
     async def is_wanted(self) -> bool:
-        """Whether there is anything to archive, or to drop."""
+        """Whether there is anything to archive or to delete."""
         enabled = {"offline_storage": {"enabled": True}}
         topics = select(TopicRow.name).where(TopicRow.settings.contains(enabled)).limit(1)
         folders = select(ArchiveFolderRow.path).limit(1)
@@ -119,7 +119,7 @@ class ArchiveRepository:
         )
 
     async def _first_written(self, folder: ArchiveFolderRow) -> dict[int, int]:
-        """The first offset of each partition: before a gap there may be some that do not count."""
+        """Return the first offset of each partition: before a gap there may be invalid ones."""
         row = ArchivePieceRow
         same = (
             row.job_id == folder.job_id,

@@ -1,8 +1,7 @@
-"""Spark jobs: requested by the API, taken by runners, each by one at a time.
+"""Spark jobs: requested by the API, and each claimed by one runner at a time.
 
-A runner has a job until `lease_until`, which it keeps ahead of the database's clock. One that is
-past it is taken again, under the next attempt's number; whatever the runner before still says of
-it names the old number, and changes nothing.
+A runner has a job until `lease_until`, which it keeps ahead of the database's clock. After that the
+job can be claimed again, with the next attempt number; reports with the old number change nothing.
 """
 
 from collections.abc import Sequence
@@ -39,7 +38,7 @@ from app.storage.texts import storable
 
 WAITING_MAX: Final = 100
 PAGE_MAX: Final = 1_000
-# One statement drops so many, with their results.
+# The most jobs that one statement deletes, with their results.
 DROP_MAX: Final = 20
 
 _NOW: Final = func.clock_timestamp()
@@ -50,21 +49,25 @@ _WAITING: Final = {
     "step": "",
     "done": 0.0,
 }
-# Another version may ask for, and do, jobs that this one has never heard of.
+# Another version may request and run kinds that this version does not know.
 _KNOWN: Final = JobRow.kind.in_([kind.value for kind in JobKind])
 _ENDED: Final = JobRow.state.in_([state.value for state in ENDED])
 OPEN: Final = JobRow.state.in_([state.value for state in JobState if state not in ENDED])
-"""Of a job that waits or runs."""
+"""Whether a job waits or runs."""
 
 
 class JobRepository:
-    """The jobs, ended ones included until they are dropped."""
+    """The jobs, with ended ones until they are deleted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, kind: JobKind, scope: JobScope) -> Job:
-        """Request a job, and wake the runners; JobQueueFullError when WAITING_MAX wait already."""
+        """Request a job, and notify the runners.
+
+        Raises:
+            JobQueueFullError: WAITING_MAX jobs wait already.
+        """
         waiting = select(func.count()).where(JobRow.state == JobState.REQUESTED.value)
         if (await self._session.scalar(waiting) or 0) >= WAITING_MAX:
             raise JobQueueFullError(f"{WAITING_MAX} jobs wait already: try again when some ended")
@@ -80,16 +83,23 @@ class JobRepository:
         return job_of(_there(row, job_id))
 
     async def get(self, job_id: str) -> Job:
-        """One job; JobNotFoundError."""
+        """Return one job.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+        """
         query = select(JobRow).where(_KNOWN, JobRow.id == job_id)
         return job_of(_there(await self._session.scalar(query), job_id))
 
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
     ) -> Sequence[Job]:
-        """The newest `limit` (at most PAGE_MAX), of one state, and older than the job `after`.
+        """Return the newest `limit` (at most PAGE_MAX), of one state if given.
 
-        ValidationFailedError when there is no job `after`.
+        With `after`, a job's id, only older ones.
+
+        Raises:
+            ValidationFailedError: `after` does not exist.
         """
         wanted = true() if state is None else JobRow.state == state.value
         order = (JobRow.requested_at.desc(), JobRow.id.desc())
@@ -106,7 +116,11 @@ class JobRepository:
         return or_(JobRow.requested_at < known.requested_at, at_once)
 
     async def last_done(self, kind: JobKind, topic: str | None, subscription: str | None) -> Job:
-        """The job done last whose scope has that topic and subscription; JobNotFoundError."""
+        """Return the last finished job with that topic and subscription in its scope.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+        """
         done = (JobRow.kind == kind.value, JobRow.state == JobState.DONE.value)
         covers = [
             _covers("topic", topic),
@@ -119,9 +133,13 @@ class JobRepository:
         return job_of(row)
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel it: at once while it waits, else by its runner. JobNotFoundError, JobEndedError.
+        """Cancel it: immediately while it waits, else by its runner.
 
-        To cancel a job that is cancelled changes nothing.
+        Cancelling a cancelled job changes nothing.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+            JobEndedError: The job has already ended.
         """
         query = select(JobRow).where(_KNOWN, JobRow.id == job_id).with_for_update()
         job = job_of(_there(await self._session.scalar(query), job_id))
@@ -141,9 +159,9 @@ class JobRepository:
         kind: JobKind | None = None,
         job_id: str | None = None,
     ) -> Job | None:
-        """The job that has waited longest, now this runner's for `lease`; None when none waits.
+        """Claim the job that has waited longest for `lease`; return None if none waits.
 
-        With a `kind` or an id: of those.
+        With a `kind` or an id: only such a job.
         """
         await self._settle_abandoned()
         oldest = (
@@ -170,7 +188,7 @@ class JobRepository:
         return await self._changed(found, taken)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
-        """Say how far it is, and keep it for another `lease`."""
+        """Store its progress, and renew the claim for another `lease`."""
         reported = {
             "step": storable(progress.step),
             "done": progress.done,
@@ -185,32 +203,32 @@ class JobRepository:
         return ClaimState.CANCELLED if asked else ClaimState.KEPT
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """It is DONE, and has that result; False when it was not this claim's any more."""
+        """Set it to DONE with that result; return False if the claim was lost."""
         done = {"counts": dict(result.counts), "output": result.output, "done": 1.0}
         return await self._end(claim, _ending(JobState.DONE) | done)
 
     async def fail(self, claim: Claim, reason: str) -> bool:
-        """It has FAILED for that reason; False when it was not this claim's any more."""
+        """Set it to FAILED for that reason; return False if the claim was lost."""
         return await self._end(claim, _ending(JobState.FAILED) | {"reason": storable(reason)})
 
     async def cancelled(self, claim: Claim) -> bool:
-        """It is CANCELLED, as was asked; False when it was not this claim's any more."""
+        """Set it to CANCELLED, as requested; return False if the claim was lost."""
         return await self._end(claim, _ending(JobState.CANCELLED))
 
     async def release(self, claim: Claim) -> bool:
-        """It waits again, for any runner; False when it was not this claim's any more."""
+        """Let it wait again for any runner; return False if the claim was lost."""
         released = await self._end(claim, _WAITING)
         await self._session.execute(select(func.pg_notify(JOBS, "")))
         return released
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Drop jobs that ended before that time, with their results: at most DROP_MAX; how many."""
+        """Delete jobs that ended before that time, with their results; return how many."""
         old = select(JobRow.id).where(_ENDED, JobRow.ended_at < _NOW - kept).limit(DROP_MAX)
         dropped = delete(JobRow).where(JobRow.id.in_(old)).returning(JobRow.id)
         return len((await self._session.scalars(dropped)).all())
 
     async def _settle_abandoned(self) -> None:
-        """Have those whose runner is gone wait again, or end: see `after_loss`."""
+        """Let jobs of dead runners wait again, or end them: see `after_loss`."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():
@@ -220,7 +238,7 @@ class JobRepository:
             await self._changed(row.id, values | lost)
 
     async def _changed(self, job_id: str, values: dict[str, Any]) -> Job:
-        # A row that was read before is in the session: it is to be as it is now.
+        # The session already has this row, and must read its current state.
         query = update(JobRow).where(JobRow.id == job_id).values(values).returning(JobRow)
         row = await self._session.scalar(query.execution_options(populate_existing=True))
         return job_of(_there(row, job_id))
@@ -243,7 +261,7 @@ def _ending(state: JobState) -> dict[str, Any]:
 
 
 def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
-    """Whether a scope has all of that kind, or the wanted one."""
+    """Whether a scope covers everything of that kind, or the wanted one."""
     stored = JobRow.scope[name].astext
     return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
 
@@ -277,7 +295,7 @@ def _scope_of(values: dict[str, Any]) -> JobScope:
 
 
 def job_of(row: JobRow) -> Job:
-    """The job in the row."""
+    """Return the job in the row."""
     return Job(
         id=row.id,
         kind=JobKind(row.kind),

@@ -1,4 +1,4 @@
-"""Ledgers: what is asked for, and the entries that come of it, each behind the one before it."""
+"""Ledgers: requests, and their entries, each after the one before it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -38,13 +38,13 @@ from app.storage.tables import (
 )
 from app.vault import HOW_TO_SET
 
-# One statement drops so many.
+# The most entries that one statement deletes.
 DROP_MAX: Final = 1_000
 _NOW: Final = func.clock_timestamp()
 
 
 class Kept(NamedTuple):
-    """How far the ledger of a subscription goes, and how long its topic keeps messages."""
+    """How far the ledger of a subscription reaches, and the retention of its topic."""
 
     topic: str
     subscription: str
@@ -53,17 +53,17 @@ class Kept(NamedTuple):
 
 
 class LedgerRepository:
-    """The ledgers of subscriptions, by their ids. Entries are written once, and never changed."""
+    """The ledgers of subscriptions by id. Entries are written once, and never changed."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def hold(self, subscription_id: str) -> None:
-        """Nobody else asks for or writes an entry of it before this transaction ends."""
+        """Lock it: no other transaction requests or writes an entry of it until this one ends."""
         await hold(self._session, f"angelia ledger {subscription_id}")
 
     async def waiting(self, subscription_id: str) -> str | None:
-        """The job that is to make its next entry, if one is asked for and has not ended."""
+        """Return the job for its next entry, if one is requested and has not ended."""
         row = LedgerRequestRow
         query = select(row.job_id).join(JobRow, JobRow.id == row.job_id)
         return await self._session.scalar(
@@ -71,18 +71,18 @@ class LedgerRepository:
         )
 
     async def open_jobs(self) -> int:
-        """How many jobs are asked for, and have not ended, of all subscriptions."""
+        """Return the number of requested jobs of all subscriptions that have not ended."""
         of_ledgers = (JobRow.kind == JobKind.LEDGER.value, OPEN)
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
     async def dropped(self, subscription_id: str) -> tuple[str, ...]:
-        """The retransmissions that it has cancelled by now, of which it takes nothing more."""
+        """Return its cancelled retransmissions, which it ignores."""
         query = select(SubscriptionRow.settings["dropped"])
         found = await self._session.scalar(query.where(SubscriptionRow.id == subscription_id))
         return tuple(found or ())
 
     async def add(self, job: Job, subscription: Subscription, request: LedgerRequest) -> None:
-        """Keep what its job is to make an entry of."""
+        """Store the request for an entry of its job."""
         self._session.add(
             LedgerRequestRow(
                 job_id=job.id,
@@ -95,13 +95,13 @@ class LedgerRepository:
         await self._session.flush()
 
     async def last(self, subscription_id: str) -> LedgerEntry | None:
-        """Its last entry."""
+        """Return its last entry."""
         query = _entries(subscription_id).order_by(LedgerEntryRow.number.desc()).limit(1)
         row = await self._session.scalar(query)
         return None if row is None else entry_of(_link(row))
 
     async def extents(self) -> Sequence[Kept]:
-        """How far the ledgers of all subscriptions go."""
+        """Return how far the ledgers of all subscriptions reach."""
         entry, owner = LedgerEntryRow, SubscriptionRow
         last = select(entry.subscription_id, func.max(entry.to_at).label("at"))
         ends = last.group_by(entry.subscription_id).subquery("ends")
@@ -123,7 +123,7 @@ class LedgerRepository:
     async def overlapping(
         self, subscription_id: str, window: Window, *, after: int, limit: int
     ) -> Sequence[LedgerEntry]:
-        """The next entries behind number `after` that are about some of that time."""
+        """Return the next entries after number `after` that overlap that time."""
         row = LedgerEntryRow
         some = (row.to_at > window.since, row.from_at < window.until)
         query = _entries(subscription_id).where(*some, row.number > after)
@@ -131,16 +131,18 @@ class LedgerRepository:
         return [entry_of(_link(each)) for each in found]
 
     async def links(self, subscription_id: str, *, after: int, limit: int) -> Sequence[LedgerLink]:
-        """The next entries behind number `after`, as they are stored."""
+        """Return the next stored entries after number `after`."""
         query = _entries(subscription_id).where(LedgerEntryRow.number > after)
         query = query.order_by(LedgerEntryRow.number).limit(limit)
         return [_link(row) for row in await self._session.scalars(query)]
 
     async def write(self, claim: Claim) -> LedgerEntry | None:
-        """Write the entry of what that taking of a job has found; None if it was for no ledger.
+        """Write the entry from the findings of that claim; return None if it was for no ledger.
 
-        What other takings have found is passed over, and goes with the job. SecretKeyMissingError:
-        the one before it is signed, and this process has no key to go on with.
+        Findings of other claims are ignored, and are deleted with the job.
+
+        Raises:
+            SecretKeyMissingError: The entry before is signed, and this process has no key.
         """
         asked = await self._session.get(LedgerRequestRow, claim.job_id)
         if asked is None:
@@ -174,7 +176,7 @@ class LedgerRepository:
         return LedgerLink(number, content, previous, hash_, *signature_of(keys, hash_))
 
     async def short(self) -> Mapping[str, Shortfall]:
-        """Of each subscription whose last entry misses some: how many."""
+        """Return the missing messages of each subscription with a last entry that lacks some."""
         row, later = LedgerEntryRow, aliased(LedgerEntryRow)
         follows = (later.subscription_id == row.subscription_id, later.number > row.number)
         query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
@@ -182,7 +184,11 @@ class LedgerRepository:
         return {each[0]: Shortfall(*each[1:]) for each in await self._session.execute(query)}
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Drop entries that ended before that time, oldest first, DROP_MAX at most; how many."""
+        """Delete entries that ended before that time, oldest first.
+
+        Returns:
+            How many, at most DROP_MAX.
+        """
         row = LedgerEntryRow
         key = (row.subscription_id, row.number)
         old = select(*key).where(row.to_at < _NOW - kept).order_by(row.to_at).limit(DROP_MAX)
@@ -202,7 +208,7 @@ class LedgerRepository:
 
 
 def keys_of(session: AsyncSession) -> Keys:
-    """The keys of this process for signatures, of a database's session."""
+    """Return this process's keys for signatures, from a database session."""
     return vault_of(session).derived(USE)
 
 

@@ -1,4 +1,4 @@
-"""Simulations: what is asked for, and what would have been, minute by minute."""
+"""Simulations: requests, and results by minute."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ from app.storage.tables import SimulatedMinuteRow, SimulationRow
 
 
 class SimulationRepository:
-    """The simulations; each has the id of its job, which has to be there first."""
+    """The simulations; each has the id of its job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: SimulationRequest) -> None:
-        """Keep what is asked for."""
+        """Store the request."""
         self._session.add(
             SimulationRow(
                 job_id=job.id,
@@ -34,7 +34,11 @@ class SimulationRepository:
         await self._session.flush()
 
     async def get(self, subscription_id: str, job_id: str) -> SimulationRequest:
-        """What was asked of that subscription; JobNotFoundError."""
+        """Return the request for that subscription.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+        """
         row = SimulationRow
         stored = await self._session.scalar(
             select(row.request).where(row.subscription_id == subscription_id, row.job_id == job_id)
@@ -44,7 +48,7 @@ class SimulationRepository:
         return SimulationRequest(**from_json(SimulationRequest, stored))
 
     async def minutes(self, claim: Claim, *, limit: int) -> Sequence[Minute]:
-        """The minutes in which most waited, then most arrived, in the order of time."""
+        """Return the minutes with most waiting, then most arriving messages, in order of time."""
         row = SimulatedMinuteRow
         fullest = (
             select(row)
@@ -56,23 +60,23 @@ class SimulationRepository:
         return sorted(found, key=lambda each: each.at)
 
     async def keep(self, claim: Claim, samples: Sequence[Mapping[str, Any]]) -> None:
-        """Its job has ended, with these examples (fields of `Differing`); other jobs keep none."""
+        """Store these examples (fields of `Differing`) of a finished job; other jobs have none."""
         row = SimulationRow
         found = [dict(each) for each in samples]
         kept = update(row).where(row.job_id == claim.job_id).values(samples=found)
         await self._session.execute(kept)
 
     async def samples(self, job_id: str) -> Sequence[Differing]:
-        """The messages that proposed and present filters differ on: those added, then the others.
+        """Return examples on which the filters differ: added ones, then the others.
 
-        Each kind has them in the order of their offsets; none until the job is done.
+        Each kind is in the order of its offsets; there are none until the job is done.
         """
         row = SimulationRow
         found = await self._session.scalar(select(row.samples).where(row.job_id == job_id))
         return [Differing(**each) for each in found or ()]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Drop what earlier takings of the job left."""
+        """Delete what earlier claims of the job left."""
         row = SimulatedMinuteRow
         overtaken = (row.job_id == claim.job_id, row.attempt < claim.attempt)
         await self._session.execute(delete(row).where(*overtaken))

@@ -1,1 +1,1 @@
-"""Retransmissions and republishing: requested, followed, and sent by workers."""
+"""Retransmissions and republishing: requests, progress, and sending by workers."""

@@ -1,4 +1,4 @@
-"""Republishing tasks: what is asked for, and how far it is."""
+"""Republishing tasks: requests and progress."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,13 +18,13 @@ _PART: Final = OfflinePartRow
 
 
 class OfflineTaskRepository:
-    """The tasks; each has the id of its job, which has to be there first."""
+    """The tasks; each has the id of its job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, request: RepublishRequest) -> RepublishTask:
-        """Keep what is asked for."""
+        """Store the request."""
         row = OfflineTaskRow(
             job_id=job.id, source=request.source, target=request.target, request=to_json(request)
         )
@@ -33,14 +33,18 @@ class OfflineTaskRepository:
         return RepublishTask(job=job, request=request)
 
     async def get(self, task_id: str) -> RepublishTask:
-        """One of them; JobNotFoundError."""
+        """Return one of them.
+
+        Raises:
+            JobNotFoundError: The job does not exist.
+        """
         found = await self._found(_tasks().where(_TASK.job_id == task_id))
         if not found:
             raise JobNotFoundError(f"Task {task_id} does not exist")
         return found[0]
 
     async def newest(self, *, limit: int, topic: str | None = None) -> Sequence[RepublishTask]:
-        """The newest, or of those the ones from that topic or to it."""
+        """Return the newest tasks; with a topic, those with it as source or target."""
         about = true() if topic is None else or_(_TASK.source == topic, _TASK.target == topic)
         order = (JobRow.requested_at.desc(), JobRow.id.desc())
         return await self._found(_tasks().where(about).order_by(*order).limit(limit))

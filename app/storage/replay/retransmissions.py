@@ -1,4 +1,4 @@
-"""Retransmissions: asked for, looked at, cancelled, and what their jobs have chosen."""
+"""Retransmissions: requests, states, cancellation, and the messages chosen by their jobs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -32,7 +32,7 @@ from app.storage.tables import (
 )
 
 PAGE_MAX: Final = 1_000
-# One statement drops so many places: those of a large retransmission are many.
+# The most positions that one statement deletes: a large retransmission has many.
 DROP_MAX: Final = 10_000
 # With their bodies.
 RECORDS_DROP_MAX: Final = 1_000
@@ -42,13 +42,13 @@ _OPEN: Final = (RetransmissionState.REQUESTED.value, RetransmissionState.SENDING
 
 
 class RetransmissionRepository:
-    """The retransmissions; each has the id of its job, which has to be there first."""
+    """The retransmissions; each has the id of its job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: Request) -> Retransmission:
-        """Keep what is asked for; its job chooses the messages."""
+        """Store the request; its job chooses the messages."""
         row = RetransmissionRow(
             id=job.id,
             subscription_id=subscription.id,
@@ -63,7 +63,11 @@ class RetransmissionRepository:
         return await self.get(subscription.id, job.id)
 
     async def get(self, subscription_id: str, retransmission_id: str) -> Retransmission:
-        """One of the subscription's, with all its counts; RetransmissionNotFoundError."""
+        """Return one of the subscription's, with all its counts.
+
+        Raises:
+            RetransmissionNotFoundError: It does not exist.
+        """
         query = _known().where(
             RetransmissionRow.subscription_id == subscription_id,
             RetransmissionRow.id == retransmission_id,
@@ -77,9 +81,12 @@ class RetransmissionRepository:
     async def newest(
         self, subscription_id: str, *, limit: int, after: str | None = None
     ) -> Sequence[Retransmission]:
-        """The subscription's newest, at most `limit`; what was discarded is not counted.
+        """Return the subscription's newest, at most `limit`, without counts of discards.
 
-        `after`: those older than the one of that id; ValidationFailedError when there is none.
+        `after`: those older than the one with that id.
+
+        Raises:
+            ValidationFailedError: `after` does not exist.
         """
         query = _known().where(RetransmissionRow.subscription_id == subscription_id)
         query = query.order_by(*(each.desc() for each in _AGE)).limit(min(limit, PAGE_MAX))
@@ -88,18 +95,18 @@ class RetransmissionRepository:
         return [_retransmission_of(found) for found in await self._session.execute(query)]
 
     async def open_of(self, subscription_id: str) -> Sequence[Retransmission]:
-        """Those of the subscription that have not ended, the oldest first."""
+        """Return those of the subscription that have not ended, the oldest first."""
         row = RetransmissionRow
         query = _known().where(row.subscription_id == subscription_id, row.state.in_(_OPEN))
         found = [_retransmission_of(each) for each in await self._session.execute(query)]
-        # Where its job has failed, so has it.
+        # If its job has failed, it has failed too.
         still = [each for each in found if each.state not in ENDED]
         return sorted(still, key=lambda each: (each.requested_at, each.id))
 
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
-        """Its job has ended: what that taking has chosen is what is sent, unless it is cancelled.
+        """Store that its job has ended: what that claim has chosen is sent, unless cancelled.
 
-        What other takings have chosen is dropped; their records go with `drop_records`.
+        Choices of other claims are deleted; their records are deleted by `drop_records`.
         """
         row, run = RetransmissionRow, RetransmissionRunRow
         others = and_(run.job_id == claim.job_id, run.attempt != claim.attempt)
@@ -127,7 +134,7 @@ class RetransmissionRepository:
         )
 
     async def end(self, retransmission_id: str, state: RetransmissionState) -> bool:
-        """End it in that state, unless it has ended; whether it was so ended."""
+        """End it in that state, unless it has ended; return whether this ended it."""
         row = RetransmissionRow
         ended = (
             update(row)
@@ -138,9 +145,9 @@ class RetransmissionRepository:
         return await self._session.scalar(ended) is not None
 
     async def drop_places(self, kept: timedelta) -> int:
-        """Drop the places of messages of what ended before that time: at most DROP_MAX; how many.
+        """Delete positions of messages of those that ended before that time; return how many.
 
-        Without them it is not known any more what became of its messages.
+        At most DROP_MAX. Without them the outcome of its messages is unknown.
         """
         ended = RetransmissionRow.ended_at < _NOW - kept
         old = select(RetransmissionRow.id).where(ended)
@@ -153,9 +160,9 @@ class RetransmissionRepository:
         return dropped
 
     async def drop_records(self) -> int:
-        """Drop records that nobody is going to send any more: at most RECORDS_DROP_MAX; how many.
+        """Delete records that will not be sent any more; return how many, at most RECORDS_DROP_MAX.
 
-        Those of retransmissions that have ended, or whose job has, or of takings that do not count.
+        These are records of ended retransmissions or jobs, or of claims that do not count.
         """
         row, record = RetransmissionRow, RetransmissionRecordRow
         sent = and_(row.state == RetransmissionState.SENDING.value, record.attempt == row.attempt)
@@ -220,5 +227,5 @@ def _retransmission_of(
 
 
 def request_of(stored: Mapping[str, Any]) -> Request:
-    """What was asked for, as it is stored."""
+    """Return the request in its stored form."""
     return Request(**from_json(Request, dict(stored)))

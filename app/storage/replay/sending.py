@@ -1,4 +1,4 @@
-"""Retransmissions as workers send them: each by one worker at a time, which keeps a lease."""
+"""Retransmissions that workers send: each by one worker at a time, with a lease."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -28,7 +28,7 @@ from app.storage.tables import (
     UndeliveredRow,
 )
 
-# Of records from the archive, so many bytes are in memory at a time.
+# This many bytes of archived records are in memory at a time.
 RECORDS_BYTES_MAX: Final = 1024 * 1024
 
 _NOW: Final = func.clock_timestamp()
@@ -36,14 +36,14 @@ _SENDING: Final = RetransmissionState.SENDING.value
 
 
 class SendingRepository:
-    """What one worker does of the retransmissions that are being sent."""
+    """What one worker does for retransmissions that are being sent."""
 
     def __init__(self, session: AsyncSession, worker: str) -> None:
         self._session = session
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """The oldest that no worker has, now this one's for `lease`; None when there is none.
+        """Take the oldest one without a worker, for `lease`; return None if there is none.
 
         Those of one subscription are sent one after the other.
         """
@@ -71,27 +71,27 @@ class SendingRepository:
         return None if found is None else _sending_of(found)
 
     async def keep(self, sending: Sending, *, finished: int, lease: timedelta) -> bool:
-        """Keep it for another `lease`, and say how many of its messages are finished.
+        """Renew the lease, and store how many of its messages are finished.
 
-        False when it has ended, or is another worker's.
+        Returns False if it has ended, or another worker has it.
         """
         kept = self._mine(sending).values(lease_until=_NOW + lease, finished=finished)
         return await self._session.scalar(kept.returning(RetransmissionRow.id)) is not None
 
     async def written(self, sending: Sending) -> int:
-        """How many of its messages were appended, as far as it is recorded."""
+        """Return how many of its messages are recorded as appended."""
         query = select(RetransmissionRow.written).where(RetransmissionRow.id == sending.id)
         return await self._session.scalar(query) or 0
 
     async def subscription(self, sending: Sending) -> Subscription | None:
-        """Its subscription as it is now; None when it is deleted."""
+        """Return its current subscription; None if it was deleted."""
         row = await self._session.get(SubscriptionRow, sending.subscription_id)
         return None if row is None else subscription_of(row, vault_of(self._session))
 
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]:
-        """The next that were chosen of that partition: those that end behind `offset`."""
+        """Return the next chosen messages of the partition: runs that end after `offset`."""
         row = RetransmissionRunRow
         query = (
             select(row)
@@ -99,7 +99,7 @@ class SendingRepository:
                 row.job_id == sending.id,
                 row.attempt == sending.attempt,
                 row.partition == partition,
-                # None is longer: the index leads to the first.
+                # No run is longer: so the index leads to the first.
                 row.start > offset - RUN_MAX,
                 row.end > offset,
             )
@@ -109,9 +109,9 @@ class SendingRepository:
         return [_run_of(each) for each in await self._session.scalars(query)]
 
     async def sources(self, sending: Sending) -> Mapping[int, int]:
-        """Of each partition that messages were chosen of, the first that is not sent yet.
+        """Return the first offset that is not sent yet, for each partition with chosen messages.
 
-        It may lie in the middle of a run.
+        It may be in the middle of a run.
         """
         run, sent = RetransmissionRunRow, RetransmissionSentRow
         first = (
@@ -128,7 +128,7 @@ class SendingRepository:
         return places | dict((await self._session.execute(last)).tuples().all())
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
-        """Of each partition it was appended to, the offset after the last of its messages."""
+        """Return, for each partition that was appended to, the offset after its last message."""
         sent = RetransmissionSentRow
         query = (
             select(sent.partition, func.max(sent.offset) + 1)
@@ -138,7 +138,7 @@ class SendingRepository:
         return dict((await self._session.execute(query)).tuples().all())
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """The offsets of its messages in that partition, from `offset` on, in order."""
+        """Return the offsets of its messages in that partition, from `offset` on, in order."""
         sent = RetransmissionSentRow
         query = select(sent.offset).where(
             sent.job_id == sending.id, sent.partition == partition, sent.offset >= offset
@@ -146,16 +146,16 @@ class SendingRepository:
         return list(await self._session.scalars(query.order_by(sent.offset)))
 
     async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]:
-        """The undelivered messages of those rows that are still there."""
+        """Return the undelivered messages of those rows that still exist."""
         query = select(UndeliveredRow).where(UndeliveredRow.id.in_(rows))
         return {row.id: undelivered_of(row) for row in await self._session.scalars(query)}
 
     async def archived(
         self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
-        """Of the records of a run the next, from the offset `first` on.
+        """Return the next archived records of a run, from the offset `first` on.
 
-        At most `limit`, and no more bytes than RECORDS_BYTES_MAX beside the first.
+        At most `limit`, and after the first at most RECORDS_BYTES_MAX bytes.
         """
         row = RetransmissionRecordRow
         next_ones = (
@@ -183,9 +183,9 @@ class SendingRepository:
         ]
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Say what was appended; False when it has ended, or is another worker's.
+        """Record what was appended; return False if the lease is lost.
 
-        The discards that are among it count as sent again.
+        The discards among it count as sent again.
         """
         rows = [{"job_id": sending.id, **each._asdict()} for each in sent]
         new = insert(RetransmissionSentRow).on_conflict_do_nothing()
@@ -202,18 +202,19 @@ class SendingRepository:
         return True
 
     async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:
-        """It has ended in that state, unless it is another worker's by now."""
+        """End it in that state, unless another worker has it by now."""
         values = {"state": state.value, "reason": reason, "ended_at": _NOW, "lease_until": None}
         await self._session.execute(self._mine(sending).values(values))
 
     async def release(self, sending: Sending) -> None:
-        """Any worker may go on with it."""
+        """Release it, so that any worker may continue it."""
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
     async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
-        """What was appended at these places was dropped: its discards count as not sent again.
+        """Note that the messages at these positions were dropped.
 
-        What was appended and never recorded was not marked either.
+        Their discards count as not sent again. Messages that were appended and never recorded were
+        not marked either.
         """
         row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
         await self._session.execute(
@@ -232,7 +233,7 @@ class SendingRepository:
         )
 
     async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        """Lock the discards of these, by their ids, as `SupersededDiscards` does."""
+        """Lock the discards of these in the order of their ids, as `SupersededDiscards` does."""
         row = UndeliveredRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         theirs = select(row.id).where(
@@ -242,8 +243,8 @@ class SendingRepository:
         await self._session.execute(theirs.order_by(row.id).with_for_update())
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        # By their places: a message may have been discarded twice. What another has sent keeps the
-        # mark of that, which is not taken back with this one; unless the other was cancelled.
+        # By position: a message may have been discarded twice. A mark of another retransmission
+        # stays, unless that one was cancelled.
         row, other = UndeliveredRow, RetransmissionRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         cancelled = select(other.id).where(
@@ -278,7 +279,7 @@ def _sending_of(row: RetransmissionRow) -> Sending:
         share=request.share,
         written=row.written,
         matched=row.matched,
-        # Nothing of it was appended before it was asked for.
+        # Nothing of it was appended before it was requested.
         begun=dict(enumerate(request.ends)),
     )
 

@@ -1,1 +1,1 @@
-"""What running processes tell each other through the database."""
+"""Data that running processes exchange through the database."""

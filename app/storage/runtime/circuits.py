@@ -1,4 +1,4 @@
-"""Circuits that subscriptions share by name: as all workers know them, and who may try one."""
+"""Circuits that subscriptions share by name: their known state, and who may send a probe."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -16,13 +16,13 @@ _EPOCH_MS: Final = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInte
 
 
 class CircuitRepository:
-    """The circuits. Durations are told, so that only the database's clock counts."""
+    """The circuits. Durations are exchanged, so that only the database's clock counts."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def read(self, names: Collection[str]) -> list[SharedCircuit]:
-        """Those of these names that are known."""
+        """Return those of these names that are known."""
         row = CircuitRow
         opens_in = (row.opens_at - func.clock_timestamp()).label("opens_in")
         query = select(row.name, row.number, row.open, opens_in, row.since, row.reason)
@@ -30,9 +30,9 @@ class CircuitRepository:
         return [SharedCircuit(**each) for each in rows.mappings()]
 
     async def write(self, circuit: SharedCircuit) -> int | None:
-        """Store it as it is now, which wakes other workers at commit, and return its new number.
+        """Store its current state, notify other workers at commit, and return its new number.
 
-        Unless somebody else changed it since it was as `number` says (0: never told): None.
+        Returns None if somebody else changed it since `number` (0: never stored).
         """
         told = {
             "open": circuit.open,
@@ -45,7 +45,7 @@ class CircuitRepository:
         }
         stored = (
             insert(CircuitRow)
-            # One that was dropped meanwhile does not begin with numbers that it had before.
+            # A circuit that was deleted meanwhile must not reuse its numbers.
             .values(name=circuit.name, number=_EPOCH_MS, **told)
             .on_conflict_do_update(
                 index_elements=["name"],
@@ -60,9 +60,9 @@ class CircuitRepository:
         return number
 
     async def lease(self, circuit: SharedCircuit, worker_id: str, *, length: timedelta) -> bool:
-        """Let that worker send its one message, and nobody else for so long; whether it may.
+        """Reserve the probe for that worker for `length`; return whether it may send it.
 
-        It may not while another has leave, and when the circuit was changed.
+        It may not while another worker has the reservation, or if the circuit was changed.
         """
         now = func.clock_timestamp()
         row = CircuitRow
@@ -76,7 +76,7 @@ class CircuitRepository:
         return await self._session.scalar(leased) is not None
 
     async def release(self, name: str, worker_id: str) -> None:
-        """The worker does not send the one message after all."""
+        """Release the reservation of the probe."""
         await self._session.execute(
             update(CircuitRow)
             .where(CircuitRow.name == name, CircuitRow.tried_by == worker_id)
@@ -84,7 +84,10 @@ class CircuitRepository:
         )
 
     async def prune(self, within: timedelta) -> None:
-        """Drop those that nobody changed within that time, and that could be tried all the time."""
+        """Delete those without a change within that time.
+
+        All of them could send a probe all the time.
+        """
         last = func.greatest(CircuitRow.changed_at, CircuitRow.opens_at)
         await self._session.execute(
             delete(CircuitRow).where(last < func.clock_timestamp() - within)

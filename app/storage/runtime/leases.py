@@ -1,4 +1,4 @@
-"""Leases: what one process at a time does, of all that could."""
+"""Leases for work that one process at a time does."""
 
 from datetime import datetime, timedelta
 
@@ -10,15 +10,15 @@ from app.storage.tables import LeaseRow as Row
 
 
 class LeaseRepository:
-    """Who has what leased; told by the database's clock, for all alike."""
+    """The holders of leases, by the database's clock."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def take(self, name: str, holder: str, length: timedelta) -> bool:
-        """Have it for `length` from now, if nobody else has it.
+        """Take the lease for `length` from now, if no other holder has it.
 
-        Its row stays locked until the transaction ends: nobody else takes it before.
+        Its row stays locked until the transaction ends: no other process takes it before.
         """
         now = func.clock_timestamp()
         values = {"holder": holder, "until": now + length, "renewed_at": now}
@@ -35,7 +35,7 @@ class LeaseRepository:
         return await self._session.scalar(taken) is not None
 
     async def take_new(self, name: str, holder: str, length: timedelta) -> bool:
-        """As `take`, if nobody has it or had it and did not give it up."""
+        """Do as `take`, but only if nobody holds it or let it expire."""
         now = func.clock_timestamp()
         taken = (
             insert(Row)
@@ -46,9 +46,9 @@ class LeaseRepository:
         return await self._session.scalar(taken) is not None
 
     async def give_up(self, name: str, holder: str) -> None:
-        """Let the next one have it at once, if it is still `holder`'s."""
+        """Release it, if it is still held by `holder`."""
         await self._session.execute(delete(Row).where(Row.name == name, Row.holder == holder))
 
     async def renewed_at(self, name: str) -> datetime | None:
-        """When its holder took it last; None: nobody has it."""
+        """Return when its holder last took it; None if there is no holder."""
         return await self._session.scalar(select(Row.renewed_at).where(Row.name == name))

@@ -1,4 +1,4 @@
-"""Claims to change what the log has: leases of the database, told by its clock for all alike."""
+"""Claims for changes of the log: leases of the database, by its clock."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,31 +16,32 @@ _PREFIX: Final = "log/"
 
 
 class LogClaimRepository:
-    """Who changes what in the log, and what was begun there and not ended."""
+    """The holders of claims, and what was begun in the log and not finished."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._leases = LeaseRepository(session)
 
     async def take(self, claim: LogClaim, length: timedelta) -> LogClaim | None:
-        """Have it for `length`, with what is left of an earlier claim.
+        """Take the claim for `length`, with what is left of an earlier claim.
 
-        None: somebody else has it, or a deletion is to be ended first.
+        Returns None if another request holds it, or a deletion must be finished first.
         """
         name = _PREFIX + claim.subject
-        # First of all: what is not there cannot be locked, and might be left a moment later.
+        # This comes first: a missing row cannot be locked, and another might leave one a moment
+        # later.
         if await self._leases.take_new(name, claim.holder, length):
             return claim
         there = await self._stored(claim.subject)
         if there is None:
-            return None  # it has just been given up
+            return None  # it was released at this moment
         if there.intent is Intent.DELETE and claim.intent is not Intent.DELETE:
             return None
         claim = replace(claim, left=there.intent)
         return claim if await self._leases.take(name, claim.holder, length) else None
 
     async def take_over(self, subject: str, token: str, length: timedelta) -> LogClaim | None:
-        """What somebody began and did not end: the taker ends it. None: there is nothing to end."""
+        """Take over an unfinished change, to finish it; return None if there is none."""
         there = await self._stored(subject)
         if there is None:
             return None
@@ -49,25 +50,25 @@ class LogClaimRepository:
         return claim if taken else None
 
     async def begin(self, claim: LogClaim) -> LogClaim | None:
-        """Say that what the claim is for has begun; None: somebody else has the subject by now."""
+        """Record that the claimed change has begun; return None if the claim was lost."""
         begun = replace(claim, begun=True)
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         said = update(Row).where(mine).values(holder=begun.holder).returning(Row.name)
         return begun if await self._session.scalar(said) else None
 
     async def give_up(self, claim: LogClaim) -> None:
-        """All of it is done, or nothing."""
+        """Release the claim: its change is complete, or did not begin."""
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
 
     async def abandon(self, claim: LogClaim, owed: Intent) -> None:
-        """What is `owed` may be half done: whoever takes it over ends it."""
+        """Leave the claim: `owed` may be incomplete, and whoever takes it over finishes it."""
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         to_end = replace(claim, intent=owed, begun=True)
         as_owed = {"holder": to_end.holder, "until": func.clock_timestamp()}
         await self._session.execute(update(Row).where(mine).values(as_owed))
 
     async def left(self, *, at_most: int) -> Sequence[str]:
-        """The subjects of what was begun and not ended, the oldest first."""
+        """Return the subjects with unfinished changes, the oldest first."""
         found = select(Row.name).where(Row.name.startswith(_PREFIX), _is_over())
         names = await self._session.scalars(found.order_by(Row.until).limit(at_most))
         return [name.removeprefix(_PREFIX) for name in names]

@@ -1,4 +1,4 @@
-"""Pings and pongs as PostgreSQL's notifications."""
+"""Pings and their results as PostgreSQL notifications."""
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -8,16 +8,16 @@ from app.storage.notices import PINGS
 
 
 def pong_channel(waiter: str) -> str:
-    """Where the process of that name hears what came of its pings."""
+    """Return the channel on which the process with that name receives ping results."""
     return f"angelia_pongs_{waiter}"
 
 
 async def notify_ping(session: AsyncSession, ping: Ping) -> None:
-    """Tell all workers at commit; the one that is meant sends it."""
+    """Notify all workers at commit; the named one sends it."""
     await session.execute(select(func.pg_notify(PINGS, ping.text())))
 
 
 async def notify_pong(session: AsyncSession, ping: Ping, pong: Pong) -> None:
-    """Tell who asked; a process that has ended hears nothing."""
+    """Notify the requester, if its process still runs."""
     channel = pong_channel(ping.waiter)
     await session.execute(select(func.pg_notify(channel, pong.text(ping.number))))

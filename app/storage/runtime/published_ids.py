@@ -1,4 +1,4 @@
-"""The ids that publishers gave to messages of topics with an idempotent filter."""
+"""The ids of published messages in topics with an idempotent filter."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -15,12 +15,12 @@ from app.domain.errors import TopicNotFoundError
 from app.storage.database import Database
 from app.storage.tables import PublishedIdRow
 
-# Dropped in one transaction.
+# The most ids that one transaction deletes.
 DROP_MAX: Final = 5_000
 
 
 class IdClaim:
-    """Ids that are recorded as published when their transaction ends: `new` ones only."""
+    """Ids that are recorded as published when their transaction ends: only `new` ones."""
 
     def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
         self._session = session
@@ -28,14 +28,14 @@ class IdClaim:
         self.new = frozenset(new)
 
     async def give_up(self, ids: Collection[str]) -> None:
-        """Record these after all not: they may be published again."""
+        """Do not record these after all: they may be published again."""
         given_up = delete(PublishedIdRow).where(
             PublishedIdRow.topic == self._topic, PublishedIdRow.message_id.in_(ids)
         )
         await self._session.execute(given_up)
 
     async def stored_as(self, ids: Collection[str]) -> Mapping[str, str]:
-        """The ids of the messages that are stored under these, where they are other ones."""
+        """Return the message ids that are stored under these, where they differ."""
         row = PublishedIdRow
         known = select(row.message_id, row.stored_as).where(
             row.topic == self._topic, row.message_id.in_(ids), row.stored_as.is_not(None)
@@ -48,11 +48,15 @@ class IdClaim:
 async def claimed_ids(
     database: Database, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
 ) -> AsyncIterator[IdClaim]:
-    """The ids that were not published within `ttl`, kept from everyone else during the block.
+    """Claim the ids that were not published within `ttl`, for the duration of the block.
 
-    With each comes the id that its message has, where that is another one.
-    Who claims one of them meanwhile waits for the end of the block. They are recorded when it ends;
-    when it raises, or the process dies, nothing is. TopicNotFoundError, StorageUnavailableError.
+    Each comes with the id of its message, if that differs. A concurrent claim of one of them waits
+    for the end of the block. They are recorded at the end; after an error, or if the process dies,
+    none is.
+
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        StorageUnavailableError: The database cannot be reached.
     """
     row = PublishedIdRow
     # In one order everywhere, so that no two claims wait for each other.
@@ -73,7 +77,7 @@ async def claimed_ids(
 
 
 async def drop_published_ids(database: Database, topic: str, rule: Deduplication) -> int:
-    """Drop ids that are older than the rule's `ttl`, or too many; how many, at most DROP_MAX."""
+    """Delete ids beyond the rule's `ttl` or number; return how many, at most DROP_MAX."""
     row = PublishedIdRow
     newest = (
         select(row.recorded_at)
@@ -83,13 +87,13 @@ async def drop_published_ids(database: Database, topic: str, rule: Deduplication
         .limit(1)
         .scalar_subquery()
     )
-    # NULL, where there are not too many, is passed over by greatest().
+    # greatest() ignores NULL, the value if there are not too many.
     until = func.greatest(func.clock_timestamp() - rule.ttl, newest)
     old = (
         select(row.topic, row.message_id)
         .where(row.topic == topic, row.recorded_at <= until)
         .limit(DROP_MAX)
-        # One that is being claimed anew is not old any more.
+        # An id that is being claimed again is not old any more.
         .with_for_update(skip_locked=True)
     )
     async with database.transaction() as session:

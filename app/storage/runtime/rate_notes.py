@@ -1,4 +1,4 @@
-"""Where workers leave notes for each other, to share the rates of subscriptions by demand."""
+"""Notes of workers for each other, to share the rates of subscriptions by demand."""
 
 import json
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.tables import Json, RateNoteRow
 
-# Notes of workers that are gone matter for some seconds only.
+# Notes of dead workers matter only for some seconds.
 READ_WITHIN: Final = timedelta(minutes=1)
 # Rows of one statement.
 ROWS_MAX: Final = 5_000
@@ -32,16 +32,16 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 
 
 class RateNoteRepository:
-    """The last note of each worker on each subscription that it has something to say of.
+    """The last note of each worker on each of its subscriptions.
 
-    No foreign key: a note on a subscription that was deleted a moment ago must not fail the others.
+    No foreign key: a note on a just deleted subscription must not make the others fail.
     """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def others(self, worker_id: str) -> list[RateNote]:
-        """What all workers but this one said in the last minute."""
+        """Return the notes of all other workers from the last minute."""
         row = RateNoteRow
         query = select(
             row.subscription_id,
@@ -55,7 +55,7 @@ class RateNoteRepository:
         return [_note_of(each._asdict()) for each in await self._session.execute(query)]
 
     async def write(self, notes: Collection[RateNote]) -> None:
-        """Store notes of one worker, each instead of its last one on that subscription."""
+        """Store notes of one worker, each in place of its last one on that subscription."""
         rows = [_values(note) for note in notes]
         for start in range(0, len(rows), ROWS_MAX):
             chunk = rows[start : start + ROWS_MAX]
@@ -63,7 +63,7 @@ class RateNoteRepository:
             await self._session.execute(_WRITE, columns)
 
     async def drop(self, worker_id: str, subscription_ids: Collection[str]) -> None:
-        """Drop the worker's notes on these."""
+        """Delete the worker's notes on these."""
         row = RateNoteRow
         await self._session.execute(
             delete(row).where(
@@ -72,7 +72,7 @@ class RateNoteRepository:
         )
 
     async def prune(self, within: timedelta) -> None:
-        """Drop notes that were not renewed within that time."""
+        """Delete notes that were not renewed within that time."""
         old = RateNoteRow.seen_at < func.clock_timestamp() - within
         await self._session.execute(delete(RateNoteRow).where(old))
 

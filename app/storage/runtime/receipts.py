@@ -1,4 +1,4 @@
-"""Receipts as PostgreSQL's notifications: each waiting process has a channel of its own."""
+"""Receipts as PostgreSQL notifications: each waiting process has its own channel."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,12 +9,12 @@ from app.domain.runtime.receipt import Receipt, payloads
 
 
 def receipt_channel(waiter: str) -> str:
-    """Where the process of that name hears of its receipts."""
+    """Return the channel on which the process with that name gets receipts."""
     return f"angelia_receipts_{waiter}"
 
 
 async def notify_receipts(session: AsyncSession, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-    """Tell each process its receipts at commit; one that has ended hears nothing."""
+    """Notify each process of its receipts at commit, if it still runs."""
     for waiter, given in receipts.items():
         for payload in payloads(given):
             await session.execute(select(func.pg_notify(receipt_channel(waiter), payload)))

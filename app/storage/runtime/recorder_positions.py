@@ -1,4 +1,4 @@
-"""How far each stream has been recorded: stored with what was recorded, in one transaction."""
+"""How far each stream is recorded: stored with the records, in one transaction."""
 
 from collections.abc import Mapping
 
@@ -11,18 +11,18 @@ from app.storage.tables import RecorderPositionRow
 
 
 class RecorderPositions:
-    """The next offset to record of each partition of a stream; one never recorded has none."""
+    """The next offset to record of each partition of a stream; unrecorded ones have none."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def all(self) -> Mapping[Partition, int]:
-        """Those of all streams."""
+        """Return those of all streams."""
         rows = await self._session.scalars(select(RecorderPositionRow))
         return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
     async def advance(self, stream: Partition, next_offset: int) -> bool:
-        """Move the stored position up; False when it is there already. Locks it either way."""
+        """Advance the stored position; return False if it is there already. Both lock it."""
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
         await self._session.execute(first)

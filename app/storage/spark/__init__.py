@@ -1,1 +1,1 @@
-"""What Spark's jobs and tasks read and write: by calls that block, from any machine."""
+"""What Spark jobs and tasks read and write: blocking calls, from any machine."""

@@ -1,7 +1,7 @@
-"""What a Spark job makes, into its tables: each partition of a result by the task that made it.
+"""The results of a Spark job in its tables: each partition by the task that made it.
 
-A row belongs to one taking of a job and to one partition. A task that is run twice replaces its
-partition; what a taking wrote that was overtaken by another is never shown.
+A row belongs to one claim of a job and to one partition. A task that runs twice replaces its
+partition; results of a replaced claim are never shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,13 @@ from app.storage.spark.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
-# What a retransmission sends again, and of that the records that only the archive has.
+# What a retransmission sends again, and the records of it that only the archive has.
 RUNS: Final = "retransmission_runs"
 RECORDS: Final = "retransmission_records"
-# What an entry of a ledger is made of.
+# The parts of a ledger's entry.
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
-# What would have been, minute by minute.
+# Simulation results by minute.
 SIMULATED: Final = "simulated_minutes"
 COLUMNS: Final = {
     UNDELIVERED: (
@@ -101,9 +101,10 @@ _COUNT: Final = sql.SQL(
 def write_part(
     url: str, table: str, rows: Iterable[Sequence[Any]], *, claim: Claim, part: int
 ) -> None:
-    """Store `rows`, whose values are in the order of COLUMNS, as that partition of the result.
+    """Store `rows`, with values in the order of COLUMNS, as that partition of the result.
 
-    StorageUnavailableError; then nothing of it is stored.
+    Raises:
+        StorageUnavailableError: Nothing of it is stored.
     """
     name = sql.Identifier(table)
     columns = sql.SQL(", ").join(map(sql.Identifier, (*_KEY, *COLUMNS[table])))
@@ -116,7 +117,7 @@ def write_part(
 
 
 def counted(url: str, table: str, claim: Claim) -> tuple[int, int]:
-    """How many rows that taking of the job has stored, and of how many messages they are."""
+    """Return how many rows that claim of the job has stored, and their number of messages."""
     query = _COUNT.format(table=sql.Identifier(table), job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         rows, messages = connection.execute(query).fetchone() or (0, 0)

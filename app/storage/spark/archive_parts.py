@@ -1,4 +1,4 @@
-"""The archive as Spark's jobs see it: by calls that block. URLs are as psycopg has them."""
+"""The archive for Spark jobs: blocking calls. URLs are in psycopg's form."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from app.domain.replay.coverage import Stretch
 from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.copying import connected
 
-# One job removes so many; what is left is the next one's.
+# The most folders that one job removes; the next job removes the rest.
 REMOVED_MAX: Final = 1_000
 
 _TOPICS: Final = sql.SQL("""
@@ -42,7 +42,7 @@ _PIECES: Final = sql.SQL("""
 COPY archive_pieces (job_id, attempt, topic, day, partition, start, "end", first_ms, last_ms,
   messages, size) FROM STDIN
 """)
-# Of a topic that is gone, and what is older than its topic says.
+# Files of a deleted topic, and those older than the topic's retention.
 _EXPIRE: Final = sql.SQL("""
 UPDATE archive_folders f SET state = 'DROPPED', dropped_at = clock_timestamp()
 WHERE f.state = 'KEPT' AND NOT EXISTS (
@@ -54,7 +54,7 @@ _FORGET: Final = sql.SQL("""
 DELETE FROM archive_positions p WHERE NOT EXISTS (
   SELECT FROM topics t WHERE t.name = p.topic AND t.created_at = p.topic_created_at)
 """)
-# What was written by a taking of a job that came to nothing.
+# Files of a claim without a result.
 _REMOVABLE: Final = sql.SQL("""
 SELECT f.job_id, f.attempt, f.topic, f.path FROM archive_folders f
 WHERE (f.state = 'DROPPED' AND f.dropped_at <= clock_timestamp() - {dropped_for}::interval)
@@ -71,14 +71,14 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTopic:
-    """A topic that is to be archived. One that is created again is another topic."""
+    """A topic to archive. A recreated topic is another one."""
 
     name: str
     created_at: datetime
 
 
 class Piece(NamedTuple):
-    """What is written of a day and a partition: offsets from `start` to before `end`."""
+    """The written part of a day and a partition: offsets from `start` to before `end`."""
 
     day: date
     partition: int
@@ -91,7 +91,7 @@ class Piece(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """Where a taking of a job has written a topic."""
+    """The folder of a topic, written by one claim of a job."""
 
     job_id: str
     attempt: int
@@ -100,7 +100,7 @@ class Folder(NamedTuple):
 
 
 class KeptFolder(NamedTuple):
-    """A folder that counts, and which offsets of each partition are in it."""
+    """A valid folder, with its offsets of each partition."""
 
     path: str
     spans: Mapping[int, Stretch]
@@ -108,21 +108,21 @@ class KeptFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRetention:
-    """How long files stay that count no more, or not yet: somebody may be reading, or writing."""
+    """How long files stay that are no longer valid, or not yet: they may be in use."""
 
     dropped_for: timedelta = timedelta(hours=1)
     abandoned_for: timedelta = timedelta(days=1)
 
 
 def archived_topics(url: str, name: str | None) -> Sequence[ArchivedTopic]:
-    """The topics that are to be archived, or the one of that name if it is."""
+    """Return the topics to archive, or only the one with that name."""
     with connected(url) as connection:
         rows = connection.execute(_TOPICS.format(name=name)).fetchall()
     return [ArchivedTopic(name=name, created_at=created_at) for name, created_at in rows]
 
 
 def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-    """Of each partition of which something is archived, by topic, the first offset that is not."""
+    """Return the first offset that is not archived, by topic and archived partition."""
     query = _POSITIONS.format(topics=list(topics))
     found: dict[str, dict[int, int]] = {}
     with connected(url) as connection:
@@ -132,7 +132,7 @@ def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[in
 
 
 def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
-    """All that count of the archive of the topic that is called so now."""
+    """Return all valid folders of the current topic with that name."""
     with connected(url) as connection:
         rows = connection.execute(_KEPT.format(topic=topic)).fetchall()
     return [
@@ -144,7 +144,7 @@ def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
 def begin_folder(
     url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[OffsetSpan]
 ) -> None:
-    """Say that the spans will be written there; until they are kept they do not count."""
+    """Record that the spans will be written there; they are not valid until they are kept."""
     values = folder._asdict() | {"created_at": topic.created_at, "spans": _said(spans)}
     with connected(url) as connection:
         connection.execute(_BEGIN.format(**values))
@@ -153,7 +153,7 @@ def begin_folder(
 def describe_folder(
     url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[OffsetSpan]
 ) -> None:
-    """Say what was written there, and which spans of it have no gap that they should not have."""
+    """Record what was written there, and which spans of it have no unexpected gap."""
     key = folder[:3]
     with connected(url) as connection:
         connection.execute(_SPANS.format(**folder._asdict(), spans=_said(spans)))
@@ -163,14 +163,14 @@ def describe_folder(
 
 
 def expire_folders(url: str) -> None:
-    """Have those read no more that were kept long enough, or whose topic is deleted."""
+    """Make those invalid that are older than the retention, or belong to a deleted topic."""
     with connected(url) as connection:
         connection.execute(_EXPIRE.format())
         connection.execute(_FORGET.format())
 
 
 def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
-    """Folders whose files may go by now, at most REMOVED_MAX."""
+    """Return folders with files that may be deleted by now, at most REMOVED_MAX."""
     query = _REMOVABLE.format(
         dropped_for=patience.dropped_for, abandoned_for=patience.abandoned_for, limit=REMOVED_MAX
     )
@@ -179,7 +179,7 @@ def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
 
 
 def forget_folder(url: str, folder: Folder) -> None:
-    """Its files are gone."""
+    """Note that its files are deleted."""
     query = _REMOVED.format(**folder._asdict())
     with connected(url) as connection:
         connection.execute(query)

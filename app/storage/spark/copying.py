@@ -15,14 +15,18 @@ from psycopg import Connection, Copy, sql
 from app.domain.errors import StorageUnavailableError
 
 CONNECT_TIMEOUT_S: Final = 10
-# A task reads or writes a bounded range; one that takes longer is stuck.
+# A task reads or writes a limited range; one that takes longer is stuck.
 STATEMENT_TIMEOUT_MS: Final = 600_000
 _BUFFER_SIZE: Final = 1024 * 1024
 
 
 @contextmanager
 def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
-    """A connection in one transaction, committed at the end; StorageUnavailableError."""
+    """Open a connection with one transaction, committed at the end.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
+    """
     try:
         with psycopg.connect(
             url,
@@ -41,10 +45,10 @@ def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
 
 @contextmanager
 def copied_out(url: str, query: sql.Composable) -> Iterator[io.BufferedReader]:
-    """The rows of `query` as CSV, to be read from; an empty unquoted value is NULL."""
+    """Yield the rows of `query` as a CSV file; an empty unquoted value is NULL."""
     statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connected(url) as connection, connection.cursor().copy(statement) as copy:
-        # A COPY comes row by row, and is asked for in blocks.
+        # A COPY arrives row by row, and is read in blocks.
         yield io.BufferedReader(_CopyReader(copy), _BUFFER_SIZE)
 
 

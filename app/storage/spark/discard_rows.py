@@ -1,7 +1,7 @@
-"""Undelivered messages as Spark reads them: in ranges of their ids, so that tasks share the work.
+"""Undelivered messages for Spark, in ranges of ids, so that tasks share the work.
 
-The columns of the CSV are those of COLUMNS. An id range is fixed when a job begins: what is
-recorded meanwhile is not in it, however often a task is run again.
+The columns of the CSV are COLUMNS. The ranges are fixed when a job begins: later records are not
+included, however often a task runs.
 """
 
 import io
@@ -26,7 +26,8 @@ COLUMNS: Final = (
     "size",
     "body_hex",
 )
-# A reason quotes what a subscriber sent; longer bodies are left out (NULL), their size is not.
+# A reason quotes what a subscriber sent. Longer bodies are left out (NULL), but their size is
+# given.
 REASON_LENGTH_MAX: Final = 2_000
 BODY_SIZE_MAX: Final = 64 * 1024
 RANGE_ROWS: Final = 100_000
@@ -45,9 +46,10 @@ WHERE id >= {first} AND id < {end} AND discarded_at >= {start} AND discarded_at 
 
 
 def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
-    """The ids of all that are recorded, as ranges from a first to before an end; none of none.
+    """Return the ids of all records as ranges from a first to before an end; empty if none.
 
-    StorageUnavailableError.
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
         row = connection.execute("SELECT min(id), max(id) FROM undelivered").fetchone()
@@ -56,14 +58,18 @@ def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
 
 
 def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
-    """From `first` to before `end` in ranges of RANGE_ROWS, or in RANGES_MAX larger ones."""
+    """Return `first` to before `end` in ranges of RANGE_ROWS, or in RANGES_MAX larger ones."""
     size = max(RANGE_ROWS, -(-(end - first) // RANGES_MAX))
     return [(start, min(start + size, end)) for start in range(first, end, size)]
 
 
 @contextmanager
 def undelivered_csv(url: str, ids: tuple[int, int], scope: JobScope) -> Iterator[io.BufferedReader]:
-    """The discards of `scope` in that range of ids, as CSV; StorageUnavailableError."""
+    """Yield the discards of `scope` in that range of ids, as CSV.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
+    """
     first, end = ids
     query = _ROWS.format(
         reason_max=REASON_LENGTH_MAX,

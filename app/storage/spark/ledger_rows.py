@@ -29,7 +29,11 @@ REASON_LENGTH_MAX: Final = 2_000
 
 
 def requested_ledger(url: str, job_id: str) -> tuple[str, str, LedgerRequest]:
-    """Whose ledger the job is to go on with, of which topic, and how; JobNotFoundError."""
+    """Return subscription, topic and request of the job's ledger.
+
+    Raises:
+        JobNotFoundError: The job does not exist.
+    """
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
     if row is None:
@@ -41,7 +45,10 @@ def requested_ledger(url: str, job_id: str) -> tuple[str, str, LedgerRequest]:
 def discarded_places(
     url: str, subscription_id: str, partition: int, *, span: tuple[int, int]
 ) -> Iterator[Sequence[Any]]:
-    """Places (partition, offset, reason, status) of discards, each once: the last of it counts."""
+    """Yield positions (partition, offset, reason, status) of discards, each once.
+
+    The last discard counts.
+    """
     start, end = span
     query = _DISCARDED.format(
         reason_max=REASON_LENGTH_MAX,

@@ -1,6 +1,6 @@
-"""How far a republishing task is, as the tasks of Spark see it that publish.
+"""The progress of a republishing task, for the Spark tasks that publish.
 
-They may run on any machine that reaches the database, and load no more than this needs.
+They may run on any machine that reaches the database, and import no more than needed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from app.domain.job import Claim
 from app.storage.spark.copying import connected
 
-# Of the job's present taking alone, and not once it is cancelled.
+# Only for the job's current claim, and while it is not cancelled.
 _OURS: Final = """
 FROM spark_jobs j
 WHERE j.id = p.job_id AND j.attempt = {attempt} AND j.state = 'RUNNING' AND NOT j.cancel_requested
@@ -35,11 +35,11 @@ UPDATE offline_parts p SET position = {{position}}, written = p.written + {{writ
 
 
 class PartLostError(Exception):
-    """The task is cancelled, or somebody else publishes this part of it by now."""
+    """The task is cancelled, or another Spark task publishes this part by now."""
 
 
 class Said(NamedTuple):
-    """What is done since it was said last: of all before `position`; `problem` of one refused."""
+    """What was done since the last report: all before `position`; `problem` of one refused."""
 
     position: int
     written: int = 0
@@ -49,10 +49,10 @@ class Said(NamedTuple):
 
 
 class OfflinePart:
-    """One partition of a task's source topic, for whoever has just taken it.
+    """One partition of a task's source topic, for its current publisher.
 
-    It is done to before `position`. From `ends` on the target's partitions may have more of it;
-    until `wait` is over an append of whoever had it before may still be under way.
+    It is done up to `position`. From `ends` on the target's partitions may have more of it; until
+    `wait` is over, an append of the previous publisher may still be running.
     """
 
     def __init__(self, connection: Connection[tuple[Any, ...]], claim: Claim, index: int) -> None:
@@ -69,9 +69,11 @@ class OfflinePart:
     def report(
         self, said: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
     ) -> None:
-        """Say what is done, where the target ends now, and how long the append that follows takes.
+        """Report what is done, the target's current ends, and how long the next append takes.
 
-        PartLostError; StorageUnavailableError, as whoever opened it has it.
+        Raises:
+            PartLostError: Another Spark task has this part.
+            StorageUnavailableError: The database cannot be reached.
         """
         stored = {
             **said._asdict(),
@@ -85,11 +87,15 @@ class OfflinePart:
 
 @contextmanager
 def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
-    """That part of the job's task, from whoever had it; PartLostError, StorageUnavailableError.
+    """Take over that part of the job's task.
 
-    `url` is as psycopg has it.
+    `url` is in psycopg's form.
+
+    Raises:
+        PartLostError: The task is cancelled.
+        StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
-        # What is said is to be there at once.
+        # Reports must be visible immediately.
         connection.autocommit = True
         yield OfflinePart(connection, claim, partition)

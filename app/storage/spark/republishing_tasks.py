@@ -26,7 +26,7 @@ _TOPIC: Final = sql.SQL("""
 SELECT name, owner_source, owner_id, description, partitions, settings, change, created_at,
   modified_at FROM topics WHERE name = {name}
 """)
-# The first time only: what was done since is not forgotten.
+# Only the first time: later progress is not overwritten.
 _BEGIN: Final = sql.SQL("""
 INSERT INTO offline_parts (job_id, partition, start, "end", position, ends)
 VALUES ({job_id}, {partition}, {start}, {end}, {start}, {ends}) ON CONFLICT DO NOTHING
@@ -44,7 +44,11 @@ FROM offline_parts WHERE job_id = {job_id}
 
 
 def requested_republishing(url: str, job_id: str) -> RepublishRequest:
-    """What that job is to publish; JobNotFoundError."""
+    """Return the request of that job.
+
+    Raises:
+        JobNotFoundError: The job does not exist.
+    """
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
     if row is None:
@@ -53,7 +57,11 @@ def requested_republishing(url: str, job_id: str) -> RepublishRequest:
 
 
 def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topic:
-    """The topic as it is now, if it is the one that was created then; TopicNotFoundError."""
+    """Return the current topic, if it was not recreated since.
+
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+    """
     topic = topic_as_it_is(url, name)
     if topic is None or (created_at is not None and topic.created_at != created_at):
         raise TopicNotFoundError(f"Topic {name} was deleted since the task was asked for")
@@ -61,7 +69,7 @@ def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topi
 
 
 def topic_as_it_is(url: str, name: str) -> Topic | None:
-    """The topic as it is now; None: there is none of that name."""
+    """Return the current topic; None if none has that name."""
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_TOPIC.format(name=name)).fetchone()
     return None if row is None else topic_of(TopicRow(**row))
@@ -70,7 +78,7 @@ def topic_as_it_is(url: str, name: str) -> Topic | None:
 def begin_parts(
     url: str, job_id: str, spans: Iterable[OffsetSpan], *, ends: Mapping[int, int]
 ) -> Mapping[int, int]:
-    """Where to go on in each partition of the source; `ends` are those of the target's now."""
+    """Return where to continue in each partition; `ends` are the target's current ends."""
     found = Jsonb({str(index): end for index, end in ends.items()})
     with connected(url) as connection:
         for span in spans:
@@ -80,14 +88,14 @@ def begin_parts(
 
 
 def complete_parts(url: str, claim: Claim) -> None:
-    """All of it is done, also where there was nothing to publish at the end."""
+    """Mark all parts as done, also where there was nothing to publish."""
     query = _COMPLETE.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         connection.execute(query)
 
 
 def republished_counts(url: str, job_id: str) -> Mapping[str, int]:
-    """How many messages were `written` and `refused` so far, and the `bytes` of the bodies."""
+    """Return how many messages were `written` and `refused` so far, and the `bytes` of bodies."""
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_COUNTS.format(job_id=job_id)).fetchone()
     return dict(row or {})

@@ -1,6 +1,6 @@
-"""What retransmissions have sent, as Spark's tasks read it: no message is missing for them.
+"""The sent messages of retransmissions for Spark tasks.
 
-A task may run on any machine that reaches the database, and loads no more than this needs.
+A task may run on any machine that reaches the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ WHERE r.id = {id} AND r.state = 'SENDING'
 
 
 class Others(NamedTuple):
-    """Retransmissions by their ids.
+    """Retransmissions by id.
 
-    Of the `settled` all is delivered, discarded or filtered out, or on its way to that. Of the
-    `stopped` what was appended may have ended, or may have been dropped.
+    All messages of the `settled` ones are finished, or will be. Appended messages of the `stopped`
+    ones may be finished, or may have been dropped.
     """
 
     settled: Sequence[str] = ()
@@ -39,7 +39,7 @@ class Others(NamedTuple):
 
 
 def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others:
-    """The retransmissions of the subscription that have chosen something; not that one."""
+    """Return the subscription's other retransmissions that have chosen messages."""
     query = _OTHERS.format(subscription_id=subscription_id, but=but)
     with connected(url) as connection:
         found = dict(connection.execute(query).fetchall())
@@ -47,9 +47,9 @@ def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others
 
 
 def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
-    """What it has sent, or is sending, in slices of (partition, offset, partition, offset) rows.
+    """Yield what it has sent, or is sending, in slices of (partition, offset, partition, offset).
 
-    Where each message was, and where it was appended; None while it is not known to be.
+    The original position of each message, and its new one; None if the new one is unknown.
     """
     query = _SENT.format(id=retransmission_id)
     with connected(url) as connection, connection.cursor(name="resent", binary=True) as cursor:

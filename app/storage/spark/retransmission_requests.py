@@ -51,7 +51,7 @@ SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceRequest:
-    """What a job is to choose, and which messages the subscription wants as it is now."""
+    """What a job must choose, and the current filters of the subscription."""
 
     id: str
     subscription_id: str
@@ -61,7 +61,11 @@ class ChoiceRequest:
 
 
 def requested_choice(url: str, job_id: str) -> ChoiceRequest:
-    """What that job is to choose; RetransmissionNotFoundError: its subscription is gone."""
+    """Return what that job must choose.
+
+    Raises:
+        RetransmissionNotFoundError: Its subscription is gone.
+    """
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
     if row is None:
@@ -79,7 +83,7 @@ def requested_choice(url: str, job_id: str) -> ChoiceRequest:
 
 
 def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
-    """How many records of those streams are not recorded yet."""
+    """Return how many records of those streams are not recorded yet."""
     with connected(url) as connection:
         rows = connection.execute(_RECORDED).fetchall()
     at = {(topic, partition): offset for topic, partition, offset in rows}
@@ -87,21 +91,21 @@ def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
 
 
 def lost_traces(url: str, since: datetime) -> int:
-    """How many entries that belong into traces were lost since then."""
+    """Return how many trace entries were lost since then."""
     with connected(url) as connection:
         (lost,) = connection.execute(_LOST.format(since=since)).fetchone() or (0,)
     return int(lost)
 
 
 def first_traced(url: str, subscription_id: str) -> Mapping[int, int]:
-    """Of each partition, the first offset of which the subscription has left a trace."""
+    """Return the first offset with a trace of the subscription, by partition."""
     query = _TRACED.format(subscription_id=subscription_id)
     with connected(url) as connection:
         return dict(connection.execute(query).fetchall())
 
 
 class Totals(NamedTuple):
-    """How many messages were chosen, the bytes of their bodies, and what is archived of both."""
+    """The number of chosen messages, the bytes of their bodies, and the archived part."""
 
     messages: int = 0
     size: int = 0
@@ -110,14 +114,14 @@ class Totals(NamedTuple):
 
 
 def totals(url: str, claim: Claim) -> Totals:
-    """What that taking of the job has chosen."""
+    """Return what that claim of the job has chosen."""
     query = _TOTALS.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         return Totals._make(map(int, connection.execute(query).fetchone() or ()))
 
 
 def counts_of(total: Totals) -> Mapping[str, int]:
-    """The counts of a job that has chosen so much."""
+    """Return the counts of a job for these totals."""
     return {
         "messages": total.messages,
         "bytes": total.size,
@@ -127,14 +131,14 @@ def counts_of(total: Totals) -> Mapping[str, int]:
 
 
 def bytes_waiting(url: str) -> int:
-    """The bytes of bodies from the archive that wait to be sent, of all retransmissions."""
+    """Return the bytes of archived bodies that wait to be sent, over all retransmissions."""
     with connected(url) as connection:
         (size,) = connection.execute(_WAITING).fetchone() or (0,)
     return int(size)
 
 
 def staged(url: str, claim: Claim) -> int:
-    """How many records of the archive that taking of the job has stored."""
+    """Return how many archived records that claim of the job has stored."""
     query = _STAGED.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         (count,) = connection.execute(query).fetchone() or (0,)

@@ -1,6 +1,6 @@
-"""What is sent again, as Spark's tasks read it: discards, and places of finished messages.
+"""Messages to send again, for Spark tasks: discards, and positions of finished messages.
 
-A task may run on any machine that reaches the database, and loads no more than this needs.
+A task may run on any machine that reaches the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from app.storage.spark.copying import connected
 from app.storage.texts import storable
 from app.storage.traces.packs import places_in
 
-# Of undelivered messages, with their bodies, so many are in memory at a time.
+# This many undelivered messages with bodies are in memory at a time.
 SLICE: Final = 500
 PLACES_SLICE: Final = 10_000
-# Of packs, which are 20 KB each as a rule.
+# The number of packs; a pack usually has 20 KB.
 PACKS_SLICE: Final = 100
 _ENDS: Final = frozenset({"SUCCESS", "DISCARDED", "FILTERED"})
 
@@ -56,9 +56,9 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discards:
-    """The discards of a subscription, of a time, that were not sent again.
+    """The discards of a subscription in a time that were not sent again.
 
-    `reason` is a part of theirs, in either case.
+    `reason` is a part of theirs, in any case.
     """
 
     subscription_id: str
@@ -69,9 +69,9 @@ class Discards:
 
 
 def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
-    """The wanted ones in that range of ids, in slices of (id, partition, offset, ms, …) rows.
+    """Yield the wanted ones in that range of ids, in slices of (id, partition, offset, ms, …).
 
-    What follows is the message's id, key, body and headers (a list of pairs).
+    The message's id, key, body and headers (a list of pairs) follow.
     """
     first, end = ids
     with connected(url) as connection:
@@ -95,7 +95,7 @@ def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Seque
 
 
 def _part(text: str) -> str:
-    """The pattern of LIKE for all that has this text in it."""
+    """Return the LIKE pattern for texts that contain this."""
     for special in ("\\", "%", "_"):
         text = text.replace(special, f"\\{special}")
     return f"%{storable(text)}%"
@@ -104,7 +104,7 @@ def _part(text: str) -> str:
 def finished_places(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
-    """Places whose end was traced at that time; None: those that were discarded, at any time."""
+    """Yield positions with an end traced at that time; None: those discarded at any time."""
     if when is None:
         yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
         return
@@ -112,7 +112,7 @@ def finished_places(
     yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **asked), PLACES_SLICE)
     for packs in _slices(url, _PACKS.format(**asked), PACKS_SLICE):
         for (body,) in packs:
-            # Of some packs only other entries, or those of another time, are the subscription's.
+            # Some packs have only other entries of the subscription, or of another time.
             if places := places_in(body, subscription_id, when=when, ends=_ENDS):
                 yield places
 
@@ -127,7 +127,7 @@ def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]
 def chosen_places(
     url: str, claim: Claim, stretches: Mapping[int, Stretch]
 ) -> frozenset[tuple[int, int]]:
-    """Of those offsets, by partition, the places that the job has chosen in the archive."""
+    """Return which of those offsets the job has chosen from the archive, by partition."""
     found: set[tuple[int, int]] = set()
     with connected(url) as connection:
         for index, stretch in stretches.items():
@@ -135,7 +135,7 @@ def chosen_places(
                 job_id=claim.job_id,
                 attempt=claim.attempt,
                 partition=index,
-                # None is longer: the index leads to the first.
+                # No run is longer: so the index leads to the first.
                 first=stretch.start - RUN_MAX,
                 start=stretch.start,
                 end=stretch.end,
@@ -146,7 +146,7 @@ def chosen_places(
 
 
 def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:
-    """From `first` to before `end` in hours, or in so many longer times."""
+    """Return `first` to before `end` in hours, or in `at_most` longer times."""
     length = max(timedelta(hours=1), (end - first) / at_most)
     found = []
     while first < end:

@@ -16,7 +16,11 @@ _ASKED: Final = sql.SQL("SELECT topic, request FROM simulations WHERE job_id = {
 
 
 def requested_simulation(url: str, job_id: str) -> tuple[str, SimulationRequest]:
-    """The topic, and what is to be simulated; JobNotFoundError."""
+    """Return the topic and the request.
+
+    Raises:
+        JobNotFoundError: The job does not exist.
+    """
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
     if row is None:

@@ -1,6 +1,6 @@
-"""Attempts and ends of messages out of the traces, as Spark's tasks read them.
+"""Attempts and ends of messages from the traces, for Spark tasks.
 
-A task may run on any machine that reaches the database, and loads no more than this needs.
+A task may run on any machine that reaches the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ from app.tracing.packs import read_pack
 
 When = tuple[datetime, datetime]
 
-# Of entries, in memory at a time; a pack has 500 as a rule.
+# The number of entries in memory at a time; a pack usually has 500.
 ROWS_SLICE: Final = 10_000
 _PACKS_SLICE: Final = 20
-# A task looks through all packs of its days, most of which are not its own.
+# A task reads all packs of its days, and most belong to other subscriptions.
 SLICES_MAX: Final = 64
 _SLICE_MIN: Final = timedelta(minutes=5)
 _STATUSES: Final = frozenset({"SUCCESS", "FAILED", "DISCARDED"})
@@ -57,8 +57,8 @@ SELECT least(
 
 
 def slices(first: datetime, end: datetime) -> Sequence[When]:
-    """From `first` to before `end` in times of five minutes, or in SLICES_MAX longer ones."""
-    # Rounded up: a rest would be one slice more.
+    """Return `first` to before `end` in times of five minutes, or in SLICES_MAX longer ones."""
+    # Rounded up, because a rest would need one more slice.
     length = max(_SLICE_MIN, -((first - end) // SLICES_MAX))
     found = []
     while first < end:
@@ -68,10 +68,12 @@ def slices(first: datetime, end: datetime) -> Sequence[When]:
 
 
 def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
-    """What was traced at that time of attempts and ends at the subscriptions of `scope`.
+    """Yield traced attempts and ends of that time in the subscriptions of `scope`.
 
-    In slices of rows whose columns are those of `spark.schemas.TRACED`; the times of `scope` do
-    not count. StorageUnavailableError.
+    In slices of rows with the columns `spark.schemas.TRACED`; the times of `scope` are ignored.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
     """
     asked = {
         "first": when[0],
@@ -87,7 +89,11 @@ def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequ
 
 
 def lost_entries(url: str, when: When) -> int:
-    """How many entries of that time are known to be missing; StorageUnavailableError."""
+    """Return how many entries of that time are missing.
+
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
+    """
     with connected(url) as connection:
         query = _LOST.format(first=when[0], end=when[1])
         (lost,) = connection.execute(query).fetchone() or (0,)
@@ -95,9 +101,10 @@ def lost_entries(url: str, when: When) -> int:
 
 
 def first_traced(url: str, scope: JobScope) -> datetime | None:
-    """When the first of the traces was made that are kept of the subscriptions of `scope`.
+    """Return when the first stored trace of the subscriptions of `scope` was made.
 
-    StorageUnavailableError.
+    Raises:
+        StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
         query = _FIRST.format(topic=scope.topic, subscription=scope.subscription)
@@ -116,7 +123,7 @@ def _rows_in(body: bytes, scope: JobScope, when: When) -> Sequence[Sequence[Any]
         if _is_wanted(source, scope)
     }
     return [
-        # See `app.tracing.packs.Row`, by whose names this would take twice as long.
+        # See `app.tracing.packs.Row`; access by its names would take twice as long.
         (*own[row[0]], row[4], row[5], row[1], row[2], row[6], *row[9:13], row[15] != "")
         for row in pack.rows
         if row[0] in own and first <= row[1] < end and row[2] in _STATUSES and row[5] >= 0

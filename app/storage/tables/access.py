@@ -17,7 +17,7 @@ from app.storage.tables.base import Base, Json
 
 
 class AccessStateRow(Base):
-    """One row: the number of the last change of keys or mode, whose lock puts them in order."""
+    """One row with the number of the last change of keys or mode; its lock orders changes."""
 
     __tablename__ = "access_state"
     __table_args__ = (
@@ -32,7 +32,7 @@ class AccessStateRow(Base):
 
 
 class ApiKeyRow(Base):
-    """An API key, by the digest of its token. Kept for a while when it opens nothing any more."""
+    """An API key, by the digest of its token. Invalid ones are kept for some time."""
 
     __tablename__ = "api_keys"
 
@@ -48,7 +48,7 @@ class ApiKeyRow(Base):
 
 
 class AuditEventRow(Base):
-    """A change, as it was made in the same transaction."""
+    """A change, written in the same transaction."""
 
     __tablename__ = "audit_events"
     __table_args__ = (
@@ -68,7 +68,7 @@ class AuditEventRow(Base):
 
 
 class IdempotentRequestRow(Base):
-    """A request that may be sent again under its key: claimed, then answered (`status`)."""
+    """A request that may be repeated under its key: claimed, then answered (`status`)."""
 
     __tablename__ = "idempotent_requests"
     __table_args__ = (Index("ix_idempotent_requests_claimed_at", "claimed_at"),)

@@ -1,4 +1,4 @@
-"""What analyses found."""
+"""Results of analyses."""
 
 from datetime import datetime
 from typing import Final
@@ -16,13 +16,13 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
 from app.storage.tables.base import Base
 
-# The messages of one subscription, as one taking (`attempt`) of a job saw them.
+# The messages of one subscription, from one claim (`attempt`) of a job.
 ANALYTICS_LATENCY: Final = Table(
     LATENCY,
     Base.metadata,
     Column("job_id", Text, ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    # The partition of the result, and the row in it: a partition that is written twice replaces.
+    # The partition of the result, and the row in it: a repeated partition replaces the first.
     Column("part", Integer, primary_key=True),
     Column("row", Integer, primary_key=True),
     Column("topic", Text, nullable=False),
@@ -36,13 +36,13 @@ ANALYTICS_LATENCY: Final = Table(
     Column("attempts", BigInteger, nullable=False),
     # NULL without an SLO.
     Column("within", BigInteger),
-    # NULL where nothing was delivered.
+    # NULL without deliveries.
     *(Column(name, BigInteger) for name in LATENCY_FIGURES),
 )
 
 
 class AnalyticsUndeliveredRow(Base):
-    """Discards of an hour that are alike, as one taking (`attempt`) of a job counted them."""
+    """Similar discards of an hour, from one claim (`attempt`) of a job."""
 
     __tablename__ = "analytics_undelivered"
 
@@ -50,7 +50,7 @@ class AnalyticsUndeliveredRow(Base):
         ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
-    # The partition of the result, and the row in it: a partition that is written twice replaces.
+    # The partition of the result, and the row in it: a repeated partition replaces the first.
     part: Mapped[int] = mapped_column(Integer, primary_key=True)
     row: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str]
@@ -64,7 +64,7 @@ class AnalyticsUndeliveredRow(Base):
 
 
 class AnalyticsFailureRow(Base):
-    """A cluster of discards with one error and one payload shape, as a taking of a job saw it."""
+    """A cluster of discards with one error and one form of payload, from one claim of a job."""
 
     __tablename__ = "analytics_failures"
 

@@ -17,16 +17,16 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.tables.base import Base, Json
 
-# A folder is read while it is KEPT.
+# A folder is read only while it is KEPT.
 WRITING: Final = "WRITING"
 KEPT: Final = "KEPT"
 DROPPED: Final = "DROPPED"
 
 
 class ArchiveFolderRow(Base):
-    """Parquet files of one topic, by one taking of a job.
+    """Parquet files of one topic, from one claim of a job.
 
-    `spans` maps a partition's index to the first offset that is in it, and that after the last.
+    `spans` maps a partition's index to its first offset, and the offset after the last.
     """
 
     __tablename__ = "archive_folders"
@@ -40,7 +40,7 @@ class ArchiveFolderRow(Base):
     job_id: Mapped[str] = mapped_column(primary_key=True)
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str] = mapped_column(primary_key=True)
-    # A topic that is created again is another one, with offsets of its own.
+    # A recreated topic is another one, with its own offsets.
     topic_created_at: Mapped[datetime]
     path: Mapped[str]
     spans: Mapped[Json]
@@ -50,7 +50,7 @@ class ArchiveFolderRow(Base):
 
 
 class ArchivePieceRow(Base):
-    """What a folder has of a day and a partition; offsets in between may be of other days."""
+    """The part of a folder for a day and a partition; offsets in between may be of other days."""
 
     __tablename__ = "archive_pieces"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""What all tables have in common."""
+"""The common base of all tables."""
 
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 class Base(DeclarativeBase):
-    """What all tables have in common: how constraints are called, and how types are stored."""
+    """The common base of all tables: names of constraints, and types of columns."""
 
     metadata: ClassVar[MetaData] = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar = {

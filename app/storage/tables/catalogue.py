@@ -19,7 +19,7 @@ from app.storage.tables.base import Base, Json
 
 
 class ChangeClockRow(Base):
-    """The number of the last change: one row, whose lock puts changes in order."""
+    """One row with the number of the last change; its lock orders changes."""
 
     __tablename__ = "change_clock"
     __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
@@ -50,7 +50,7 @@ class GroupRow(Base):
 
 
 class TopicRow(Base):
-    """A topic. `settings` holds the settings that have no column (see `json_values.py`)."""
+    """A topic. `settings` has the settings without a column (see `json_values.py`)."""
 
     __tablename__ = "topics"
     __table_args__ = (Index("ix_topics_owner", "owner_source", "owner_id"),)
@@ -68,7 +68,7 @@ class TopicRow(Base):
 
 
 class TopicVolumeRow(Base):
-    """How many bytes were published to a topic."""
+    """The bytes published to a topic."""
 
     __tablename__ = "topic_volumes"
 
@@ -81,7 +81,7 @@ class TopicVolumeRow(Base):
 class SubscriptionRow(Base):
     """A subscription. `start` maps a partition's index, in decimal, to its first offset.
 
-    `settings` holds the settings that have no column (see `json_values.py`).
+    `settings` has the settings without a column (see `json_values.py`).
     """
 
     __tablename__ = "subscriptions"
@@ -108,10 +108,10 @@ class SubscriptionRow(Base):
 
 
 class OAuthProviderRow(Base):
-    """Who issues access tokens. `settings` holds all else (see `json_values.py`).
+    """An issuer of access tokens. `settings` has all else (see `json_values.py`).
 
-    What `unrestricted` says is no setting: older processes, which do not know it, store settings
-    without it.
+    `unrestricted` is not in the settings: older processes, which do not know it, would overwrite
+    them.
     """
 
     __tablename__ = "oauth_providers"

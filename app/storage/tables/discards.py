@@ -18,19 +18,22 @@ from app.storage.tables.base import Base
 
 
 class UndeliveredRow(Base):
-    """How a message at its place in the log ended. Kept when its subscription is deleted."""
+    """The discard of a message at its position in the log.
+
+    Kept after its subscription is deleted.
+    """
 
     __tablename__ = "undelivered"
     __table_args__ = (
-        # What makes one of a message that is discarded again. Its id tells apart what stood at one
-        # offset before a log was made anew, and after that.
+        # Identifies a message that is discarded again. With the id, messages at one offset before
+        # and after a recreation of the log differ.
         UniqueConstraint(
             "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
         Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
         Index("ix_undelivered_message", "message_id"),
-        # What a redrive looks for, however many were sent again before.
+        # For redrives, however many were sent again before.
         Index(
             "ix_undelivered_to_redrive",
             "subscription_id",
@@ -58,14 +61,14 @@ class UndeliveredRow(Base):
     redrive_id: Mapped[str | None]
     # The producer epoch that recorded it; NULL for rows of earlier versions.
     producer_epoch: Mapped[str | None]
-    # Its message was sent again and discarded again; that discard has a row of its own.
+    # The message was sent again and discarded again; that discard has its own row.
     superseded: Mapped[bool] = mapped_column(server_default=false())
-    # The id of that row, which may be dropped before this one.
+    # The id of that row, which may be deleted before this one.
     superseded_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class RetractionRow(Base):
-    """Retracts what a producer epoch discarded from `offset` on, except for `finished` ones."""
+    """Retracts the discards of a producer epoch from `offset` on, except for `finished` ones."""
 
     __tablename__ = "discard_retractions"
     __table_args__ = (Index("ix_discard_retractions_age", "recorded_at"),)

@@ -9,9 +9,9 @@ from app.storage.tables.base import Base, Json
 
 
 class LeaseRow(Base):
-    """What one process at a time does: whose it is, until when, by the database's clock.
+    """The lease of work that one process at a time does.
 
-    `renewed_at` is when its holder last did it.
+    Its holder and end are by the database's clock. `renewed_at` is when its holder last renewed it.
     """
 
     __tablename__ = "leases"
@@ -23,7 +23,7 @@ class LeaseRow(Base):
 
 
 class SubscriptionHealthRow(Base):
-    """How a subscription does. It is written when that changes, and left alone otherwise."""
+    """The health of a subscription. It is written only when it changes."""
 
     __tablename__ = "subscription_health"
     __table_args__ = (
@@ -40,9 +40,9 @@ class SubscriptionHealthRow(Base):
 
 
 class AlertRow(Base):
-    """An alert. `announced`: how much of it was: nothing, that it was raised, and that it is over.
+    """An alert. `announced`: 0, or 1 after its start, or 2 after its end was announced.
 
-    It outlives its subscription, so that it is said to be over, and can be looked up for a while.
+    It is kept after its subscription is deleted, so that its end is announced, and for look-ups.
     """
 
     __tablename__ = "alerts"

@@ -9,7 +9,7 @@ from app.storage.tables.base import Base, Json
 
 
 class LedgerRequestRow(Base):
-    """What a job is to make an entry of; how far that is, its job's row says."""
+    """The request for an entry by a job; the job's row has its state."""
 
     __tablename__ = "ledger_requests"
     __table_args__ = (Index("ix_ledger_requests_subscription_id", "subscription_id"),)
@@ -24,7 +24,7 @@ class LedgerRequestRow(Base):
 
 
 class LedgerCountRow(Base):
-    """Records of the log that one taking of a job has counted: see `spark.transforms.ledger`."""
+    """Records of the log counted by one claim of a job: see `spark.transforms.ledger`."""
 
     __tablename__ = "ledger_counts"
 
@@ -43,7 +43,7 @@ class LedgerCountRow(Base):
 
 
 class LedgerDiscardRow(Base):
-    """Recorded discards that one taking of a job has counted."""
+    """Recorded discards counted by one claim of a job."""
 
     __tablename__ = "ledger_discards"
 
@@ -60,10 +60,10 @@ class LedgerDiscardRow(Base):
 
 
 class LedgerEntryRow(Base):
-    """An entry, never changed. `content` is the very text that its hash is of.
+    """An entry, never changed. `content` is the exact text of its hash.
 
-    `signature` is of that hash, by the key `key_id` of the service; `missing` is what somebody
-    should be told. It outlives its subscription and its job.
+    `signature` is of that hash, by the key `key_id` of the service; `missing` is for alerts. It is
+    kept after its subscription and its job are deleted.
     """
 
     __tablename__ = "ledger_entries"

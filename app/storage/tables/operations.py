@@ -22,7 +22,7 @@ class WorkloadConstraintRow(Base):
 
 
 class DatacenterRow(Base):
-    """Whether an operator has taken a data centre out of service; one without a row is ready."""
+    """Whether operators have taken a data centre out of service; without a row it is ready."""
 
     __tablename__ = "datacenters"
 
@@ -31,7 +31,7 @@ class DatacenterRow(Base):
 
 
 class TopicActivityRow(Base):
-    """How much a topic had been sent when it was looked at last, and when that last grew."""
+    """The last known number of a topic's messages, and when that last increased."""
 
     __tablename__ = "topic_activity"
 

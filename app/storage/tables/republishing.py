@@ -10,7 +10,7 @@ from app.storage.tables.base import Base, Json
 
 
 class OfflineTaskRow(Base):
-    """What a job is to publish once more; where it stands, its job's row says."""
+    """What a job must publish again; the job's row has its state."""
 
     __tablename__ = "offline_tasks"
 
@@ -23,11 +23,11 @@ class OfflineTaskRow(Base):
 
 
 class OfflinePartRow(Base):
-    """How far a task is with one partition of its source topic: to before `position`.
+    """The progress of a task in one partition of its source topic: up to `position`.
 
-    `ends` says from where on, in each partition of the target, there may be more than is said here.
-    Until `appending_until` an append may be under way. Whoever publishes has a `term`, and what an
-    earlier one says changes nothing.
+    From `ends` on, by partition of the target, there may be more than is recorded here. Until
+    `appending_until` an append may be running. Each publisher has a `term`; reports of earlier
+    terms change nothing.
     """
 
     __tablename__ = "offline_parts"

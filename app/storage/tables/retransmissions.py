@@ -10,12 +10,12 @@ from app.storage.tables.base import Base, Json
 
 
 class RetransmissionRow(Base):
-    """A retransmission, and how far it is; what its job says of it is the job's row."""
+    """A retransmission with its progress; the job's row has the state of its job."""
 
     __tablename__ = "retransmissions"
     __table_args__ = (
         Index("ix_retransmissions_newest", "subscription_id", "requested_at", "id"),
-        # What a worker looks for: few, whatever has ended.
+        # For workers: few rows, however many have ended.
         Index(
             "ix_retransmissions_sending", "requested_at", postgresql_where=text("state = 'SENDING'")
         ),
@@ -31,7 +31,7 @@ class RetransmissionRow(Base):
     state: Mapped[str]
     requested_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     ended_at: Mapped[datetime | None]
-    # The taking of the job whose choice counts.
+    # The claim of the job with the valid choice.
     attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
     matched: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
@@ -47,7 +47,7 @@ class RetransmissionRow(Base):
 
 
 class RetransmissionRunRow(Base):
-    """Messages that one taking of a job has chosen: `start` to before `end` of a partition."""
+    """Messages chosen by one claim of a job: `start` to before `end` of a partition."""
 
     __tablename__ = "retransmission_runs"
     __table_args__ = (
@@ -70,7 +70,7 @@ class RetransmissionRunRow(Base):
 
 
 class RetransmissionRecordRow(Base):
-    """A record that one taking of a job has chosen, and that the log has no more."""
+    """A record chosen by one claim of a job that the log no longer has."""
 
     __tablename__ = "retransmission_records"
     __table_args__ = (
@@ -94,7 +94,7 @@ class RetransmissionRecordRow(Base):
 
 
 class RetransmissionSentRow(Base):
-    """A message that was appended: where it was, and where it is now."""
+    """An appended message: its original position, and its new one."""
 
     __tablename__ = "retransmission_sent"
     __table_args__ = (Index("ix_retransmission_sent_place", "job_id", "partition", "offset"),)

@@ -10,7 +10,7 @@ from app.storage.tables.base import Base, Json
 
 
 class SimulationRow(Base):
-    """What a job is to simulate; what it found in all, its own row says."""
+    """What a job must simulate, and its overall result."""
 
     __tablename__ = "simulations"
 
@@ -21,12 +21,12 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
-    # Of the taking that has ended it: `app.domain.insight.simulation.Differing`.
+    # From the final claim: `app.domain.insight.simulation.Differing`.
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 
 class SimulatedMinuteRow(Base):
-    """What would have arrived and waited in a minute, as one taking (`attempt`) of a job saw it."""
+    """What would have arrived and waited in a minute, from one claim (`attempt`) of a job."""
 
     __tablename__ = "simulated_minutes"
 

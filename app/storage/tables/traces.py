@@ -1,13 +1,12 @@
-"""The tables of traces, as core tables: their rows come by COPY, and in thousands.
+"""The tables of traces, as core tables: thousands of rows come by COPY.
 
-`trace_packs` has a partition for each day (UTC), `trace_packs_20260131`, made and dropped as time
-goes by (`app.storage.traces.days`). A row is a pack of entries as its process packed it
-(`app.tracing.packs`), compressed, with what it is found by beside it: a number for each message
-that it speaks of (`pack_key`), and the first offset of each partition that a source in it speaks
-of. A pack of 500 entries about as many messages takes 40 KB, half of it for the index; as rows
-they took 115 KB, and twice to four times the CPU.
+`trace_packs` has a partition for each day (UTC), `trace_packs_20260131`, created and dropped by
+`app.storage.traces.days`. A row is a compressed pack of entries in the form of `app.tracing.packs`.
+Beside it are its search keys: a number for each of its messages (`pack_key`), and the first offset
+of each partition of each source. A pack of 500 entries about as many messages takes 40 KB, half of
+it for the index; as single rows they took 115 KB, and two to four times the CPU.
 
-`traces` has the rows of before: it is read, and its days are dropped when it is time.
+`traces` has the rows of earlier versions: it is read, and its days are dropped in time.
 """
 
 from hashlib import blake2b
@@ -34,10 +33,10 @@ from app.storage.tables.base import Base
 TRACE_PACKS: Final = Table(
     "trace_packs",
     Base.metadata,
-    # Of its last entry and its first.
+    # The times of its last entry and its first.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("first_at", DateTime(timezone=True), nullable=False),
-    # Of entries about deliveries: sources, their partitions, and the first offset of each.
+    # For entries about deliveries: sources, their partitions, and the first offset of each.
     Column("sources", ARRAY(Integer), nullable=False),
     Column("partitions", ARRAY(Integer), nullable=False),
     Column("first_offsets", ARRAY(BigInteger), nullable=False),
@@ -47,7 +46,7 @@ TRACE_PACKS: Final = Table(
         "ix_trace_packs_message_keys",
         "message_keys",
         postgresql_using="gin",
-        # A list of what is pending would be read by every look-up.
+        # Otherwise every look-up would also read a list of pending entries.
         postgresql_with={"fastupdate": "off"},
     ),
     postgresql_partition_by="RANGE (at)",
@@ -56,7 +55,7 @@ TRACE_PACKS: Final = Table(
 TRACES: Final = Table(
     "traces",
     Base.metadata,
-    # Widest first: PostgreSQL pads what is not aligned.
+    # Widest first: PostgreSQL adds padding to unaligned columns.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("message_key", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
@@ -81,7 +80,7 @@ TRACES: Final = Table(
     postgresql_partition_by="RANGE (at)",
 )
 
-# Topics, and subscriptions by the id of their incarnation, of which there may be traces.
+# Topics, and subscriptions by the id of their incarnation, that may have traces.
 TRACE_SOURCES: Final = Table(
     "trace_sources",
     Base.metadata,
@@ -96,7 +95,7 @@ TRACE_SOURCES: Final = Table(
     Index("ix_trace_sources_subscription_id", "subscription_id"),
 )
 
-# Entries that are not in `traces` although they should be, and why.
+# Entries that are missing in `traces`, and why.
 TRACE_LOSSES: Final = Table(
     "trace_losses",
     Base.metadata,
@@ -110,12 +109,12 @@ TRACE_LOSSES: Final = Table(
 
 
 def pack_key(message_id: str) -> int:
-    """What packs are found by that speak of the message; one in four billion ids shares one."""
+    """Return the search key of a message's packs; one in four billion ids shares it."""
     digest = blake2b(message_id.encode("utf-8", "replace"), digest_size=4).digest()
     return int.from_bytes(digest, signed=True)
 
 
 def trace_key(message_id: str) -> int:
-    """What the message is found by in `traces`; few ids share one, if any."""
+    """Return the search key of a message in `traces`; few ids share one, if any."""
     digest = blake2b(message_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, signed=True)

@@ -1,4 +1,4 @@
-"""What workers report, and what they share."""
+"""The workers' reports, and the data that they share."""
 
 from datetime import datetime, timedelta
 
@@ -17,7 +17,7 @@ from app.storage.tables.base import Base, Json
 
 
 class AppliedClockRow(Base):
-    """The last change that any worker has ever applied: one row."""
+    """One row with the last change that any worker has applied."""
 
     __tablename__ = "applied_clock"
     __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
@@ -41,14 +41,15 @@ class WorkerRow(Base):
 
 
 class CursorRow(Base):
-    """Where a subscription stands in one partition.
+    """The position of a subscription in one partition.
 
-    No foreign key, here and below: a worker's report of a subscription that was deleted a moment
-    ago must not fail its reports of all the others. What is left over is pruned.
+    No foreign key, here and below: a worker's report of a just deleted subscription must not make
+    its other reports fail. Leftover rows are pruned.
     """
 
     __tablename__ = "cursors"
-    # Written every second: with room on the page, and no index on what changes, it stays in place.
+    # Written every second: with free space on the page, and no index on changing columns, a row
+    # stays in place.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -66,7 +67,7 @@ class CursorRow(Base):
 
 
 class SubscriptionLoadRow(Base):
-    """What one worker did for one subscription in its last window."""
+    """The load of one worker for one subscription in its last window."""
 
     __tablename__ = "subscription_loads"
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
@@ -83,9 +84,9 @@ class SubscriptionLoadRow(Base):
 class CircuitRow(Base):
     """A circuit that subscriptions share by name.
 
-    Times are by the database's clock, but `since`, which is for people, by its teller's. `number`
-    is another one after each change. Half open, its one message is sent by `tried_by`, who says
-    again and again until when nobody else may send one.
+    Times are by the database's clock, except for `since`, which is only shown. Each change has a
+    new `number`. When half-open, `tried_by` sends the probe, and renews the time until which no
+    other worker may send one.
     """
 
     __tablename__ = "circuits"
@@ -102,14 +103,14 @@ class CircuitRow(Base):
 
 
 class RateNoteRow(Base):
-    """What a worker says to the others of its share of a subscription's rate.
+    """A worker's note about its share of a subscription's rate.
 
     `lent` maps a borrower's id to the number of its note, its tickets, and all that it may still
     use, both in hexadecimal; `followed` maps a lender's id to a number.
     """
 
     __tablename__ = "rate_notes"
-    # Written every second: with room on the page, a row stays in place.
+    # Written every second: with free space on the page, a row stays in place.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -123,7 +124,7 @@ class RateNoteRow(Base):
 
 
 class RecorderPositionRow(Base):
-    """How far a partition of a stream has been recorded."""
+    """How far a partition of a stream is recorded."""
 
     __tablename__ = "recorder_positions"
 
@@ -133,7 +134,7 @@ class RecorderPositionRow(Base):
 
 
 class PublishedIdRow(Base):
-    """An id that its publisher gave to a message. Gone with its topic: the next one starts anew."""
+    """An id of a published message. Deleted with its topic: a recreated one starts without ids."""
 
     __tablename__ = "published_ids"
     __table_args__ = (Index("ix_published_ids_age", "topic", "recorded_at"),)
@@ -143,5 +144,5 @@ class PublishedIdRow(Base):
     )
     message_id: Mapped[str] = mapped_column(primary_key=True)
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-    # The id that the message has, where it is known again by another one.
+    # The id of the message, if another id identifies duplicates.
     stored_as: Mapped[str | None]

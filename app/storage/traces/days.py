@@ -1,9 +1,9 @@
-"""The partitions of `trace_packs`, one a day (UTC): made ahead, and dropped when it is time.
+"""The partitions of `trace_packs`, one for each day (UTC): created ahead, and dropped in time.
 
-Those of `traces`, which has what was recorded by rows, are dropped with them.
+Those of `traces`, which has rows of earlier versions, are dropped with them.
 
-They are dropped when their day is too long ago, and the oldest first when all of them together
-take more room on the disk than they may.
+They are dropped when their day is too long ago. The oldest are also dropped when all together take
+more disk space than allowed.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.storage.locks import hold
 from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
-# Days that are made before they come: a database that is away for a day loses nothing.
+# Days that are created ahead: nothing is lost if the database is away for a day.
 AHEAD: Final = timedelta(days=2)
 LOCK_TIMEOUT: Final = "2s"
-# An empty partition with its indexes; to drop it would free nothing.
+# An empty partition with its indexes; dropping it would free nothing.
 EMPTY_BYTES: Final = 64 * 1024
-# Of a row of `trace_packs`, so much stays where it is, which is all but the pack's body: what the
-# index leads to is not in a third place, and a scan costs what PostgreSQL believes.
+# The inline part of a row of `trace_packs`, which is everything but the pack's body. So the index
+# leads directly to the data, and a scan costs what PostgreSQL estimates.
 INLINE_BYTES: Final = 4_080
 
 _LOCK: Final = "angelia.traces"
@@ -31,36 +31,36 @@ _DAY: Final = timedelta(days=1)
 
 
 class TraceDay(NamedTuple):
-    """The partition of a day, and the bytes that it takes with its indexes."""
+    """The partition of a day, and its bytes with indexes."""
 
     day: date
     size: int
 
 
 class TraceDays:
-    """Makes, lists and drops them, one process at a time, in the session's transaction."""
+    """Creates, lists and drops them, one process at a time, in the session's transaction."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def hold(self) -> None:
-        """Keep other processes from making or dropping any until the transaction ends.
+        """Keep other processes from creating or dropping any until the transaction ends.
 
-        Whoever waits for a table's lock longer than LOCK_TIMEOUT fails, and tries again later:
-        meanwhile others would wait behind it.
+        A wait for a table's lock longer than LOCK_TIMEOUT fails, and is repeated later: otherwise
+        others would wait behind it.
         """
         await self._session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
         await hold(self._session, _LOCK)
 
     async def all(self) -> Sequence[TraceDay]:
-        """Those there are, the oldest first."""
+        """Return the existing ones, the oldest first."""
         sizes: dict[date, int] = {}
         for _, day, size in await self._partitions():
             sizes[day] = sizes.get(day, 0) + size
         return [TraceDay(day, sizes[day]) for day in sorted(sizes)]
 
     async def make(self, days: Sequence[date]) -> None:
-        """Make those that are not there."""
+        """Create the missing ones."""
         there = {day for parent, day, _ in await self._partitions() if parent == _PARENT}
         for day in days:
             if day not in there:
@@ -73,21 +73,21 @@ class TraceDays:
                 await self._session.execute(text(f"DROP TABLE {_name(day, of=parent)}"))
 
     async def forget_before(self, moment: datetime) -> None:
-        """Forget losses before then, and whose entries there were."""
+        """Delete losses before then, and sources without entries."""
         await self._session.execute(delete(TRACE_LOSSES).where(TRACE_LOSSES.c.at < moment))
         await self._session.execute(
             delete(TRACE_SOURCES).where(TRACE_SOURCES.c.seen_at < moment - AHEAD)
         )
 
     async def today(self) -> date:
-        """The day by the database's clock."""
+        """Return the day by the database's clock."""
         now = await self._session.scalar(func.clock_timestamp().select())
         if not isinstance(now, datetime):
             raise TypeError(now)
         return now.astimezone(UTC).date()
 
     async def _partitions(self) -> Sequence[tuple[str, date, int]]:
-        """Their tables' names, their days and their sizes."""
+        """Return their table names, days and sizes."""
         found = await self._session.execute(
             text(
                 "SELECT p.relname, c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i"
@@ -98,7 +98,8 @@ class TraceDays:
         return [(parent, _day_of(name), size) for parent, name, size in found]
 
     async def _make(self, day: date) -> None:
-        # Attached, and not made in place: that would wait for all who read or write.
+        # Created separately and attached: creating it in place would wait for all readers and
+        # writers.
         name = _name(day)
         await self._session.execute(
             text(
@@ -116,18 +117,18 @@ class TraceDays:
 
 
 def wanted_days(today: date, *, kept: timedelta) -> Sequence[date]:
-    """The days that there are to be, the oldest first."""
+    """Return the days that must exist, the oldest first."""
     first, last = today - kept, today + AHEAD
     return [first + n * _DAY for n in range((last - first).days + 1)]
 
 
 def outdated(days: Sequence[TraceDay], today: date, *, kept: timedelta) -> Sequence[date]:
-    """Those that are too long ago."""
+    """Return the days that are too long ago."""
     return [each.day for each in days if each.day < today - kept]
 
 
 def over_budget(days: Sequence[TraceDay], today: date, *, bytes_max: int) -> date | None:
-    """The oldest day before today that has anything, if all take more room than they may."""
+    """Return the oldest day before today with data, if all take more space than allowed."""
     if sum(each.size for each in days) <= bytes_max:
         return None
     return next((each.day for each in days if each.day < today and each.size > EMPTY_BYTES), None)

@@ -1,7 +1,7 @@
-"""What is known of one message, found by its id: one statement, as a rule.
+"""Finds everything that is known of one message by its id, usually with one statement.
 
-Whoever asks waits for the machine at each turn that the database and its client take; so one
-statement asks all that is known of a message, in rows of different kinds.
+Each round trip to the database takes time; so one statement returns all that is known of a message,
+in rows of different kinds.
 """
 
 import itertools
@@ -23,9 +23,9 @@ from app.storage.texts import storable
 from app.storage.traces.packs import entries_in
 from app.storage.traces.single_entries import recorded_by_rows
 
-# Of a message there are one or two as a rule; of one that is retried for hours there are hundreds.
+# A message usually has one or two; a message that is retried for hours has hundreds.
 PACKS_AT_ONCE: Final = 16
-# As a rule there are none.
+# Usually there are none.
 LOSSES_AT_ONCE: Final = 64
 
 _PACKS: Final = f"""
@@ -64,7 +64,7 @@ WHERE EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'traces'::regclass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceQuestion:
-    """What happened to a message: anywhere, in a topic, or at the topic's subscription."""
+    """The request: what happened to a message anywhere, in a topic, or in a subscription."""
 
     message_id: str
     topic: str | None = None
@@ -72,7 +72,7 @@ class TraceQuestion:
 
 
 class _Row(NamedTuple):
-    """Each column that a statement's answer has costs more than what is in it."""
+    """A row of the result. Each column costs more than its content."""
 
     kind: int
     at: datetime
@@ -82,10 +82,9 @@ class _Row(NamedTuple):
 
 
 class KnownTrace(NamedTuple):
-    """What one statement says: of packs and losses perhaps only a part.
+    """The result of one statement; of packs and losses perhaps only a part.
 
-    `discards` are the newest, newest first. `by_rows`: there may be entries that were recorded by
-    rows.
+    `discards` are newest first. `by_rows`: there may be entries that were recorded as single rows.
     """
 
     subscription_id: str | None
@@ -96,7 +95,7 @@ class KnownTrace(NamedTuple):
 
 
 class TraceLookup:
-    """Asks for at most `limit` entries of a message, and of its discards."""
+    """Reads at most `limit` entries of a message, and of its discards."""
 
     def __init__(self, connection: AsyncConnection, asked: TraceQuestion, *, limit: int) -> None:
         self._connection = connection
@@ -105,7 +104,12 @@ class TraceLookup:
         self._key = Int4(pack_key(asked.message_id))
 
     async def known(self) -> KnownTrace:
-        """What is known at first; TopicNotFoundError, SubscriptionNotFoundError."""
+        """Return the first result.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+        """
         asked = self._asked
         stored_id = storable(asked.message_id[:MESSAGE_ID_MAX])
         values = {
@@ -122,9 +126,9 @@ class TraceLookup:
         return _known(rows, stored_id)
 
     async def entries(self, known: KnownTrace) -> Sequence[TraceEntry]:
-        """The entries of a message, oldest first.
+        """Return the entries of a message, oldest first.
 
-        Those of one topic, if it is given; of its subscriptions, only of one, if that is given.
+        Only those of one topic or one subscription, if given.
         """
 
         def wanted(entries: Iterable[TraceEntry]) -> Iterable[TraceEntry]:
@@ -142,18 +146,18 @@ class TraceLookup:
         return sorted(found, key=lambda each: each.at)[: self._limit]
 
     async def lost(self, known: KnownTrace, since: datetime, until: datetime) -> int:
-        """How many entries, of any message, of that time are known to be missing."""
+        """Return how many entries of that time, of any message, are missing."""
         losses = known.losses
         if len(losses) < LOSSES_AT_ONCE or losses[-1][0] < since:
             return sum(entries for at, entries in losses if since <= at < until)
         return await lost_entries(self._connection, since, until)
 
     async def _bodies(self, known: KnownTrace) -> AsyncIterator[bytes]:
-        """The packs that speak of it, those with the oldest entries first as a rule."""
+        """Yield the packs with the message, usually those with the oldest entries first."""
         bodies = known.bodies
         for offset in itertools.count(PACKS_AT_ONCE, PACKS_AT_ONCE):
             for body in bodies:
-                # To find a message in one takes less than a tenth of a millisecond.
+                # Finding a message in one takes less than a tenth of a millisecond.
                 yield body
             if len(bodies) < PACKS_AT_ONCE:
                 return
@@ -165,7 +169,7 @@ class TraceLookup:
 async def lost_entries(
     connection: AsyncConnection | AsyncSession, since: datetime, until: datetime
 ) -> int:
-    """How many entries of that time are known to be missing."""
+    """Return how many entries of that time are missing."""
     query = select(func.coalesce(func.sum(TRACE_LOSSES.c.entries), 0)).where(
         TRACE_LOSSES.c.at >= since, TRACE_LOSSES.c.at < until
     )

@@ -1,4 +1,4 @@
-"""Packs of trace entries as rows of `trace_packs`, and the entries that are in them."""
+"""Packs of trace entries as rows of `trace_packs`, and their entries."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -24,13 +24,13 @@ class PackRow(NamedTuple):
     body: bytes
 
 
-# Of the fields, as PostgreSQL calls them.
+# The types of the fields in PostgreSQL.
 TYPES: Final = ("timestamptz", "timestamptz", "int4[]", "int4[]", "int8[]", "int4[]", "bytea")
 COPY: Final = "COPY trace_packs ({}) FROM STDIN (FORMAT binary)".format(", ".join(PackRow._fields))
 
 
 def pack_row(pack: Pack, ids: Mapping[TraceSource, int]) -> PackRow:
-    """The row of a pack with at least one entry, whose sources have those ids in the database."""
+    """Return the row of a pack with at least one entry; `ids` are the ids of its sources."""
     moments = [row[1] for row in pack.rows]
     firsts = _first_offsets(pack)
     return PackRow(
@@ -45,7 +45,7 @@ def pack_row(pack: Pack, ids: Mapping[TraceSource, int]) -> PackRow:
 
 
 def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
-    """What a pack says of a message."""
+    """Yield a pack's entries of a message."""
     pack = pack_about(body, message_id)
     if pack is not None:
         yield from (_entry(TraceRow(*row), pack) for row in pack.rows)
@@ -54,7 +54,7 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
 def places_in(
     body: bytes, subscription_id: str, *, when: tuple[datetime, datetime], ends: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Partition and offset of a subscription's entries of that time with one of those statuses."""
+    """Return partition and offset of a subscription's entries of that time with these statuses."""
     pack = read_pack(body)
     if pack is None:
         return []

@@ -22,7 +22,7 @@ from app.storage.traces.packs import COPY, TYPES, PackRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceLoss:
-    """So many entries of `worker` are not recorded, for `reason`."""
+    """Entries of `worker` that are not recorded, for `reason`."""
 
     at: datetime
     entries: int
@@ -31,16 +31,16 @@ class TraceLoss:
 
 
 class TraceRepository:
-    """Stores the entries, and what is known to be missing of them."""
+    """Stores the entries, and the known losses."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def source_ids(self, sources: Collection[TraceSource]) -> Mapping[TraceSource, int]:
-        """The ids of all of them, made where there are none yet."""
+        """Return the ids of all of them; missing ones are created."""
         if not sources:
             return {}
-        # In one order: whoever waits for another waits for nobody else.
+        # In one order, so that no two transactions wait for each other.
         ordered = sorted(sources, key=lambda each: (each.topic, each.subscription_id))
         added = upsert(TRACE_SOURCES).values([_source_values(each) for each in ordered])
         seen = {"seen_at": func.clock_timestamp()}
@@ -60,10 +60,13 @@ class TraceRepository:
         stream: Partition,
         next_offset: int,
     ) -> bool:
-        """Store what stands in `stream` before `next_offset`, and that it is stored: exactly once.
+        """Store the content of `stream` before `next_offset`, and this position: exactly once.
 
-        False when it was recorded before; then nothing changes. StorageUnavailableError, also when
-        a day of theirs has been dropped.
+        Returns False if it was recorded before; then nothing changes.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached, or one of their days was
+                dropped.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
             return False
@@ -76,7 +79,7 @@ class TraceRepository:
         return True
 
     async def lose(self, loss: TraceLoss) -> None:
-        """Say that so many are lost, in place of what that worker said for that reason before."""
+        """Store the number of lost entries, in place of that worker's last one for that reason."""
         said = TRACE_LOSSES.c.worker == storable(loss.worker)
         why = TRACE_LOSSES.c.reason == storable(loss.reason)
         await self._session.execute(delete(TRACE_LOSSES).where(said, why))

@@ -1,4 +1,4 @@
-"""Traces as they were recorded before: an entry a row, read for as long as they are kept."""
+"""Traces of earlier versions: one entry in a row, read as long as they are kept."""
 
 from collections.abc import Sequence
 from datetime import UTC, timedelta
@@ -17,7 +17,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 async def recorded_by_rows(
     connection: AsyncConnection, message_id: str, *, limit: int
 ) -> Sequence[TraceEntry]:
-    """The first `limit` entries of a message, oldest first."""
+    """Return the first `limit` entries of a message, oldest first."""
     query = _entries().where(
         TRACES.c.message_key == trace_key(message_id),
         TRACES.c.message_id == storable(message_id),
