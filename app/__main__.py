@@ -2,7 +2,7 @@
 
 import gc
 
-# Nothing that is loaded is garbage, and to look for some is a fifth of the CPU of a start.
+# No loaded object is garbage, and the collector takes a fifth of the CPU time of a start.
 gc.disable()
 
 from app.config import Settings  # noqa: E402 - loaded after that

@@ -1,4 +1,4 @@
-"""What a request accepts as its answer, by its header `Accept`."""
+"""What a request accepts as its response, by its `Accept` header."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ JSON: Final = "application/json"
 
 
 def prefers_text(accept: str) -> bool:
-    """Whether it accepts plain text, and no JSON."""
+    """Whether it accepts plain text, and not JSON."""
     accepted = accept.lower()
     return TEXT in accepted and JSON not in accepted
 

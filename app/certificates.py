@@ -1,4 +1,4 @@
-"""Certificates and keys in PEM: read and checked when they are given."""
+"""Certificates and keys in PEM: parsed and checked when they are set."""
 
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.secrets import MASK, MASKED
 
 CHAIN_MAX: Final = 10
-# What the security level of OpenSSL asks for.
+# OpenSSL's security level requires it.
 RSA_BITS_MIN: Final = 2048
 
 _PATH: Final = "clientCertificate"
@@ -27,13 +27,21 @@ _KEY: Final = f"{_PATH}.privateKey"
 
 
 def certificate_chain(text: str) -> str:
-    """The certificates in `text` and nothing else of it; ValidationFailedError."""
+    """Return the certificates in `text` without the rest.
+
+    Raises:
+        ValidationFailedError: There is none, or one is not valid.
+    """
     chain = b"".join(each.public_bytes(Encoding.PEM) for each in _certificates(text))
     return chain.decode("ascii")
 
 
 def private_key(text: str) -> str:
-    """`text`, if it is a private key that a client can prove itself with; ValidationFailedError."""
+    """Return `text`, if it is a private key for a client certificate.
+
+    Raises:
+        ValidationFailedError: It is not.
+    """
     if text == MASK:
         raise ValidationFailedError.of(_KEY, MASKED)
     key = _private_key(text)
@@ -43,7 +51,11 @@ def private_key(text: str) -> str:
 
 
 def client_certificate(chain: str, key: str, *, now: datetime) -> ClientCertificate:
-    """The two together; ValidationFailedError when they do not belong together, or are too old."""
+    """Return both together.
+
+    Raises:
+        ValidationFailedError: They do not match, or have expired.
+    """
     own = _certificates(chain)[0]
     if _private_key(key).public_key() != own.public_key():
         raise ValidationFailedError.of(_KEY, "must be the key of the certificate")
@@ -59,7 +71,7 @@ def client_certificate(chain: str, key: str, *, now: datetime) -> ClientCertific
 
 
 def key_as_pkcs8(pem: bytes) -> str:
-    """A private key without a password, in the form that Kafka's Java client reads."""
+    """Return a private key without a password, in the form for Kafka's Java client."""
     key = load_pem_private_key(pem, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 

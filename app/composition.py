@@ -1,4 +1,4 @@
-"""What an API process is made of, put together."""
+"""The parts of an API process, and how they are combined."""
 
 import asyncio
 import os
@@ -110,7 +110,7 @@ from app.tracing.buffer import TraceBuffer
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# What is left of the traces when a process ends has this long.
+# The time for the remaining traces when a process ends.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 
@@ -128,7 +128,7 @@ class OpenLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a process is made with, beside its settings."""
+    """The given parts of a process, besides its settings."""
 
     only: Part
     open_a_log: OpenLog
@@ -139,7 +139,7 @@ class Parts:
 async def running(
     settings: Settings, database_url: DatabaseUrl, parts: Parts
 ) -> AsyncIterator[ASGIApp]:
-    """The application, with all that it needs open inside the block."""
+    """Yield the application, with everything that it needs open inside the block."""
     async with AsyncExitStack() as stack:
         core = await _core(settings, database_url, parts, stack=stack)
         for chore in _chores(core, parts.announce):
@@ -169,7 +169,7 @@ def _for_this_machine(app: ASGIApp, settings: Settings) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Core:
-    """What the services and the routes of a process stand on."""
+    """The parts on which services and routes are built."""
 
     settings: Settings
     only: Part
@@ -195,13 +195,13 @@ class _Core:
 async def _core(
     settings: Settings, database_url: DatabaseUrl, parts: Parts, *, stack: AsyncExitStack
 ) -> _Core:
-    """All of it, open, with what the database knows; closed by `stack`."""
+    """Open all of it, with the state of the database; `stack` closes it."""
     vault = open_vault(settings)
     database = await stack.enter_async_context(open_database(database_url, vault=vault))
     log = await stack.enter_async_context(parts.open_a_log(settings, database_url=database_url))
 
     async def take_in() -> None:
-        await refresher.refresh()  # made below, from what needs this
+        await refresher.refresh()  # created below, from what needs this
 
     applied = _applied_changes(database, take_in)
     topics = TopicService(
@@ -249,7 +249,7 @@ async def _core(
 
 
 def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, None]]:
-    """What is done beside answering, as long as the process runs."""
+    """Yield the background work of the process."""
     database, settings = core.database, core.settings
     forgetter = IdForgetter(database, core.directory)
     yield repeat(_pruner(settings, database).prune, every=PRUNE_EVERY, name="prune")
@@ -332,7 +332,7 @@ def _metrics(core: _Core) -> ApiMetrics:
 
 
 class _Publishing(NamedTuple):
-    """Where messages are published, and batches of them; None: not in this process."""
+    """Where messages and batches are published; None: not in this process."""
 
     publish: ASGIApp | None = None
     batch: ASGIApp | None = None
@@ -357,7 +357,7 @@ def _publishing(core: _Core, waiters: Waiters) -> _Publishing:
 
 class _Schemas(NamedTuple):
     service: SchemaService
-    # Asks the registry for a topic's newest versions, where there is one.
+    # Queries the registry for a topic's newest versions, if there is one.
     mirror: Look | None = None
 
 
@@ -388,7 +388,7 @@ def _subscriptions(
 
 @asynccontextmanager
 async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[Volumes]:
-    """What is published is told now and then; what is left at the end has a moment to go."""
+    """Yield the volumes: reported regularly, and at the end within a short time."""
     volumes = Volumes(database, counts)
     async with _background(repeat(volumes.store, every=TELL_EVERY, name="tell_volumes")):
         yield volumes
@@ -404,7 +404,7 @@ async def _publisher(
     async with (
         _traces(log) as traces,
         untraced as publisher,
-        # Connections of its own: publishers that wait for each other leave the others alone.
+        # Separate connections: publishers that wait for each other do not block others.
         open_database(database_url) as claims,
     ):
         yield TracedPublisher(publisher, partial(claimed_ids, claims), traces)
@@ -415,13 +415,13 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
         database,
         undelivered_kept=timedelta(days=settings.undelivered_days),
         audit_kept=timedelta(days=settings.audit_days),
-        # Who looks for missing messages looks as far back as traces go.
+        # Searches for missing messages go as far back as traces.
         places_kept=max(PLACES_KEPT, timedelta(days=settings.traces_days)),
     )
 
 
 def _topic_described(topic: Topic) -> Mapping[str, Any]:
-    # Whose text would be in every event; its version says which it is.
+    # Its text would be in every event; its version identifies it.
     return {k: v for k, v in topic_read(topic).answered().items() if k != "schema"}
 
 
@@ -437,13 +437,13 @@ _FIGURES: Final = Describes(
 
 @asynccontextmanager
 async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> AsyncIterator[None]:
-    """Tell `waiters` of receipts, on a connection of their own: they come soon, or not at all."""
+    """Pass receipts to `waiters`, on a separate connection."""
     channel = receipt_channel(waiters.name)
     async with listen(database_url, [channel], receive=waiters.receive) as notices:
 
         async def receive() -> None:
             async for _ in notices:
-                pass  # each was heard as it came
+                pass  # each was handled when it came
 
         async with _background(receive()):
             yield
@@ -451,7 +451,7 @@ async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> Asy
 
 @asynccontextmanager
 async def _traces(log: MessageLog) -> AsyncIterator[TraceBuffer]:
-    """Where publications leave their traces; what is left at the end has a moment to go."""
+    """Yield the buffer for traces of publications; at the end it is flushed within a short time."""
     traces = TraceBuffer(partial(log.append, TRACES, ack=Ack.LEADER), worker=_process_name())
     async with _background(traces.run()):
         yield traces

@@ -1,8 +1,8 @@
-"""Expressions of users in CEL (cel.dev), checked when they are given.
+"""Users' expressions in CEL (cel.dev), checked when they are set.
 
-They run on the loops that deliver and publish for everybody, so what could take long is refused:
-loops over lists, concatenation and regexes. What is left takes time in proportion to the values it
-reads, which are bounded by whoever hands them over.
+They run on the loops that deliver and publish for everybody, so slow features are refused: loops
+over lists, concatenation and regexes. All others take time in proportion to the values they read,
+which the callers limit.
 """
 
 import re
@@ -22,7 +22,7 @@ LENGTH_MAX: Final = 1_000
 
 _EXTENSION: Final = "cel.cel"
 
-# As the library calls them; the loops are made of others: `_+_` and `@not_strictly_false`.
+# The library's names; loops consist of others: `_+_` and `@not_strictly_false`.
 _FUNCTIONS: Final = {
     "_==_": "==",
     "_!=_": "!=",
@@ -54,16 +54,16 @@ _NO_DATAWEAVE: Final = (
     " body and headers are CEL, too (docs/coming-from.md)"
 )
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
-# What the library raises when a value has the wrong type, is missing, or cannot be converted.
+# The library's errors for a value that has the wrong type, is missing, or cannot be converted.
 _EVALUATION_ERRORS: Final = (TypeError, ValueError, RuntimeError, LookupError, ArithmeticError)
-# An answer about which nothing can be said.
+# A sample response for checks.
 _ANSWER: Final[dict[str, Any]] = {"status": 200, "headers": {}, "body": ""}
 
 
 def _extension() -> ModuleType:
-    """The library's compiled part alone.
+    """Return only the library's compiled part.
 
-    Its package also imports a command line for terminals, which takes 100 ms of CPU and 12 MB.
+    Its package also imports a terminal program, which takes 100 ms of CPU and 12 MB.
     """
     if _EXTENSION not in sys.modules:
         package = find_spec("cel")
@@ -80,25 +80,30 @@ _cel: Final = _extension()
 
 
 class EvaluationError(Exception):
-    """An expression has no value, or not one of the kind that is asked for; says why."""
+    """An expression has no value, or not one of the required kind; the text has the reason."""
 
 
 class Expression:
-    """A CEL expression over some variables, compiled; `reads` are those that it names."""
+    """A compiled CEL expression over some variables; `reads` are those that it uses."""
 
     __slots__ = ("_program", "reads")
 
     def __init__(self, text: str, *, path: str, variables: dict[str, Any]) -> None:
-        """ValidationFailedError for the field `path`, with the position if it is no CEL.
+        """Compile it; `variables` has a sample of each possible variable.
 
-        `variables`: a sample of each that there is.
+        Raises:
+            ValidationFailedError: It is not CEL (field `path`); the text has the position.
         """
         self._program = _compiled(text, path)
         _require_known(self._program, path, tuple(variables))
         self.reads = frozenset(self._program.variables())
 
     def value(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - CEL is of any type
-        """Its value for these variables; EvaluationError."""
+        """Return its value for these variables.
+
+        Raises:
+            EvaluationError: It has none.
+        """
         try:
             return self._program.execute(values)
         except _EVALUATION_ERRORS as exc:
@@ -115,12 +120,16 @@ class Condition(Expression):
         try:
             self.holds(variables)
         except EvaluationError as exc:
-            # Without a cause it has a value for the sample, and of another type.
+            # Without a cause it has a value for the sample, but of another type.
             if exc.__cause__ is None:
                 raise ValidationFailedError.of(path, "must be true or false") from exc
 
     def holds(self, values: dict[str, Any]) -> bool:
-        """Whether it is true for these variables; EvaluationError when that cannot be said."""
+        """Whether it is true for these variables.
+
+        Raises:
+            EvaluationError: It has no value.
+        """
         value = self.value(values)
         if not isinstance(value, bool):
             raise EvaluationError(f"is {type(value).__name__}, not true or false")
@@ -128,7 +137,7 @@ class Condition(Expression):
 
 
 class AnswerCondition(Condition):
-    """A condition on an answer: `status`, `headers` by their lower-case names, `body` as text."""
+    """A condition on a response: `status`, `headers` by lower-case name, `body` as text."""
 
     __slots__ = ()
 
@@ -136,7 +145,11 @@ class AnswerCondition(Condition):
         super().__init__(text, path=path, variables=_ANSWER)
 
     def is_true(self, answer: Answered) -> bool:
-        """Whether it is; EvaluationError when that cannot be said of this answer."""
+        """Whether it is true.
+
+        Raises:
+            EvaluationError: It has no value for this response.
+        """
         return self.holds(
             {
                 "status": answer.status,
@@ -147,7 +160,11 @@ class AnswerCondition(Condition):
 
 
 def checked_expression(text: str, *, path: str) -> str:
-    """`text`, if it is a condition on an answer; else ValidationFailedError for `path`."""
+    """Return `text`, if it is a condition on a response.
+
+    Raises:
+        ValidationFailedError: It is not (field `path`).
+    """
     AnswerCondition(text, path=path)
     return text
 
@@ -188,7 +205,7 @@ def _require_known(program: "Program", path: str, variables: tuple[str, ...]) ->
 
 
 def _said(exc: Exception) -> str:
-    """The library's reason without its advice."""
+    """Return the library's reason without its advice."""
     if isinstance(exc, KeyError):
         return f"there is no {exc}"
     return str(exc).partition(". ")[0].partition(": the operation")[0]

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in our words: those of the validation library reach no user."""
+"""What is wrong with a value, in Angelia's words instead of the validation library's."""
 
 from collections.abc import Mapping
 from typing import Any, Final, get_args
@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-# What is said of a kind of error that no setting and no field should have.
+# The text for a kind of error that no field should have.
 UNFORESEEN: Final = "is not valid"
 
 _LIBRARY_KINDS: Final = frozenset(get_args(ErrorType))
@@ -44,7 +44,7 @@ _MOST: Final[Mapping[str, str]] = {"string_too_long": "character", "too_long": "
 
 
 def error_text(error: ErrorDetails) -> str:
-    """What the value must be; a check of ours speaks for itself."""
+    """Return what the value must be; errors of Angelia's own checks are used unchanged."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
@@ -62,7 +62,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _plain(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole numbers without the `.0` of a setting that may be a fraction."""
+    """Return whole numbers without the `.0` of fractions."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in context.items()

@@ -1,4 +1,4 @@
-"""The API process: the application, and the server that serves it."""
+"""The API process: the application, and its server."""
 
 import gc
 import signal
@@ -23,16 +23,17 @@ from app.telemetry import configure_logging
 
 _log = structlog.get_logger(__name__)
 
-# Answers under way when the process is told to stop have this long.
+# The time for running requests when the process is stopped.
 SHUTDOWN_S: Final = 10
-# So many new objects, and so many times that, until older ones are looked at.
+# The number of new objects before a collection, and of collections before older objects are
+# checked.
 COLLECT_AFTER: Final = (20_000, 20, 20)
-# Longer than the idle time-outs of the usual load balancers, which then close first.
+# Longer than the idle timeouts of usual load balancers, which then close first.
 KEEP_ALIVE_S: Final = 75
 
 
 class Application:
-    """The API as an ASGI application, which opens and closes all it needs with its lifespan."""
+    """The API as an ASGI application, which opens and closes all its parts with its lifespan."""
 
     def __init__(self, parts: AbstractAsyncContextManager[ASGIApp]) -> None:
         self._parts = parts
@@ -63,7 +64,7 @@ class Application:
 
 
 def _announce(token: str) -> None:
-    """For the operator's eyes: not an event, which would be stored and searched."""
+    """Print it for the operator; it is not logged, because logs are stored and searched."""
     sys.stderr.write(
         f"\nThe first API key, an admin's, shown this once:\n\n  {token}\n\n"
         "Send it as `Authorization: Bearer …`; commands take it from ANGELIA_API_KEY.\n\n"
@@ -79,17 +80,17 @@ def create_app(
     log: OpenLog = open_log,
     announce: Announce = _announce,
 ) -> Application:
-    """The API over the (migrated) database at `database_url` and the log of `settings`.
+    """Return the API over the migrated database at `database_url` and the log of `settings`.
 
-    It starts, and answers, whether they can be reached or not, and recovers when they can.
-    `announce` is told the first API key, where there was none and one is needed.
+    It starts, and responds, even if they cannot be reached, and recovers when they can. `announce`
+    gets the first API key, if one is needed and there was none.
     """
     parts = Parts(only=only, open_a_log=log, announce=announce)
     return Application(running(settings, database_url, parts))
 
 
 def serve(settings: Settings) -> None:
-    """Serve the API until SIGTERM or SIGINT; answers under way then have SHUTDOWN_S."""
+    """Serve the API until SIGTERM or SIGINT; running requests then have SHUTDOWN_S."""
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
@@ -113,10 +114,10 @@ def serve(settings: Settings) -> None:
 
 
 def _spare_the_collector() -> None:
-    """Let it look less often, and not at what is loaded by now.
+    """Let the garbage collector run less often, and skip loaded objects.
 
-    Nearly all that a request makes is gone with it, without the collector; which at its usual pace
-    takes half of the time of a batch of messages.
+    Nearly all objects of a request are freed without the collector, which would take half of the
+    time of a batch of messages.
     """
     gc.collect()
     gc.freeze()
@@ -125,5 +126,5 @@ def _spare_the_collector() -> None:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    # uvicorn raises the signal again once it has stopped: then, too, what is open here is closed.
+    # uvicorn raises the signal again after it stopped: open parts must be closed then too.
     sys.exit(0)

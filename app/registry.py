@@ -1,6 +1,6 @@
-"""A schema registry that speaks Confluent's REST API: the client of it.
+"""A client for a schema registry with Confluent's REST API.
 
-Everything has a time limit and a bound on its size; whatever goes wrong there is one error here.
+Everything has a limit of time and size; every error becomes the same one here.
 """
 
 from collections.abc import AsyncIterator
@@ -26,17 +26,18 @@ _UNPROCESSABLE: Final = 422
 
 
 class SchemaRegistry:
-    """Subjects of a registry: one for each topic, named as it with `suffix` behind it."""
+    """Subjects of a registry: one for each topic, with its name and `suffix`."""
 
     def __init__(self, client: httpx.AsyncClient, *, suffix: str = "") -> None:
         self._client = client
         self._suffix = suffix
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
-        """Have it be the newest version of the topic's subject; it may be one already.
+        """Register it as the newest version of the topic's subject, if it is not one already.
 
-        ValidationFailedError for `schema`: the registry refuses it, and says why.
-        SchemaRegistryError.
+        Raises:
+            ValidationFailedError: The registry refuses the `schema`; the text has its reason.
+            SchemaRegistryError: The registry failed.
         """
         subject = self._subject(topic)
         body = {"schema": text} | ({} if kind is ContentType.AVRO else {"schemaType": "JSON"})
@@ -47,9 +48,10 @@ class SchemaRegistry:
         return _registered(found)
 
     async def versions(self, topic: str) -> list[int]:
-        """The versions of the topic's subject, oldest first; none if there is no such subject.
+        """Return the versions of the topic's subject, oldest first; none without a subject.
 
-        SchemaRegistryError.
+        Raises:
+            SchemaRegistryError: The registry failed.
         """
         found = await self._requested("GET", f"{self._subject(topic)}/versions")
         if found is None:
@@ -59,24 +61,40 @@ class SchemaRegistry:
         return sorted(found)
 
     async def version(self, topic: str, number: int) -> Registered | None:
-        """One version of the topic's subject, if it is there; SchemaRegistryError."""
+        """Return one version of the topic's subject, if it exists.
+
+        Raises:
+            SchemaRegistryError: The registry failed.
+        """
         found = await self._requested("GET", f"{self._subject(topic)}/versions/{number}")
         return None if found is None else _registered(found)
 
     async def latest(self, topic: str) -> Registered | None:
-        """The newest version of the topic's subject; None: there is none. SchemaRegistryError."""
+        """Return the newest version of the topic's subject; None if there is none.
+
+        Raises:
+            SchemaRegistryError: The registry failed.
+        """
         found = await self._requested("GET", f"{self._subject(topic)}/versions/latest")
         return None if found is None else _registered(found)
 
     async def delete(self, topic: str) -> None:
-        """Delete the topic's subject, if there is one; SchemaRegistryError."""
+        """Delete the topic's subject, if it exists.
+
+        Raises:
+            SchemaRegistryError: The registry failed.
+        """
         await self._requested("DELETE", self._subject(topic))
 
     def _subject(self, topic: str) -> str:
         return f"subjects/{quote(topic + self._suffix, safe='')}"
 
     async def _requested(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
-        """What is answered, or None for 404; ValidationFailedError for what is refused."""
+        """Return the response, or None for 404.
+
+        Raises:
+            ValidationFailedError: The registry refuses it.
+        """
         content = None if body is None else orjson.dumps(body)
         try:
             async with self._client.stream(method, path, content=content) as answer:
@@ -97,7 +115,7 @@ class SchemaRegistry:
 
 @asynccontextmanager
 async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRegistry]:
-    """The registry at `url`, which may have a user and a password in it."""
+    """Yield the registry at `url`, which may contain user and password."""
     base = httpx.URL(url if url.endswith("/") else f"{url}/")
     auth = httpx.BasicAuth(base.username, base.password) if base.username else None
     async with httpx.AsyncClient(
@@ -106,7 +124,7 @@ async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRe
         headers={"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA},
         timeout=TIMEOUT_S,
         limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
-        # Where it is, is the operator's to say: no proxy of the environment, no redirect.
+        # The operator sets the address: no proxy of the environment, no redirect.
         trust_env=False,
     ) as client:
         yield SchemaRegistry(client, suffix=suffix)

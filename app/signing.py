@@ -1,8 +1,8 @@
-"""Keys that deliveries are signed with, as Standard Webhooks 1.0 has them.
+"""Signing keys of deliveries (Standard Webhooks 1.0).
 
-What is signed is `{id}.{timestamp}.{body}`. `v1` is HMAC-SHA256 with a secret of 24 to 64 bytes,
-`whsec_` and base64. `v1a` is ed25519: the secret key, `whsk_` and base64, is its seed (32 bytes),
-or the seed and the public key after it (64), as libsodium has it; the public key is `whpk_` and
+The signature covers `{id}.{timestamp}.{body}`. `v1` is HMAC-SHA256 with a secret of 24 to 64 bytes,
+as `whsec_` and base64. `v1a` is ed25519: the secret key, as `whsk_` and base64, is its seed (32
+bytes), or the seed followed by the public key (64), as in libsodium; the public key is `whpk_` and
 base64.
 """
 
@@ -35,18 +35,18 @@ class SigningKey(Protocol):
 
     @property
     def text(self) -> str:
-        """The key as it is kept, `whsec_…` or `whsk_…`."""
+        """The stored form of the key, `whsec_…` or `whsk_…`."""
 
     @property
     def public(self) -> str | None:
-        """What anybody may check signatures with, `whpk_…`, if there is such a key."""
+        """The public key that verifies signatures, `whpk_…`, if there is one."""
 
     def signature(self, start: bytes, body: bytes) -> bytes:
-        """The signature of `start` and then `body`, with its version: `v1,…`."""
+        """Return the signature of `start` and then `body`, with its version: `v1,…`."""
 
 
 class HmacKey:
-    """HMAC-SHA256 (RFC 2104), its key worked in once."""
+    """HMAC-SHA256 (RFC 2104) with a prepared key."""
 
     __slots__ = ("_keyed", "text")
 
@@ -92,13 +92,17 @@ _KEYS: Final[dict[SigningKind, type[HmacKey] | type[Ed25519Key]]] = {
 
 
 def new_signing_key(kind: SigningKind) -> SigningKey:
-    """A random key."""
+    """Return a random key."""
     size = _NEW_HMAC_BYTES if kind is SigningKind.V1 else _SEED_BYTES
     return _KEYS[kind](secrets.token_bytes(size))
 
 
 def signing_key(kind: SigningKind, text: str) -> SigningKey:
-    """The key that is written as `text`; ValidationFailedError for the field `secret`."""
+    """Return the key written as `text`.
+
+    Raises:
+        ValidationFailedError: It is not a key (field `secret`).
+    """
     prefix, problem = _PREFIXES[kind], ValidationFailedError.of("secret", _WRONG[kind])
     if not text.startswith(prefix):
         raise problem

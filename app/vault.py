@@ -1,11 +1,11 @@
-"""Secrets at rest: AES-256-GCM under keys of the operator, each ciphertext bound to its place.
+"""Secrets at rest: AES-256-GCM with the operator's keys, each ciphertext bound to its place.
 
-A sealed text is `v1.{key id}.{nonce and ciphertext in base64}`. What is sealed for one place (the
-table, the row and the field that it is stored in) does not open in another, so nobody who can
-write to the database can have a secret sent, or shown, as something else. The first key seals; all
-of them open, so keys are changed without a moment at which something cannot be read.
+A sealed text is `v1.{key id}.{nonce and ciphertext in base64}`. A text that is sealed for one place
+(table, row and field) does not open in another, so that write access to the database is not enough
+to have a secret sent, or shown, as something else. The first key seals; all of them open, so keys
+can be changed without an interruption.
 
-Everybody who stores a secret gets the process's vault from its database session
+Code that stores a secret gets the process's vault from its database session
 (`app.storage.sealing.vault_of`).
 """
 
@@ -38,9 +38,10 @@ HOW_TO_SET: Final = (
 
 
 class Vault:
-    """Seals and opens secrets with `keys`, the raw ones, of which the first seals.
+    """Seals and opens secrets with raw `keys`; the first one seals.
 
-    Without any it refuses to seal. ValueError when one is not KEY_BYTES long or given twice.
+    Without keys it refuses to seal. Creating it raises ValueError if a key is not KEY_BYTES long or
+    given twice.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -56,9 +57,10 @@ class Vault:
 
     @classmethod
     def of(cls, text: str) -> "Vault":
-        """The vault with the keys in `text`: in base64, the first first, with commas in between.
+        """Return the vault with the keys in `text`: base64, separated by commas.
 
-        ValueError says what is wrong, and nothing of the keys.
+        Raises:
+            ValueError: They are not valid; the text shows nothing of the keys.
         """
         keys = [_key(item.strip()) for item in text.split(",") if item.strip()]
         if not keys:
@@ -67,13 +69,16 @@ class Vault:
 
     @property
     def key_ids(self) -> Sequence[str]:
-        """The ids of its keys, the one that seals first. They say nothing of the keys."""
+        """The ids of its keys, the sealing one first. They reveal nothing of the keys."""
         return tuple(self._ciphers)
 
     def seal(self, text: str, place: Sequence[str]) -> str:
-        """`text`, encrypted for `place`, in printable ASCII; SecretKeyMissingError without a key.
+        """Return `text`, encrypted for `place`, in printable ASCII.
 
         `place` is table, row and field, such as `("oauth_providers", name, "client_secret")`.
+
+        Raises:
+            SecretKeyMissingError: There is no key.
         """
         if self._first is None:
             raise SecretKeyMissingError(f"No secret can be stored: {HOW_TO_SET}")
@@ -83,9 +88,10 @@ class Vault:
         return f"{_VERSION}.{self._first}.{encoded}"
 
     def open(self, sealed: str, place: Sequence[str]) -> str:
-        """What was sealed for `place`.
+        """Return what was sealed for `place`.
 
-        SecretUnreadableError: its key is not among ours, or it is not what was stored here.
+        Raises:
+            SecretUnreadableError: Its key is unknown, or it was not stored here.
         """
         key_id = key_id_of(sealed)
         cipher = self._ciphers.get(key_id)
@@ -97,16 +103,17 @@ class Vault:
             raw = _decoded(sealed.rpartition(".")[2])
             text = cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(place))
         except (InvalidTag, ValueError) as exc:
-            # Which secret it is helps; what it holds is not known.
+            # The error names the secret; its content is unknown.
             raise SecretUnreadableError(
                 f"The secret {'/'.join(place)} is not as it was stored"
             ) from exc
         return text.decode()
 
     def derived(self, use: str) -> Mapping[str, bytes]:
-        """Keys for another use, one of each of its keys, by their ids, the first first.
+        """Return keys for another use, one for each key, by id, the first first.
 
-        Of KEY_BYTES, by HKDF-SHA256 (RFC 5869): they tell nothing of its keys, nor of each other.
+        They have KEY_BYTES, by HKDF-SHA256 (RFC 5869), and reveal nothing of the keys or each
+        other.
         """
         return {
             key_id: HKDF(
@@ -116,17 +123,21 @@ class Vault:
         }
 
     def is_current(self, sealed: str) -> bool:
-        """Whether it was sealed under the key that seals now."""
+        """Whether it was sealed with the current key."""
         return self._first is not None and key_id_of(sealed) == self._first
 
 
 def new_key() -> str:
-    """A new random key, as `Vault.of` takes it."""
+    """Return a new random key in the form for `Vault.of`."""
     return base64.b64encode(os.urandom(KEY_BYTES)).decode("ascii")
 
 
 def key_id_of(sealed: str) -> str:
-    """The id of the key that it was sealed under; SecretUnreadableError if nobody sealed it."""
+    """Return the id of the key that sealed it.
+
+    Raises:
+        SecretUnreadableError: It is not a sealed text.
+    """
     version, _, rest = sealed.partition(".")
     key_id, dot, _ = rest.partition(".")
     if version != _VERSION or not dot:
@@ -156,5 +167,5 @@ def _id_of(key: bytes) -> str:
 
 
 def _bound_to(place: Sequence[str]) -> bytes:
-    # As JSON, no two places are written alike.
+    # In JSON, no two places have the same text.
     return json.dumps(list(place)).encode("ascii")

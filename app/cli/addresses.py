@@ -1,12 +1,12 @@
-"""Where an API is reached (pure)."""
+"""The address of an API (pure)."""
 
 from typing import Final
 
-# Who listens on all addresses of a machine is reached there by its own.
+# A server on all addresses of a machine is reached there by the loopback address.
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
 def url_of(host: str, port: int) -> str:
-    """The URL of an API that listens there, from this machine."""
+    """Return the URL of an API that listens there, from this machine."""
     reached = _ANY.get(host, host)
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"

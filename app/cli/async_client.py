@@ -10,7 +10,10 @@ from app.cli.environment import address, api_key
 
 @asynccontextmanager
 async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
-    """The API at `api`, or where the settings put it; CliErrors when it does not do as asked."""
+    """Yield a client for the API at `api`, or at the address of the settings.
+
+    Errors are CliErrors.
+    """
     url, key = address(api), api_key()
     with said_in_words():
         async with AsyncAngelia(url, api_key=key, retries=NO_RETRIES, trust_env=False) as client:
@@ -18,13 +21,13 @@ async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
 
 
 async def readiness(url: str) -> tuple[bool, str]:
-    """Whether the API at `url` can take messages now, and if not, why; never raises."""
+    """Return whether the API at `url` can accept messages now, and if not, why. Never raise."""
     async with AsyncAngelia(url, retries=NO_RETRIES, trust_env=False) as client:
         return await readiness_of(client)
 
 
 async def readiness_of(client: AsyncAngelia) -> tuple[bool, str]:
-    """The same of a client."""
+    """Return the same for a client."""
     try:
         said = await client.readiness()
     except ClientError as error:

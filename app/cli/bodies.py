@@ -1,4 +1,4 @@
-"""Settings of what the commands create, with every field today's Hermes asks for."""
+"""Settings of objects that commands create, with every field that current Hermes requires."""
 
 from app.cli.options import Json
 
@@ -17,5 +17,5 @@ def topic_settings(*, description: str = "", partitions: int | None = None) -> J
 
 
 def subscription_settings(*, description: str = "", policy: Json | None = None) -> Json:
-    """A subscription; what `policy` leaves out is the service's default."""
+    """Return settings of a subscription; fields missing in `policy` have the service's defaults."""
     return {"description": description, "owner": _OWNER, "subscriptionPolicy": policy or {}}

@@ -1,4 +1,4 @@
-"""The API as the commands use it: the Python client, with its errors in words for a terminal."""
+"""The Python client for commands, with its errors in words for a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from app.cli.environment import address, api_key
 from app.cli.errors import CliError, Exit, leaves
 from app.domain.errors import FieldProblem
 
-# Who waits for a job waits over the restart of an API, too.
+# A command that waits for a job also waits through a restart of the API.
 WAITING: Final = Retries(count=30, delay_max=timedelta(seconds=1))
 
 _START_ONE: Final = "Start one with `angelia up`, or name its address with --api."
@@ -31,9 +31,9 @@ _UNAUTHORIZED: Final = 401
 
 @contextmanager
 def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Angelia]:
-    """The API at `api`, or where the settings put it; CliError when it does not do as asked.
+    """Yield a client for the API at `api`, or at the address of the settings; errors are CliErrors.
 
-    It is addressed directly: a proxy of the environment would never reach a loopback.
+    It connects directly: a proxy of the environment could not reach a loopback address.
     """
     url, key = address(api), api_key()
     with said_in_words(), Angelia(url, api_key=key, retries=retries, trust_env=False) as client:
@@ -41,7 +41,7 @@ def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Ang
 
 
 def in_words(error: ClientError) -> CliError:
-    """What a person is told of an error of the API or the way to it."""
+    """Return the text for an error of the API or of the connection."""
     if isinstance(error, UnreachableError):
         return CliError(error.message, hint=_START_ONE, exit_code=Exit.UNREACHABLE)
     if not isinstance(error, RefusedError):
@@ -59,7 +59,7 @@ def _exit_code(error: RefusedError) -> Exit:
 
 @contextmanager
 def said_in_words() -> Iterator[None]:
-    """Errors of the client leave the block as a group of CliErrors."""
+    """Turn errors of the client in the block into a group of CliErrors."""
     try:
         yield
     except* ClientError as group:

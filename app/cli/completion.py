@@ -1,4 +1,4 @@
-"""What a shell completes: names of topics and subscriptions, from the API that runs."""
+"""Shell completion: names of topics and subscriptions, from a running API."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,17 +10,17 @@ from angelia_client import NO_RETRIES, Angelia, ClientError
 from app.cli.environment import address, api_key
 from app.cli.errors import CliError
 
-# Whoever presses Tab waits no longer for it.
+# A completion waits no longer than this.
 _PATIENCE: Final = timedelta(seconds=1)
 
 
 def topic_names(incomplete: str) -> list[str]:
-    """The topics whose names begin so; none when the API does not answer."""
+    """Return the topics with that start of the name; none if the API does not respond."""
     return _beginning(incomplete, lambda client: client.topics.names())
 
 
 def subscription_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The subscriptions, of the topic that was given before, whose names begin so."""
+    """Return the subscriptions of the given topic with that start of the name."""
     topic = str(ctx.params.get("topic") or "")
     return _beginning(incomplete, lambda client: client.subscriptions.names(topic))
 

@@ -1,7 +1,6 @@
-"""What a command that only calls the API needs of the environment.
+"""The environment for commands that only call the API.
 
-Settings has it, too; but to read all settings takes a quarter of a second that nobody should wait
-for. A test holds both to the same answers.
+Settings has the same, but reading all settings takes a quarter of a second. A test compares both.
 """
 
 import os
@@ -19,19 +18,20 @@ _PORT_MAX: Final = 65_535
 _KEY: Final = "ANGELIA_API_KEY"
 _KEY_FILE: Final = "ANGELIA_API_KEY_FILE"
 
-# Given before the command, it is every command's: `angelia --api-key … topic list`.
+# An option before the command applies to every command: `angelia --api-key … topic list`.
 _given: Final[ContextVar[str | None]] = ContextVar("api_key", default=None)
 
 
 def give_api_key(key: str) -> None:
-    """Let the command that runs send `key`."""
+    """Let the running command send `key`."""
     _given.set(key)
 
 
 def api_key() -> str | None:
-    """The key to send: as given, else ANGELIA_API_KEY, or in its file; CliError.
+    """Return the key to send: the given one, else ANGELIA_API_KEY, or its file; None without any.
 
-    None when there is none.
+    Raises:
+        CliError: The file cannot be used.
     """
     if given := _given.get():
         return given
@@ -56,7 +56,11 @@ def _key_in(path: str) -> str:
 
 
 def address(api: str | None) -> str:
-    """The API's address: as given, else where ANGELIA_HOST and ANGELIA_PORT put it; CliError."""
+    """Return the API's address: the given one, else from ANGELIA_HOST and ANGELIA_PORT.
+
+    Raises:
+        CliError: They are not valid.
+    """
     if api:
         return api
     environment = _environment()
@@ -80,5 +84,5 @@ def _unusable(variable: str, message: str) -> CliError:
 
 
 def _environment() -> dict[str, str]:
-    # As Settings reads it: whatever the case of the names.
+    # Names in upper and lower case, as Settings reads them.
     return {name.upper(): text for name, text in os.environ.items()}

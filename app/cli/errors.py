@@ -15,7 +15,7 @@ E = TypeVar("E", bound=Exception)
 
 
 class Exit(IntEnum):
-    """Exit codes; 0 is success, and 2 that the command was misused (typer's)."""
+    """Exit codes; 0 is success, and 2 means wrong usage (from typer)."""
 
     FAILED = 1
     UNREACHABLE = 3
@@ -24,7 +24,7 @@ class Exit(IntEnum):
 
 
 class CliError(Exception):
-    """A failure told to a person: `message`, the fields that are wrong, and how to get on."""
+    """A failure for the user: `message`, the wrong fields, and what to do next."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class CliError(Exception):
 
 
 def leaves(group: BaseExceptionGroup[E]) -> Iterator[E]:
-    """The errors of a group and of the groups in it, in their order."""
+    """Yield the errors of a group and of its inner groups, in order."""
     for each in group.exceptions:
         if isinstance(each, BaseExceptionGroup):
             yield from leaves(each)

@@ -1,4 +1,4 @@
-"""Runs a command's coroutine until it ends or the user ends it."""
+"""Runs a command's coroutine until it ends or the user stops it."""
 
 import asyncio
 import signal
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def run_until_signalled(work: Coroutine[Any, Any, None]) -> bool:
-    """Run `work` until it ends, or Ctrl-C or SIGTERM ends it; True when it ended by itself.
+    """Run `work` until it ends, or Ctrl-C or SIGTERM stops it; return True if it ended by itself.
 
-    The first signal cancels `work`, which then cleans up; a second one cancels its clean-up.
+    The first signal cancels `work`, which then cleans up; a second one cancels the clean-up.
     """
     return asyncio.run(_cancelled_by_signals(work))
 
 
 async def _cancelled_by_signals(work: Coroutine[Any, Any, None]) -> bool:
     loop = asyncio.get_running_loop()
-    # The loop hands back the one task that runs this; a coroutine always has one.
+    # The loop returns the task that runs this; a coroutine always has one.
     task = asyncio.current_task()
     stopped = asyncio.Event()
 

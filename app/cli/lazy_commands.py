@@ -1,7 +1,7 @@
 """Commands that are imported when they are used.
 
-What a command needs (servers, drivers, Spark) takes seconds to import; to list commands, or to use
-another one, none of it is needed.
+Imports for a command (servers, drivers, Spark) take seconds; a list of commands, or another
+command, needs none of them.
 """
 
 import importlib
@@ -13,13 +13,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-# Commands of one level: what typer makes of a function, or of a group of them.
+# Commands of one level: what typer makes of a function, or of a group of functions.
 Loaded = TyperCommand | TyperGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A command before it is imported: its name, where it is (`module:name`), and what it says."""
+    """A command before its import: its name, its place (`module:name`), and its help."""
 
     name: str
     target: str
@@ -28,18 +28,18 @@ class Entry:
 
 
 class Deferred(TyperCommand):
-    """Stands for a command in lists, and becomes it when it is used."""
+    """Stands for a command in lists, and loads it when it is used."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(name=entry.name, help=entry.help, rich_help_panel=entry.panel)
         self._entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as typer has it
-        """The context of the command itself, which parses what it is given."""
+        """Return the context of the command itself, which parses its arguments."""
         return self.loaded().make_context(*args, **kwargs)
 
     def loaded(self) -> Loaded:
-        """The command itself."""
+        """Return the command itself."""
         module, _, name = self._entry.target.partition(":")
         found = getattr(importlib.import_module(module), name)
         group = found if isinstance(found, typer.Typer) else _alone(found)
@@ -49,7 +49,7 @@ class Deferred(TyperCommand):
 
 
 def commands(entries: Sequence[Entry]) -> type[TyperGroup]:
-    """A group of these commands."""
+    """Return a group of these commands."""
 
     class Group(TyperGroup):
         """The commands in their order."""

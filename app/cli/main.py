@@ -16,7 +16,7 @@ _RUN: Final = "Run it"
 _SEE: Final = "See it work"
 _USE: Final = "Use it"
 
-# In the words of their own help, which is imported only with them; a test holds both together.
+# The text of each command's help, without importing the command; a test compares both.
 COMMANDS: Final = (
     Entry(
         name="up",
@@ -34,25 +34,25 @@ COMMANDS: Final = (
         name="worker",
         target="app.cli.commands.processes:worker",
         panel=_RUN,
-        help="Run a worker, or several: they deliver. An embedded database is migrated first.",
+        help="Run one worker or several, which deliver. An embedded database is migrated first.",
     ),
     Entry(
         name="spark",
         target="app.cli.commands.spark:spark",
         panel=_RUN,
-        help="Run one Spark runner: it does the jobs that the API is asked for.",
+        help="Run one Spark runner, which does the requested jobs.",
     ),
     Entry(
         name="migrate",
         target="app.cli.commands.migrate:migrate",
         panel=_RUN,
-        help="Bring the database to this version's schema; does nothing when it is there already.",
+        help="Bring the database to this version's schema; does nothing if it is there already.",
     ),
     Entry(
         name="check",
         target="app.cli.commands.check:check",
         panel=_RUN,
-        help="Print every setting and where it is from, and whether each part answers.",
+        help="Print every setting with its source, and whether each part responds.",
     ),
     Entry(
         name="keys",
@@ -76,7 +76,7 @@ COMMANDS: Final = (
         name="top",
         target="app.cli.commands.top:top",
         panel=_SEE,
-        help="Show how subscriptions do: rate, lag, errors, undelivered messages; until Ctrl-C.",
+        help="Show subscriptions: rate, lag, errors, undelivered messages; until Ctrl-C.",
     ),
     Entry(
         name="alerts",
@@ -95,7 +95,7 @@ COMMANDS: Final = (
         name="publish",
         target="app.cli.commands.publish:publish",
         panel=_USE,
-        help="Publish a message, and print the id it got; or one from each line of the input.",
+        help="Publish a message, and print its id; or one from each line of the input.",
     ),
     Entry(
         name="topic",
@@ -170,7 +170,7 @@ COMMANDS: Final = (
         name="call",
         target="app.cli.commands.call:call",
         panel=_USE,
-        help="Make any call of the API, and write what it answers.",
+        help="Make any call of the API, and print its response.",
     ),
     Entry(
         name="audit",
@@ -207,7 +207,7 @@ def every_command(
 
 
 def run() -> None:
-    """Run the command of this process, and end with its exit code: see `Exit`."""
+    """Run the command of this process, and exit with its code: see `Exit`."""
     try:
         app(prog_name="angelia")
     except* (CliError, AngeliaError) as group:
@@ -216,7 +216,7 @@ def run() -> None:
             output.write_error(error)
         sys.exit(errors[0].exit_code)
     except* BrokenPipeError:
-        # Whoever read our output has gone: nothing is left to say, at exit neither.
+        # The reader of the output has gone: nothing more can be written, also not at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""Times as people type them: 2026-01-31T12:00, or -6h for six hours ago (pure)."""
+"""Times as users type them: 2026-01-31T12:00, or -6h for six hours ago (pure)."""
 
 from datetime import datetime
 from typing import Final

@@ -1,4 +1,4 @@
-"""What commands write: tables for people, JSON for programs, errors to stderr."""
+"""The output of commands: tables for people, JSON for programs, errors to stderr."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,31 +18,31 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def printable(text: str) -> str:
-    """`text` with nothing in it that a terminal would obey.
+    """Return `text` without terminal control characters.
 
-    Bodies and reasons come from strangers; an escape sequence in one could rewrite the screen.
+    Bodies and reasons come from others; an escape sequence in one could change the screen.
     """
     return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
                    for each in text)  # fmt: skip
 
 
 def write_text(text: str) -> None:
-    """One line (or several) as it is, without markup."""
+    """Write text unchanged, without markup."""
     out.print(Text(printable(text)))
 
 
 def write_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON the API answers
-    """`value` as indented JSON."""
+    """Write `value` as indented JSON."""
     out.out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)
 
 
 def write_json_line(value: Any) -> None:  # noqa: ANN401 - whatever was received
-    """`value` as JSON on one line, out at once."""
+    """Write `value` as JSON on one line immediately."""
     print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - for the next program
 
 
 def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """One thing with all that is known of it."""
+    """Write one object with everything that is known of it."""
     if as_json:
         write_json(found)
     else:
@@ -50,7 +50,7 @@ def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def write_names(column: str, names: Sequence[str], *, as_json: bool) -> None:
-    """A list of names."""
+    """Write a list of names."""
     if as_json:
         write_json(names)
     else:
@@ -58,7 +58,7 @@ def write_names(column: str, names: Sequence[str], *, as_json: bool) -> None:
 
 
 def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
-    """What was done: in words, or what it was done to."""
+    """Write what was done: in words, or the changed object."""
     if as_json:
         write_json(value)
     else:
@@ -68,9 +68,9 @@ def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
 def write_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: int = 1
 ) -> None:
-    """A table; numbers stand right, and the first `whole` columns are never folded.
+    """Write a table; numbers are right-aligned, and the first `whole` columns are never wrapped.
 
-    Only a terminal has a width to fold to: elsewhere a row is one line.
+    Only a terminal has a width for wrapping: elsewhere a row is one line.
     """
     listed = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -85,7 +85,7 @@ def write_table(
 
 
 def write_fields(fields: Mapping[str, Any]) -> None:
-    """One line for each field, those within a field named by both (`owner.id`)."""
+    """Write one line for each field, inner fields with both names (`owner.id`)."""
     write_table(["FIELD", "VALUE"], _flat(fields, ""))
 
 
@@ -98,16 +98,16 @@ def _flat(fields: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def local_time(at: datetime | None) -> str:
-    """A time in the time zone of this machine; empty where there is none."""
+    """Return a time in the time zone of this machine; empty for None."""
     return "" if at is None else at.astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 
 def write_error(error: CliError) -> None:
-    """What went wrong, the fields that are wrong, and how to get on."""
+    """Write the error, the wrong fields, and what to do next."""
     err.print(Text.assemble(("Error: ", "bold red"), printable(error.message)))
     for problem in error.details:
         if f"{problem.path} {problem.message}" in error.message:
-            continue  # said already: the API's own message lists them
+            continue  # already listed in the API's own message
         err.print(Text(printable(f"  {problem.path}: {problem.message}")))
     if error.hint:
         err.print(Text(printable(error.hint)))

@@ -1,4 +1,4 @@
-"""Python processes that we start: they import ours, whatever lies in the current directory."""
+"""Python processes of Angelia: they import its own modules in any current directory."""
 
 import sys
 
@@ -6,12 +6,12 @@ from app.config import Settings
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """Run `module` on this Python, without the current directory among its paths."""
+    """Return the command for `module` on this Python, without the current directory in its path."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def python_environment(settings: Settings) -> dict[str, str]:
-    """That of a process with these settings; those that it starts leave the directory out, too.
+    """Return the environment of a process with these settings, also for the processes it starts.
 
     Spark starts Python processes of its own.
     """

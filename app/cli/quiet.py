@@ -4,5 +4,5 @@ from app.telemetry import configure_logging
 
 
 def quiet_logs() -> None:
-    """Log warnings alone: what those parts log stands between what a command has to say."""
+    """Log only warnings: other events would mix with the command's output."""
     configure_logging("warning")

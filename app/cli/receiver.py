@@ -1,4 +1,4 @@
-"""A subscriber in this process: listens on a local port and hands over what it is sent."""
+"""A local subscriber: listens on a port and passes on the requests."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import uvicorn
 from app.cli.errors import CliError
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 
-# A batch of messages may be larger than one; nothing Angelia sends is larger than this.
+# The largest body that Angelia sends: a batch may be larger than one message.
 _BODY_MAX: Final = 4 * MESSAGE_SIZE_MAX
 _GRACE_S: Final = 2
 
@@ -23,7 +23,7 @@ _Send = Callable[[MutableMapping[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One request that was sent to us. Names of headers are in lower case."""
+    """One received request. Names of headers are in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -31,19 +31,19 @@ class Received:
 
     @property
     def message_id(self) -> str:
-        """The id the message has in Angelia."""
+        """The message id in Angelia."""
         return self.headers.get("hermes-message-id", "")
 
     @property
     def retry_count(self) -> int:
-        """How many attempts there were before this one."""
+        """The number of attempts before this one."""
         text = self.headers.get("hermes-retry-count", "0")
         return int(text) if text.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverAnswer:
-    """What is answered."""
+    """The response."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -54,9 +54,12 @@ Handler = Callable[[Received], ReceiverAnswer]
 
 @asynccontextmanager
 async def receiving(handler: Handler, *, host: str, port: int = 0) -> AsyncIterator[str]:
-    """Serve `handler` at `host` and the port (0: a free one) inside the block; yields the URL.
+    """Serve `handler` at `host` and the port (0: a free one) inside the block; yield the URL.
 
-    `handler` runs on the loop and must not block. CliError when the port cannot be had.
+    `handler` runs on the loop and must not block.
+
+    Raises:
+        CliError: The port is not free.
     """
     listener = _listener(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -80,25 +83,26 @@ async def receiving(handler: Handler, *, host: str, port: int = 0) -> AsyncItera
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the command it is part of."""
+    """A server that leaves signals to its command."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Handle no signals."""
         yield
 
 
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # With its protocol: else asyncio leaves Nagle's algorithm on, and answers wait for 40 ms.
+        # With its protocol: otherwise asyncio keeps Nagle's algorithm, and responses wait for 40
+        # ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as exc:
         raise CliError(f"Cannot receive at {host}:{port}: {exc}") from exc
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # Listening now: what is sent before the server accepts waits in the backlog.
+        # Listening now: requests before the server accepts them wait in the backlog.
         listener.listen(1024)
     except OSError as exc:
         listener.close()
@@ -132,7 +136,7 @@ def _application(handler: Handler) -> Callable[[_Scope, _Receive, _Send], Any]:
 
 
 async def _body(receive: _Receive) -> bytes | None:
-    """The whole body; None when the sender went away before its end, or sends without one."""
+    """Return the whole body; None if the sender closed the connection before its end."""
     body = bytearray()
     while True:
         event = await receive()

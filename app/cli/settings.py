@@ -1,4 +1,4 @@
-"""Settings as the commands get them: from the environment, with flags laid over it."""
+"""Settings of commands: from the environment, with options in front."""
 
 from typing import Any
 
@@ -14,9 +14,10 @@ from app.secret_files import variable_of
 
 
 def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has a type of its own
-    """The settings of the environment; a flag that is not None replaces its setting.
+    """Return the settings of the environment; an option that is not None replaces its setting.
 
-    CliError names each setting that cannot be read.
+    Raises:
+        CliError: Settings are not valid; the text names each.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     try:
@@ -35,11 +36,11 @@ def _variable(error: ErrorDetails) -> str:
 
 
 def api_url(settings: Settings) -> str:
-    """Where the API of these settings is reached from this machine."""
+    """Return where the API of these settings is reached from this machine."""
     return url_of(settings.host, settings.port)
 
 
 def changed(settings: Settings, **changes: object) -> Settings:
-    """The same settings with some of them changed."""
+    """Return the same settings with some of them changed."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
     return Settings(**(given | changes))

@@ -1,1 +1,1 @@
-"""Metrics: the closed list, what is read of them, and how they are told to who collects them."""
+"""Metrics: the closed list, their values, and how collectors get them."""

@@ -1,7 +1,7 @@
 """The closed list of metrics: no process shows any other.
 
-Names are Hermes' where it has the metric, so that its dashboards go on working. A metric that is
-not here cannot be read: to add one, write it down here, and `docs/metrics.md` anew (see there).
+Names are Hermes' where it has the metric, so that its dashboards continue to work. To add a metric,
+add it here, and update `docs/metrics.md` (see there).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class MetricKind(StrEnum):
-    """How a metric changes, in Prometheus' words."""
+    """How a metric changes, in Prometheus' terms."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -18,7 +18,7 @@ class MetricKind(StrEnum):
 
 
 class ShownBy(StrEnum):
-    """Who shows a metric."""
+    """The processes that show a metric."""
 
     API = "each API process"
     CLUSTER = "each API process that manages, the same everywhere"
@@ -27,7 +27,7 @@ class ShownBy(StrEnum):
 
 
 class Combined(StrEnum):
-    """What is shown of several subjects that share their labels."""
+    """How subjects with the same labels are combined."""
 
     SUM = "sum"
     HIGHEST = "highest"
@@ -36,7 +36,7 @@ class Combined(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
-    """One metric: `name` as Prometheus has it, `unit` of its values, what they say, its labels."""
+    """One metric: `name` for Prometheus, `unit` of its values, its meaning, its labels."""
 
     name: str
     kind: MetricKind

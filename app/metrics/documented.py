@@ -1,4 +1,4 @@
-"""The table of all metrics in docs/metrics.md: `python -m app.metrics.documented` prints it."""
+"""The table of all metrics in docs/metrics.md: printed by `python -m app.metrics.documented`."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _TITLES = {
 
 
 def described() -> str:
-    """A table for each place where metrics are shown."""
+    """Return a table for each process that shows metrics."""
     return "\n\n".join("\n".join(_table(shown)) for shown in _TITLES)
 
 

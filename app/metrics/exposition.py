@@ -10,14 +10,14 @@ from app.metrics.catalogue import Metric
 from app.metrics.readings import Distribution, Labels, Readings, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# Between two turns of the loop: less than a millisecond.
+# Lines written in one turn of the loop: less than a millisecond.
 LINES_PER_TURN: Final = 250
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 async def exposition(readings: Readings) -> bytes:
-    """All of them as one text; other work of the loop comes in between."""
+    """Return all of them as one text; other work of the loop runs in between."""
     parts: list[bytes] = []
     turn: list[str] = []
     for line in lines(readings):
@@ -54,7 +54,7 @@ def _samples(metric: Metric, labels: Labels, value: Value) -> Iterator[str]:
     yield f"{metric.name}_count{{{pairs}}} {counts[-1]}\n"
 
 
-# A subject's metrics have the same labels, and come soon after each other.
+# A subject's metrics have the same labels, and follow each other.
 @lru_cache(maxsize=2_048)
 def _pairs(names: Labels, values: Labels) -> str:
     return ",".join(

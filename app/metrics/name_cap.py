@@ -1,4 +1,4 @@
-"""How many subjects have labels of their own: no more than a collector can take."""
+"""Limits how many subjects have their own labels, so that collectors can cope."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -7,23 +7,23 @@ from typing import Final, TypeVar
 from app.metrics.catalogue import Combined, Metric, MetricKind
 from app.metrics.readings import Distribution, Labels, Readings
 
-# No name of a group, topic or subscription can be like this.
+# No group, topic or subscription can have this name.
 OTHER: Final = "~other"
-# Counters of who was summed up, also when they were not there for a while: up to here.
+# The number of remembered counters of summed-up subjects, even while they are missing.
 REMEMBERED_MAX: Final = 100_000
 
 _Series = tuple[Metric, Labels]
 T = TypeVar("T")
-# A series as it is counted for one of those that are summed up in it.
+# A series of one subject, summed up with others.
 _Of = tuple[Labels, Metric, Labels]
 
 
 class NameCap:
     """The first `names_max` subjects keep their names; all others are summed up as OTHER.
 
-    Who has a name keeps it as long as it is there, and who was summed up stays so: nothing is
-    counted under two labels. The sums of counters and histograms never fall, also when one of them
-    is deleted.
+    A named subject keeps its name as long as it exists, and a summed-up one stays summed up:
+    nothing is counted under two labels. The sums of counters and histograms never fall, even if a
+    subject is deleted.
     """
 
     def __init__(self, names_max: int) -> None:
@@ -37,7 +37,7 @@ class NameCap:
 
     @contextmanager
     def collecting(self, readings: Readings) -> Iterator["CappedReadings"]:
-        """Takes what is read of all subjects, once each; the sums are added at the end."""
+        """Yield an object for the readings of all subjects; the sums are added at the end."""
         capped = CappedReadings(self, readings)
         yield capped
         self._named &= capped.seen
@@ -49,7 +49,7 @@ class NameCap:
                 readings.add(metric, value, labels)
 
     def names(self, subject: Labels) -> bool:
-        """Whether it has a name of its own."""
+        """Whether it has its own name."""
         if subject in self._named:
             return True
         if subject in self._summed or len(self._named) >= self._names_max:
@@ -59,26 +59,26 @@ class NameCap:
         return True
 
     def count(self, subject: Labels, series: _Series, value: float) -> None:
-        """Add to a sum what a counter has counted since it was read last."""
+        """Add the increase of a counter since the last reading to its sum."""
         key = (subject, *series)
         before = self._last.get(key, 0)
-        # One that begins again has counted all that it says.
+        # A counter that started again counts from zero.
         self._sums[series] = self._sums.get(series, 0) + value - (before if value >= before else 0)
         self._last[key] = value
 
     def observe(self, subject: Labels, series: _Series, value: Distribution) -> None:
-        """Add to a sum what a histogram has observed since it was read last."""
+        """Add the increase of a histogram since the last reading to its sum."""
         key = (subject, *series)
         before, sums = self._last_observed.get(key), self._observed
         new = value if before is None else value.since(before)
-        # One that begins again has observed all that it says.
+        # A histogram that started again counts from zero.
         new = value if min(new.counts) < 0 else new
         sums[series] = sums[series].plus(new) if series in sums else new
         self._last_observed[key] = value
 
 
 class CappedReadings:
-    """Readings of one collection, by subject."""
+    """The readings of one collection, by subject."""
 
     def __init__(self, cap: NameCap, readings: Readings) -> None:
         self._cap = cap
@@ -87,7 +87,7 @@ class CappedReadings:
         self.sums: dict[_Series, float] = {}
 
     def add(self, metric: Metric, value: float | Distribution, subject: Labels, *more: str) -> None:
-        """`subject` are the names of a topic or subscription, `more` the values of other labels."""
+        """Add a value; `subject` has the names of a topic or subscription, `more` other labels."""
         self.seen.add(subject)
         if self._cap.names(subject):
             self._readings.add(metric, value, (*subject, *more))

@@ -1,4 +1,4 @@
-"""What the operating system says of this process."""
+"""The operating system's metrics of this process."""
 
 from importlib.metadata import version
 
@@ -16,7 +16,7 @@ class ProcessMetrics:
         self._version = version("angelia")
 
     def read(self, readings: Readings) -> None:
-        """Add them; where the system does not tell, only the version."""
+        """Add them; if the system has none, only the version."""
         readings.add(catalogue.BUILD_INFO, 1, (self._version,))
         for family in self._collector.collect():
             for sample in family.samples:

@@ -1,4 +1,4 @@
-"""Publishing by topic, as one process counts it: a few additions a request."""
+"""Counts of publishing by topic in one process: a few additions for each request."""
 
 import time
 from bisect import bisect_left
@@ -11,9 +11,9 @@ from app.metrics.name_cap import CappedReadings
 from app.metrics.readings import Distribution, Labels
 from app.metrics.shared import topic_labels
 
-# Of requests for topics that this process knows nothing of, which anybody can make up.
+# For requests to unknown topics, which anybody can invent.
 UNKNOWN: Final = ("~unknown", "~unknown")
-# Seconds. A publisher is answered within two.
+# Seconds. A publisher gets a response within two.
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 _LATENCY: Final = {
@@ -25,9 +25,9 @@ IsKnown = Callable[[str], object]
 
 
 class Stored:
-    """Messages of one topic that the log acknowledged as `ack` asks.
+    """Messages of one topic that the log acknowledged as `ack` requires.
 
-    Of `told` of its bytes all processes know.
+    `told` of its bytes are reported to all processes.
     """
 
     __slots__ = ("ack", "bytes", "messages", "seconds", "told", "within")
@@ -39,7 +39,7 @@ class Stored:
         self.within = [0] * (len(BOUNDS) + 1)
 
     def add(self, messages: int, size: int, began: float) -> None:
-        """So many, of so many bytes, were stored since `began` (`time.perf_counter`)."""
+        """Count `messages` with `size` bytes, stored since `began` (`time.perf_counter`)."""
         self.messages += messages
         self.bytes += size
         took = time.perf_counter() - began
@@ -48,7 +48,7 @@ class Stored:
 
 
 class PublishCounts:
-    """What was asked for, answered and stored, by topic, since the process began."""
+    """Requests, responses and stored messages by topic, since the process started."""
 
     def __init__(self) -> None:
         self._answers: dict[str, dict[int, int]] = {}
@@ -56,7 +56,7 @@ class PublishCounts:
         self._stored: dict[tuple[str, Ack], Stored] = {}
 
     def answered(self, topic: Topic | None, status: int) -> None:
-        """A request for `topic` was answered; None: for one that is not known here."""
+        """Count a response to a request for `topic`; None: an unknown one."""
         if topic is None:
             answers = self._unknown
         else:
@@ -64,12 +64,12 @@ class PublishCounts:
         answers[status] = answers.get(status, 0) + 1
 
     def of(self, topic: Topic) -> Stored:
-        """Where what is stored of it is counted."""
+        """Return the counts of its stored messages."""
         key = topic.name, topic.ack
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Topics of which bytes were stored that nobody was told of, and how many."""
+        """Return topics with stored bytes that are not reported, and their number."""
         return [
             (name, stored, stored.bytes - stored.told)
             for (name, _), stored in self._stored.items()
@@ -77,11 +77,11 @@ class PublishCounts:
         ]
 
     def forget(self, topic: str) -> None:
-        """It was deleted: another one of its name has none of this."""
+        """Forget a deleted topic: a recreated one starts from zero."""
         self._stored = {key: each for key, each in self._stored.items() if key[0] != topic}
 
     def read(self, capped: CappedReadings, is_known: IsKnown) -> None:
-        """Add all counts; topics that are not known any more are forgotten."""
+        """Add all counts; topics that no longer exist are forgotten."""
         self._answers = {name: each for name, each in self._answers.items() if is_known(name)}
         self._stored = {key: each for key, each in self._stored.items() if is_known(key[0])}
         for name, answers in self._answers.items():

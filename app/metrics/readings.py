@@ -1,4 +1,4 @@
-"""What was read of metrics at one time, ready to be shown."""
+"""Values of metrics at one time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import add, sub
@@ -18,12 +18,12 @@ class Distribution(NamedTuple):
     total: float
 
     def plus(self, other: "Distribution") -> "Distribution":
-        """Both together; they have the same bounds."""
+        """Return the sum; both have the same bounds."""
         counts = tuple(map(add, self.counts, other.counts))
         return Distribution(self.bounds, counts, self.total + other.total)
 
     def since(self, before: "Distribution") -> "Distribution":
-        """What was observed after `before`, which it goes on from."""
+        """Return what was observed after `before`, an earlier state of the same."""
         counts = tuple(map(sub, self.counts, before.counts))
         return Distribution(self.bounds, counts, self.total - before.total)
 
@@ -39,16 +39,20 @@ class Readings:
         self._read: dict[Metric, list[tuple[Labels, Value]]] = {}
 
     def add(self, metric: Metric, value: Value, labels: Labels = ()) -> None:
-        """`labels` are the values of the metric's labels, in their order; ValueError."""
+        """Add a value; `labels` are the values of the metric's labels in order.
+
+        Raises:
+            ValueError: Their number is wrong.
+        """
         if len(labels) != len(metric.labels):
             raise ValueError(f"{metric.name} has the labels {metric.labels}, not {len(labels)}")
         self._read.setdefault(metric, []).append((labels, value))
 
     def add_each(self, read: Iterable[tuple[Metric, Value]], labels: Labels = ()) -> None:
-        """Add several of one subject."""
+        """Add several values of one subject."""
         for metric, value in read:
             self.add(metric, value, labels)
 
     def __iter__(self) -> Iterator[tuple[Metric, Sequence[tuple[Labels, Value]]]]:
-        """Each metric that was read, with all its values."""
+        """Yield each metric with all its values."""
         return iter(self._read.items())

@@ -1,4 +1,4 @@
-"""Readings that API processes and workers take alike."""
+"""Readings of both API processes and workers."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,7 +9,7 @@ from app.metrics.readings import Labels, Readings
 
 
 class LogTotals(Protocol):
-    """Totals of the message log since the process began (`app.log.interface.LogStats`)."""
+    """Totals of the message log since the process started (`app.log.interface.LogStats`)."""
 
     appended_records: int
     fetched_records: int
@@ -19,49 +19,49 @@ class LogTotals(Protocol):
 
 
 class SpanTotals(Protocol):
-    """Spans since the process began (`app.otlp.spans.SpanStats`)."""
+    """Spans since the process started (`app.otlp.spans.SpanStats`)."""
 
     @property
     def exported(self) -> int:
-        """Those that the endpoint has."""
+        """The number that the endpoint has."""
 
     @property
     def lost(self) -> int:
-        """Those that found no room, or were refused."""
+        """The number that was dropped for lack of space, or refused."""
 
 
 class TraceTotals(Protocol):
-    """Trace entries since the process began (`app.tracing.buffer.TraceStats`)."""
+    """Trace entries since the process started (`app.tracing.buffer.TraceStats`)."""
 
     @property
     def recorded(self) -> int:
-        """Those that the log has."""
+        """The number that the log has."""
 
     @property
     def lost(self) -> int:
-        """Those that found no room."""
+        """The number that was dropped for lack of space."""
 
 
 class StoredTraceTotals(Protocol):
-    """Trace entries in the database since the process began (`workers.recorder.traces`)."""
+    """Trace entries in the database since the process started (`workers.recorder.traces`)."""
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """Those that were not stored, by cause."""
+        """The number that was not stored, by cause."""
 
     @property
     def room(self) -> float | None:
-        """How much of what traces may take they take; None until it has been looked at."""
+        """The used share of the space for traces; None until it is known."""
 
 
 def topic_labels(topic: str) -> Labels:
-    """Group and name of a qualified topic name, as Hermes labels them."""
+    """Return group and name of a full topic name, as Hermes labels them."""
     group = group_of(topic)
     return group, topic[len(group) + 1 :]
 
 
 def subscription_labels(topic: str, name: str) -> Labels:
-    """Group and name of its topic, and the name of the subscription."""
+    """Return group and name of its topic, and the name of the subscription."""
     return *topic_labels(topic), name
 
 
@@ -79,13 +79,13 @@ def read_log(readings: Readings, totals: LogTotals) -> None:
 
 
 def read_traces(readings: Readings, totals: TraceTotals) -> None:
-    """Add what became of this process's trace entries."""
+    """Add the results of this process's trace entries."""
     readings.add(catalogue.TRACES_RECORDED, totals.recorded)
     readings.add(catalogue.TRACES_LOST, totals.lost)
 
 
 def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
-    """Add what this process's recorder did not store, and how much room there is."""
+    """Add what this process's recorder did not store, and the free space."""
     for cause, entries in sorted(totals.lost.items()):
         readings.add(catalogue.TRACES_NOT_STORED, entries, (cause,))
     if totals.room is not None:
@@ -93,6 +93,6 @@ def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
 
 
 def read_spans(readings: Readings, totals: SpanTotals) -> None:
-    """Add what became of this process's spans."""
+    """Add the results of this process's spans."""
     readings.add(catalogue.SPANS_EXPORTED, totals.exported)
     readings.add(catalogue.SPANS_LOST, totals.lost)

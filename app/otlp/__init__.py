@@ -1,1 +1,1 @@
-"""Telemetry by OTLP: spans of messages that are sampled, and all metrics, to an endpoint."""
+"""Telemetry by OTLP: spans of sampled messages, and all metrics, to an endpoint."""

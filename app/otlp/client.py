@@ -12,7 +12,7 @@ import httpx
 import structlog
 
 TIMEOUT_S: Final = 10.0
-# As the specification of OTLP has it: all other answers say that it will never be taken.
+# From the OTLP specification: all other responses mean that a retry is useless.
 _LATER: Final = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -27,22 +27,22 @@ _log = structlog.get_logger(__name__)
 
 
 class Taken(Enum):
-    """What came of an export."""
+    """The result of an export."""
 
     YES = "yes"
-    # Refused for good: to send it again helps nobody.
+    # Refused finally: a retry is useless.
     NO = "no"
     LATER = "later"
 
 
 class OtlpClient:
-    """Sends to one endpoint; get it from `otlp_client`. Nothing that goes wrong is raised."""
+    """Sends to one endpoint; created by `otlp_client`. It raises no errors."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
     async def export(self, signal: str, body: bytes) -> Taken:
-        """Send an encoded request for `traces` or `metrics`, once."""
+        """Send an encoded request for `traces` or `metrics` once."""
         try:
             answer = await self._http.post(f"v1/{signal}", content=body, headers=_PROTOBUF)
         except httpx.HTTPError as error:
@@ -58,7 +58,7 @@ class OtlpClient:
 async def otlp_client(
     endpoint: str, headers: Mapping[str, str], *, ca_file: Path | None = None
 ) -> AsyncIterator[OtlpClient]:
-    """A client of the endpoint whose signals are at `{endpoint}/v1/traces` and `/v1/metrics`."""
+    """Yield a client for the endpoint with signals at `{endpoint}/v1/traces` and `/v1/metrics`."""
     trusted = ssl.create_default_context()
     if ca_file is not None:
         trusted.load_verify_locations(ca_file)
@@ -67,7 +67,7 @@ async def otlp_client(
         headers=headers,
         timeout=TIMEOUT_S,
         verify=trusted,
-        # What is said of the environment is in the settings.
+        # Everything from the environment is in the settings.
         trust_env=False,
     ) as http:
         yield OtlpClient(http)

@@ -1,4 +1,4 @@
-"""The export of a process, where an endpoint is configured."""
+"""The export of a process, if an endpoint is configured."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def configured_otlp(settings: Settings, instance: str) -> AsyncIterator["Otlp | None"]:
-    """See `open_otlp`; None where no endpoint is set."""
+    """Do as `open_otlp`; yield None if no endpoint is set."""
     if settings.otlp_endpoint is None:
         yield None
         return
-    # Protobuf and httpx: 0.2 s of CPU and 12 MB, which nobody else needs.
+    # Protobuf and httpx take 0.2 s of CPU and 12 MB, which is not needed without an endpoint.
     from app.otlp.exporter import open_otlp  # noqa: PLC0415 - see above
 
     endpoint = settings.otlp_endpoint.get_secret_value()

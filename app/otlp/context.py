@@ -1,4 +1,4 @@
-"""Where a span belongs, as requests carry it: `traceparent` and `tracestate`.
+"""The trace context of requests: `traceparent` and `tracestate`.
 
 W3C Trace Context, level 1.
 """
@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 TRACEPARENT: Final = b"traceparent"
 TRACESTATE: Final = b"tracestate"
-# The standard has no more of it passed on than this.
+# The standard allows to drop what is longer than this.
 _STATE_LENGTH_MAX: Final = 512
 
 _SAMPLED: Final = 1
-# Versions to come may add fields behind the flags; ff is none.
+# Future versions may add fields behind the flags; version ff is not valid.
 _FORM: Final = re.compile(
     rb"(?!ff)(?P<version>[0-9a-f]{2})-(?P<trace>(?!0{32})[0-9a-f]{32})"
     rb"-(?P<span>(?!0{16})[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<rest>-.*)?"
@@ -22,9 +22,9 @@ _FORM: Final = re.compile(
 
 
 class SpanContext(NamedTuple):
-    """A span of a trace: 16 bytes, and 8; whether the trace is recorded.
+    """A span of a trace: ids of 16 and 8 bytes; whether the trace is recorded.
 
-    `state` is what the systems that trace say to each other in `tracestate`.
+    `state` is what tracing systems exchange in `tracestate`.
     """
 
     trace_id: bytes
@@ -34,21 +34,21 @@ class SpanContext(NamedTuple):
 
     @classmethod
     def root(cls) -> "SpanContext":
-        """The first span of a new trace, which is recorded."""
+        """Return the first span of a new trace, which is recorded."""
         return cls(secrets.token_bytes(16), secrets.token_bytes(8), sampled=True)
 
     def child(self) -> "SpanContext":
-        """A span below this one."""
+        """Return a span below this one."""
         return self._replace(span_id=secrets.token_bytes(8))
 
     def header(self) -> bytes:
-        """The value of `traceparent` for what happens below this span."""
+        """Return the value of `traceparent` for what happens below this span."""
         trace, span = self.trace_id.hex().encode(), self.span_id.hex().encode()
         return b"00-%b-%b-%02x" % (trace, span, int(self.sampled))
 
 
 def parsed(value: bytes) -> SpanContext | None:
-    """What a `traceparent` says; None of one that is not as the standard has it."""
+    """Parse a `traceparent`; None if it does not follow the standard."""
     found = _FORM.fullmatch(value)
     if found is None or (found["version"] == b"00" and found["rest"]):
         return None
@@ -61,7 +61,7 @@ def parsed(value: bytes) -> SpanContext | None:
 
 
 def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
-    """What the first `traceparent` among the headers says, with `tracestate`."""
+    """Return the first `traceparent` among the headers, with `tracestate`."""
     parents: list[bytes] = []
     states: list[bytes] = []
     for name, value in headers:
@@ -77,7 +77,7 @@ def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
 
 
 def _state(values: Sequence[bytes]) -> str:
-    """The list that repeated headers are; empty where it is none that may be passed on."""
+    """Return repeated headers as one list; empty if it must not be passed on."""
     joined = b",".join(values).strip()
     if len(joined) > _STATE_LENGTH_MAX or not joined.isascii():
         return ""
@@ -88,6 +88,6 @@ def _state(values: Sequence[bytes]) -> str:
 def with_context(
     headers: Iterable[tuple[bytes, bytes]], context: SpanContext
 ) -> list[tuple[bytes, bytes]]:
-    """The headers, with the context in place of any other."""
+    """Return the headers with this context in place of any other."""
     others = [(name, value) for name, value in headers if name.lower() != TRACEPARENT]
     return [*others, (TRACEPARENT, context.header())]

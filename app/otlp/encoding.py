@@ -1,4 +1,4 @@
-"""Spans and metrics as OTLP has them (opentelemetry-proto 1.x, protobuf)."""
+"""Encodes spans and metrics for OTLP (opentelemetry-proto 1.x, protobuf)."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.otlp.spans import Attribute, Span
 
 SCOPE: Final = "angelia"
-# Between two turns of the loop: about a millisecond.
+# Points encoded in one turn of the loop: about a millisecond.
 POINTS_PER_TURN: Final = 100
 
 _CUMULATIVE: Final = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -33,7 +33,7 @@ Resource = Mapping[str, Attribute]
 
 
 def encoded_spans(spans: Iterable[Span], resource: Resource) -> bytes:
-    """The request that exports them."""
+    """Return the request that exports them."""
     request = ExportTraceServiceRequest()
     of_resource = request.resource_spans.add()
     of_resource.resource.attributes.extend(_attributes(resource))
@@ -46,7 +46,7 @@ def encoded_spans(spans: Iterable[Span], resource: Resource) -> bytes:
 async def encoded_metrics(
     readings: Readings, resource: Resource, *, start_ns: int, now_ns: int
 ) -> bytes:
-    """The request that exports them, read at `now_ns`; counters count since `start_ns`."""
+    """Return the request that exports them, read at `now_ns`; counters count since `start_ns`."""
     request = ExportMetricsServiceRequest()
     of_resource = request.resource_metrics.add()
     of_resource.resource.attributes.extend(_attributes(resource))
@@ -61,13 +61,13 @@ async def encoded_metrics(
 
 
 class _Encoding:
-    """One metric, as it is filled with points."""
+    """One metric, while points are added to it."""
 
     def __init__(self, metric: Metric, made: OtlpMetric, times: tuple[int, int]) -> None:
         self._metric = metric
         self._made = made
         self._start_ns, self._now_ns = times
-        # What Prometheus makes of it has the suffix again.
+        # Prometheus adds the suffix again.
         made.name = metric.name.removesuffix("_total")
         made.description = metric.help
         made.unit = _UNITS.get(metric.unit, f"{{{metric.unit}}}")

@@ -1,4 +1,4 @@
-"""Exports what a process has to tell, again and again, as long as it runs."""
+"""Exports the telemetry of a process regularly, as long as it runs."""
 
 import asyncio
 import time
@@ -19,9 +19,9 @@ from app.otlp.spans import SpanBuffer
 
 SPANS_EVERY: Final = timedelta(seconds=2)
 METRICS_EVERY: Final = timedelta(seconds=15)
-# About two milliseconds to encode.
+# Encoding these takes about two milliseconds.
 SPANS_PER_REQUEST: Final = 128
-# What a process that ends has to say may be lost after that.
+# When a process ends, its spans may be lost after this time.
 LAST_SPANS_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ Read = Callable[[], Awaitable[Readings]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Otlp:
-    """One process, as the endpoint hears of it; get it from `open_otlp`."""
+    """The export of one process; created by `open_otlp`."""
 
     client: OtlpClient
     spans: SpanBuffer
@@ -42,13 +42,13 @@ class Otlp:
     metrics_every: timedelta = METRICS_EVERY
 
     async def run(self, read: Read) -> None:
-        """Export spans, and the metrics that `read` reads, until cancelled."""
+        """Export spans, and the metrics of `read`, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._export_spans())
             tasks.create_task(self._export_metrics(read))
 
     async def flush(self) -> bool:
-        """Export the spans that wait; False when the endpoint could not be reached."""
+        """Export the waiting spans; return False if the endpoint could not be reached."""
         while spans := self.spans.first(SPANS_PER_REQUEST):
             taken = await self.client.export("traces", encoded_spans(spans, self.resource))
             if taken is Taken.LATER:
@@ -57,7 +57,7 @@ class Otlp:
         return True
 
     async def export_readings(self, readings: Readings) -> None:
-        """Export metrics; those that are not taken are in the next ones, which are cumulative."""
+        """Export metrics. If this fails, the next export has them, because they are cumulative."""
         body = await encoded_metrics(
             readings, self.resource, start_ns=self.started_ns, now_ns=time.time_ns()
         )
@@ -93,9 +93,9 @@ async def open_otlp(
     spans_every: timedelta = SPANS_EVERY,
     metrics_every: timedelta = METRICS_EVERY,
 ) -> AsyncIterator[Otlp]:
-    """The export of the process that calls itself `instance` to `endpoint`.
+    """Yield the export of the process `instance` to `endpoint`.
 
-    The last spans have a moment to go at the end.
+    At the end, the last spans are exported within a short time.
     """
     async with otlp_client(
         endpoint,

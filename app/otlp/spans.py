@@ -1,4 +1,4 @@
-"""Spans on their way to the endpoint: bounded, and never waited for."""
+"""A bounded buffer of spans for the endpoint. Adding a span never waits."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 from app.otlp.context import SpanContext
 
-# Some megabytes: what finds no room is lost, and counted.
+# Some megabytes: spans beyond this are lost, and counted.
 SPANS_MAX: Final = 4_096
 
 Attribute = str | int | float | bool
 
 
 class SpanKind(IntEnum):
-    """As OTLP numbers them."""
+    """The numbers of OTLP."""
 
     INTERNAL = 1
     CLIENT = 3
@@ -28,7 +28,7 @@ class SpanKind(IntEnum):
 class Span:
     """Something that took from `start_ns` to `end_ns` (since the epoch).
 
-    `error` says why it did not do what it was to do; empty: it did.
+    `error` is why it failed; empty if it did not.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Span:
 
 
 class SpanStats(NamedTuple):
-    """Spans since the process began."""
+    """Spans since the process started."""
 
     exported: int
     lost: int
@@ -60,26 +60,26 @@ class SpanBuffer:
 
     @property
     def stats(self) -> SpanStats:
-        """What became of all spans so far."""
+        """The results of all spans so far."""
         return SpanStats(self._exported, self._lost)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiting spans."""
         return len(self._waiting)
 
     def add(self, span: Span) -> None:
-        """Take it, if there is room."""
+        """Add a span, if there is space."""
         if len(self._waiting) < self._spans_max:
             self._waiting.append(span)
         else:
             self._lost += 1
 
     def first(self, count: int) -> list[Span]:
-        """The first that wait; they go on waiting until they are `done`."""
+        """Return the first waiting spans; they stay until they are `done`."""
         return list(islice(self._waiting, count))
 
     def done(self, count: int, *, exported: bool) -> None:
-        """The first that waited are with the endpoint, or lost."""
+        """Remove the first spans: the endpoint has them, or they are lost."""
         for _ in range(count):
             self._waiting.popleft()
         if exported:

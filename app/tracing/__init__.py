@@ -1,1 +1,1 @@
-"""Traces on their way: collected in each process, packed many to a record, unpacked again."""
+"""Traces in transit: collected in each process, packed many to a record, unpacked again."""

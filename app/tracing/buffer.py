@@ -1,4 +1,4 @@
-"""Entries of one process, on their way to the traces stream: bounded, and never waited for."""
+"""A bounded buffer of trace entries for the traces stream. Adding an entry never waits."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,12 @@ from app.domain.message import NewRecord
 from app.domain.trace import TraceSource
 from app.tracing.packs import Pack, PlainRow, packed
 
-# Entries that wait, packed or not: about 20 MB. Those that find no room are lost, and counted.
+# Waiting entries, packed or not: about 20 MB. Entries beyond this are lost, and counted.
 ENTRIES_MAX: Final = 100_000
-# Packing takes about a millisecond then; deliveries come in between.
+# Packing this many takes about a millisecond; deliveries run in between.
 ROWS_PER_PACK: Final = 500
 PACKS_PER_APPEND: Final = 8
-# Before deliveries are committed, so that their commits wait for little.
+# The interval of appends; commits of traced deliveries wait for one.
 INTERVAL: Final = timedelta(milliseconds=100)
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -32,14 +32,18 @@ Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 
 
 class OpenAttempts(Protocol):
-    """Who began attempts, and knows what to say of one that is still in the air."""
+    """The owner of attempts, which can write entries for those in flight."""
 
     def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - its own
-        """Say that it has begun, if it has before then (monotonic seconds); whether it has."""
+        """Write that it has started, if it started before `before` (monotonic s).
+
+        Returns:
+            Whether it did.
+        """
 
 
 class TraceStats(NamedTuple):
-    """Entries since the process began."""
+    """Entries since the process started."""
 
     recorded: int
     lost: int
@@ -54,8 +58,8 @@ class _Packed(NamedTuple):
 class TraceBuffer:
     """Collects rows (`app.tracing.packs`) and appends them to the stream, many to a record.
 
-    An append that fails is repeated: its rows may then be there twice. What finds no room is
-    counted, and the stream is told how much that was.
+    A failed append is repeated: its rows may then be stored twice. Entries dropped for lack of
+    space are counted, and the stream gets this number.
     """
 
     def __init__(self, append: Append, *, worker: str, entries_max: int = ENTRIES_MAX) -> None:
@@ -70,38 +74,38 @@ class TraceBuffer:
         self._unreported = 0
         self._recorded = 0
         self._lost = 0
-        # Of those that were taken, how many wait no more.
+        # The number of accepted entries that no longer wait.
         self._gone = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
-        # Somebody waits for what was added; `_behind` says that there is no use in it for now.
+        # A caller waits for its entries; `_behind` means that waiting is useless for now.
         self._urged = asyncio.Event()
         self._appended = asyncio.Condition()
         self._behind = False
-        # Attempts that nothing has been said of so far; whoever adds the first calls `wake`, and
-        # who ends one takes it out.
+        # Attempts without an entry so far; adding the first calls `wake`, and the end of an attempt
+        # removes it.
         self.open_attempts: dict[Any, OpenAttempts] = {}
         self._looked_at = 0.0
-        # What turns monotonic seconds into those since the epoch.
+        # Converts monotonic seconds to seconds since the epoch.
         self.wall = _wall()
 
     @property
     def stats(self) -> TraceStats:
-        """What became of all entries so far."""
+        """The results of all entries so far."""
         return TraceStats(self._recorded, self._lost)
 
     @property
     def waiting(self) -> int:
-        """Entries that the stream does not have so far."""
+        """The number of entries that the stream does not have yet."""
         return len(self._rows) + self._packed_entries
 
     @property
     def behind(self) -> bool:
-        """Whether the stream takes nothing now, or is slower than they come."""
+        """Whether the stream accepts nothing now, or is slower than new entries."""
         return self._behind
 
     def source(self, source: TraceSource) -> int:
-        """What rows of `source` begin with."""
+        """Return the number of `source` in rows."""
         number = self._sources.get(source)
         if number is None:
             number = self._sources[source] = len(self._by_number)
@@ -109,7 +113,7 @@ class TraceBuffer:
         return number
 
     def add(self, row: PlainRow) -> None:
-        """Take an entry, if there is room."""
+        """Add an entry, if there is space."""
         rows = self._rows
         if not rows:
             self._given.set()
@@ -120,11 +124,11 @@ class TraceBuffer:
             self._unreported += 1
 
     def wake(self) -> None:
-        """There is something to say, or an attempt in the air."""
+        """Note a new entry, or an attempt in flight."""
         self._given.set()
 
     async def run(self) -> None:
-        """Append what is collected until cancelled."""
+        """Append collected entries until cancelled."""
         while True:
             await self._given.wait()
             with contextlib.suppress(TimeoutError):
@@ -134,10 +138,10 @@ class TraceBuffer:
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
 
     async def until_appended(self, within: timedelta) -> bool:
-        """Wait until the stream has all that was added so far; False if that takes longer.
+        """Wait until the stream has all entries so far; return False if that takes longer.
 
-        What is lost is not waited for. While the stream takes nothing, or is slower than somebody
-        could wait, the answer is False at once, until it has caught up.
+        Lost entries are not awaited. While the stream accepts nothing, or is too slow to wait for,
+        the result is False immediately, until it has caught up.
         """
         if self._behind or not self.waiting:
             return not self.waiting
@@ -151,7 +155,7 @@ class TraceBuffer:
         return self._gone >= until
 
     async def finish(self, within: timedelta) -> None:
-        """Append what there is, if that takes no longer."""
+        """Append the waiting entries within this time."""
         try:
             async with asyncio.timeout(within.total_seconds()):
                 await self.flush()
@@ -159,7 +163,7 @@ class TraceBuffer:
             _log.warning("last_traces_not_appended", entries=self.waiting)
 
     async def flush(self) -> bool:
-        """Append all that is collected now; whether the stream has it."""
+        """Append all collected entries now; return whether the stream has them."""
         return await self._flush(look=True)
 
     async def _flush(self, *, look: bool) -> bool:
@@ -192,7 +196,7 @@ class TraceBuffer:
         self._behind = True
 
     def _record_open_attempts(self) -> None:
-        """Of attempts that are over sooner, only the end is said: that they began is in it."""
+        """For attempts that end before, only the end is recorded, which includes the start."""
         self.wall = _wall()
         before, self._looked_at = self._looked_at, time.monotonic()
         for attempt, attempts in list(self.open_attempts.items()):
@@ -203,7 +207,7 @@ class TraceBuffer:
 
     async def _pack(self) -> None:
         rows, self._rows = self._rows, []
-        # They wait on, in whichever form.
+        # They continue to wait, packed or not.
         self._packed_entries += len(rows)
         for first in range(0, max(len(rows), min(1, self._unreported)), ROWS_PER_PACK):
             some = rows[first : first + ROWS_PER_PACK]

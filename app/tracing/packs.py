@@ -1,8 +1,8 @@
-"""Many trace entries as one record of the traces stream, and back.
+"""Many trace entries as one record of the traces stream.
 
-A pack is JSON, compressed: `[worker, at, lost, why, sources, rows]`. `lost` entries of that worker
+A pack is compressed JSON: `[worker, at, lost, why, sources, rows]`. `lost` entries of that worker
 are in no pack, because of `why`. Each of `sources` is `[number, topic, subscription id,
-subscription]`, and a row begins with the number of its own.
+subscription]`, and a row begins with the number of its source.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from app.domain.trace import TraceSource
 
 HEADER_TRACES: Final = b"t"
 VERSION: Final = b"1"
-# A pack that is larger was not made by us.
+# A larger pack is not from Angelia.
 UNPACKED_MAX: Final = 16 * 1024 * 1024
 
-# Of a pack's parts.
+# The types of a pack's parts.
 _TYPES: Final = (str, int, int, str, list, list)
 _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 
@@ -27,7 +27,7 @@ _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 class TraceRow(NamedTuple):
     """One entry: times are microseconds, `at` since the epoch; `status` is a TraceStatus's value.
 
-    Hot paths make plain tuples of this shape, which costs a fourth.
+    Fast paths make plain tuples of this form, which costs a fourth.
     """
 
     source: int
@@ -55,10 +55,10 @@ PlainRow = tuple[
 
 
 class Pack(NamedTuple):
-    """What one process said at a time: `rows` whose `source` is a number in `sources`.
+    """Entries of one process: `rows` with a `source` number from `sources`.
 
-    A process means the same source by a number as long as it lives. `value` is the record's that
-    the pack came in, empty if it came in none.
+    The number of a source stays the same while a process runs. `value` is the value of the pack's
+    record, empty if there is none.
     """
 
     worker: str
@@ -71,7 +71,7 @@ class Pack(NamedTuple):
 
 
 def packed(pack: Pack) -> NewRecord:
-    """The record of a pack."""
+    """Return the record of a pack."""
     sources = [
         (number, each.topic, each.subscription_id, each.subscription)
         for number, each in pack.sources.items()
@@ -80,20 +80,20 @@ def packed(pack: Pack) -> NewRecord:
     try:
         text = orjson.dumps(content)
     except TypeError:
-        # A reason that quotes text with a lone surrogate.
+        # A reason quotes text with a lone surrogate.
         text = orjson.dumps([*content[:5], [_mended(row) for row in pack.rows]])
     return NewRecord(value=_COMPRESSOR.compress(text), headers=((HEADER_TRACES, VERSION),))
 
 
 def unpacked(record: Record) -> Pack | None:
-    """The pack of a record, or None for one that is not of ours."""
+    """Return the pack of a record; None for a foreign record."""
     if record.header(HEADER_TRACES) != VERSION or not record.value:
         return None
     return read_pack(record.value)
 
 
 def read_pack(value: bytes) -> Pack | None:
-    """The pack of a record's value, or None for one that is not of ours."""
+    """Return the pack of a record's value; None for a foreign one."""
     try:
         return pack_of(orjson.loads(text_of(value)), value)
     except (zstandard.ZstdError, ValueError, TypeError):
@@ -101,12 +101,21 @@ def read_pack(value: bytes) -> Pack | None:
 
 
 def text_of(value: bytes) -> bytes:
-    """The JSON in a record's value; zstandard.ZstdError."""
+    """Return the JSON in a record's value.
+
+    Raises:
+        zstandard.ZstdError: It cannot be decompressed.
+    """
     return zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
 
 
 def pack_of(content: Any, value: bytes = b"") -> Pack | None:  # noqa: ANN401 - JSON
-    """The pack that JSON is, or None for what has not the form of one; ValueError, TypeError."""
+    """Return the pack in JSON; None for another form.
+
+    Raises:
+        ValueError: A value is not valid.
+        TypeError: A value has the wrong type.
+    """
     if tuple(map(type, content)) != _TYPES:
         return None
     worker, at, lost, why, sources, rows = content

@@ -13,7 +13,7 @@ from app.cli.options import ApiOption, JsonOption
 
 
 class Method(StrEnum):
-    """What is done with what the path names."""
+    """The HTTP method."""
 
     GET = "GET"
     POST = "POST"
@@ -32,7 +32,7 @@ def call(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make any call of the API, and write what it answers."""
+    """Make any call of the API, and print its response."""
     if not path.startswith("/"):
         raise typer.BadParameter("must begin with a slash", param_hint="path")
     value = None if data is None else _value(sys.stdin.read() if data == "-" else data)

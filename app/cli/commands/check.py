@@ -1,4 +1,4 @@
-"""`angelia check`: what is set, where from, and whether each part answers."""
+"""`angelia check`: the settings, their sources, and whether each part responds."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ _OF_POOLER: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePart:
-    """One part of the service; `problem` is empty where it is as it must be."""
+    """One part of the service; `problem` is empty if it works."""
 
     name: str
     where: str
@@ -47,10 +47,10 @@ class ServicePart:
 
 
 def check(*, as_json: JsonOption = False) -> None:
-    """Print every setting and where it is from, and whether each part answers.
+    """Print every setting with its source, and whether each part responds.
 
-    Exits with 1 when the database, its tables or the message log are not as they must be; an API
-    that does not run is only reported. An embedded PostgreSQL is started for the while.
+    Exits with 1 if the database, its tables or the message log do not work; an API that does not
+    run is only reported. An embedded PostgreSQL is started for the check.
     """
     quiet_logs()
     settings = settings_with()
@@ -75,9 +75,9 @@ def _settings(settings: Settings) -> Iterator[Json]:
         }
 
 
-# Names or addresses, each with a port if need be; PostgreSQL's URLs may have several.
+# Names or addresses, each with a port if needed; PostgreSQL's URLs may have several.
 _HOSTS: Final = re.compile(r"((\[[0-9a-fA-F:.]+\]|[^:,/@]*)(:[0-9]*)?(,|$))*")
-# Of what else is secret any part may be, whatever it looks like.
+# In all other secrets, every part may be secret.
 _SECRET_URLS: Final = frozenset(
     {
         "database_url",
@@ -100,11 +100,11 @@ def _shown(name: str, value: object) -> str:
 
 
 def _masked(secret: str) -> str:
-    """A URL without its password and parameters."""
+    """Return a URL without its password and parameters."""
     parts = urlsplit(secret)
     credentials, _, hosts = parts.netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # A password with a slash in it would be taken for the path.
+    # A password with a slash in it would be parsed as the path.
     if not parts.scheme or "@" in parts.path or not _HOSTS.fullmatch(hosts):
         return _MASK
     return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{hosts}{parts.path}"
@@ -157,7 +157,7 @@ async def _pooler(settings: Settings, database: Database) -> Sequence[ServicePar
         if not await database.through_pooler():
             return []
     except AngeliaError:
-        return []  # as the database itself has it
+        return []  # the same as the database
     where = _masked_database(settings)
     return [ServicePart(name="pooler", where=where, problem=_OF_POOLER, required=False)]
 
@@ -196,7 +196,7 @@ async def _log(
 async def _durability(
     settings: Settings, database: Database, log: MessageLog
 ) -> Sequence[ServicePart]:
-    """Where acknowledged messages can be lost, each for itself; nothing of that is required."""
+    """Return where acknowledged messages can be lost; none of this makes the check fail."""
     found = await DurabilityService(database, settings.replication, log).risks(with_names=True)
     return [
         ServicePart(name="durability", where="Kafka", problem=each, required=False)

@@ -31,7 +31,7 @@ def create(name: GroupArgument, *, api: ApiOption = None, as_json: JsonOption = 
 
 @groups.command()
 def delete(name: GroupArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Delete a group that has no topics."""
+    """Delete a group without topics."""
     with connected(api) as client:
         client.groups.delete(name)
     output.write_done(f"Deleted {name}", {"groupName": name}, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`angelia jobs …`: what Spark is asked to do."""
+"""`angelia jobs …`: requests for Spark jobs."""
 
 from datetime import timedelta
 from itertools import islice
@@ -72,7 +72,7 @@ def request(  # noqa: PLR0913 - each an option
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask for a job over a time; default: the last day."""
+    """Request a job over a time span; default: the last day."""
     with connected(api) as client:
         asked = client.jobs.request(
             kind,
@@ -92,7 +92,7 @@ def request(  # noqa: PLR0913 - each an option
 
 @jobs.command()
 def show(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Show a job: its state, how far it is, what it found, the last lines of its log."""
+    """Show a job: its state, its progress, its result, and the last lines of its log."""
     with connected(api) as client:
         found = client.jobs.get(job)
     output.write_object(found.raw, as_json=as_json)
@@ -100,7 +100,7 @@ def show(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
 
 @jobs.command()
 def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Wait until a job has ended; exits with 1 when it was not done."""
+    """Wait until a job has ended; exits with 1 if it was not done."""
     with connected(api) as client:
         client.jobs.get(job)
     ended = followed(api, job)
@@ -110,7 +110,7 @@ def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
 
 @jobs.command()
 def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Cancel a job: at once while it waits, within seconds while it runs."""
+    """Cancel a job: immediately while it waits, within seconds while it runs."""
     with connected(api) as client:
         cancelled = client.jobs.cancel(job)
     words = f"Cancelling {job}" if cancelled.cancelling else f"Cancelled {job}"
@@ -118,7 +118,7 @@ def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = Fal
 
 
 def followed(api: str | None, job_id: str) -> Job:
-    """The job once it has ended; until then its progress is shown."""
+    """Return the job when it has ended, and show its progress until then."""
     with connected(api, retries=WAITING) as client, filling(job_id) as update:
         for job in client.jobs.follow(job_id):
             update(job.progress, job.step or job.waiting_for or job.state)

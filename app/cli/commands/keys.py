@@ -1,4 +1,4 @@
-"""`angelia keys …`: who may call the API."""
+"""`angelia keys …`: the API keys of callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +49,7 @@ def create(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key and print it: it is shown this once."""
+    """Create a key and print it: it is shown only once."""
     made = _create(name, scope, days=days, api=api)
     if as_json:
         output.write_json(made)
@@ -60,7 +60,7 @@ def create(
 
 @keys.command("list")
 def list_keys(*, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """List all keys, also those that were revoked or have expired."""
+    """List all keys, with revoked and expired ones."""
     found = _list(api)
     if as_json:
         output.write_json(found)
@@ -76,8 +76,8 @@ def revoke(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke a key: within moments it opens nothing any more."""
-    # Of a whole key, the id is enough.
+    """Revoke a key: it becomes invalid within moments."""
+    # The id is enough, also from a whole key.
     key_id = key.removeprefix("ang_").partition("_")[0]
     _revoke(key_id, api)
     output.write_done(f"Revoked {key_id}", {"id": key_id}, as_json=as_json)
@@ -126,12 +126,12 @@ def _revoke(key_id: str, api: str | None) -> None:
 
 
 def _by_rest(api: str | None) -> bool:
-    """Whether there is an API to ask: one that was named, or one that a key is for."""
+    """Whether to use an API: one was named, or there is a key for one."""
     return api is not None or api_key() is not None
 
 
 async def _in_database(work: Callable[[KeyService], Awaitable[T]]) -> T:
-    """Do it as the operator, whom the database lets in."""
+    """Run it as the operator, who has access to the database."""
     quiet_logs()
     with database_url(settings_with()) as url:
         async with open_database(url) as database:

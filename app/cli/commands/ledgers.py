@@ -1,4 +1,4 @@
-"""`angelia ledger …`: what became of every message that a subscription was to get."""
+"""`angelia ledger …`: what happened to every message for a subscription."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final
@@ -39,7 +39,9 @@ def show(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what became of the messages of a time; default: 31 days up to the last midnight (UTC).
+    """Show what happened to the messages of a time span.
+
+    Default: 31 days up to the last midnight (UTC).
 
     Or up to the newest entry, if that is later.
     """
@@ -60,7 +62,7 @@ def request(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have Spark make an entry of the time since the last; wait for it by `angelia jobs wait`."""
+    """Let Spark write an entry since the last one; wait for it with `angelia jobs wait`."""
     with connected(api) as client:
         job = client.ledgers.request(topic, subscription)
     output.write_done(job.waiting_for or f"Requested {job.id}", job.raw, as_json=as_json)
@@ -78,7 +80,7 @@ def check(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that no entry was changed since it was written; exits with 1 when one was."""
+    """Check that no entry was changed since it was written; exits with 1 if one was."""
     with connected(api) as client:
         found = client.ledgers.check(topic, subscription, number=number, hash_=hash_)
     signed = f"Signed from entry {found.signed_from} on" if found.signed_from else "Not signed"
@@ -89,7 +91,7 @@ def check(
 
 
 def conclusions(found: Ledger) -> Iterator[str]:
-    """What is proved of what was asked for, and where what is missing is."""
+    """Yield what is proved of the requested time, and where missing messages are."""
     asked = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
     proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
     if found.covered_from is None:
@@ -110,7 +112,7 @@ def _places(entry: LedgerEntry) -> str:
         f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
         for each in entry.missing_among
     ]
-    # Entries of older versions do not say.
+    # Entries of older versions do not have the ranges.
     known = ranges or ["offsets that are not known"]
     return ", ".join([*known, "and more"] if entry.missing_among_more else known)
 

@@ -1,4 +1,4 @@
-"""`angelia listen`: subscribes a receiver of its own to a topic and prints what arrives."""
+"""`angelia listen`: subscribes a local receiver to a topic and prints what arrives."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ Write = Callable[[datetime, Received], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """What to subscribe, and how to answer."""
+    """What to subscribe, and how to respond."""
 
     topic: str
     name: str
@@ -86,7 +86,7 @@ async def _listen(listening: Listening, api: str | None) -> None:
                 "Ctrl-C ends it."
             )
         )
-        # Until we are told to stop.
+        # Until the command is stopped.
         await asyncio.Event().wait()
 
 
@@ -94,12 +94,12 @@ async def _listen(listening: Listening, api: str | None) -> None:
 async def _subscribed(
     client: AsyncAngelia, listening: Listening, endpoint: str
 ) -> AsyncIterator[None]:
-    """Subscribed inside the block, and after it where the user wants to keep it."""
+    """Keep a subscription inside the block, and after it if the user wants to keep it."""
     topic, name = listening.topic, listening.name
     if not await client.topics.exists(topic):
         await client.topics.create(topic, topic_settings(description="created by angelia listen"))
     if await client.subscriptions.exists(topic, name):
-        # Left by an earlier `--keep`; the port is another one now.
+        # Left by an earlier `--keep`; the port has changed.
         await client.subscriptions.change(topic, name, patch={"endpoint": endpoint})
     else:
         settings = subscription_settings()
@@ -158,7 +158,7 @@ def _write(at: datetime, received: Received) -> None:
 
 
 def _body(body: bytes) -> Body:
-    """The JSON value of a body; its text where it is not JSON."""
+    """Return the JSON value of a body, or its text if it is not JSON."""
     try:
         value: Body = json.loads(body)
     except ValueError:

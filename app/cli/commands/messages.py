@@ -1,4 +1,4 @@
-"""`angelia messages` and `angelia undelivered`: what is in the log, and what was not delivered."""
+"""`angelia messages` and `angelia undelivered`: the log's messages, and undelivered ones."""
 
 from itertools import islice
 from typing import Annotated, Final
@@ -38,7 +38,7 @@ def messages(  # noqa: PLR0913 - each an option
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find messages in a topic's log, by key or by what is in them; default: in the last hour."""
+    """Find messages in a topic's log, by key or by their content; default: in the last hour."""
     if key is None and path is None:
         raise typer.BadParameter("give one of them", param_hint="--key / --path")
     with connected(api) as client:

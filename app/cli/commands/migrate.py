@@ -8,7 +8,7 @@ from app.storage.migrate import upgrade
 
 
 def migrate() -> None:
-    """Bring the database to this version's schema; does nothing when it is there already."""
+    """Bring the database to this version's schema; does nothing if it is there already."""
     quiet_logs()
     with database_url(settings_with()) as url:
         upgrade(url)

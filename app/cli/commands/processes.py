@@ -1,4 +1,4 @@
-"""`angelia api | worker`: one process each, as a service manager wants them."""
+"""`angelia api | worker`: one process each, for a service manager."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,7 +12,7 @@ from app.cli.settings import settings_with
 
 
 class ApiPart(StrEnum):
-    """The parts the API can be split into."""
+    """The parts into which the API can be split."""
 
     PUBLISH = "publish"
     MANAGEMENT = "management"
@@ -38,7 +38,7 @@ def worker(
         int, typer.Option(min=1, max=PROCESSES_MAX, help="Run so many; one uses one core.")
     ] = 1,
 ) -> None:
-    """Run a worker, or several: they deliver. An embedded database is migrated first."""
+    """Run one worker or several, which deliver. An embedded database is migrated first."""
     settings = settings_with()
     if processes == 1:
         become("workers", settings)

@@ -18,13 +18,13 @@ from app.cli.progress import counting
 
 _AT_A_TIME: Final = 500
 _SHOWN_MAX: Final = 20
-# A publish is sent again under the same id: it is the same message.
+# A repeated publish has the same id: it is the same message.
 _RETRIES: Final = Retries()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedLine:
-    """A line whose message was not stored, and why."""
+    """A line with a message that was not stored, and the reason."""
 
     line: int
     status: int
@@ -47,7 +47,7 @@ def publish(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish a message, and print the id it got; or one from each line of the input."""
+    """Publish a message, and print its id; or one from each line of the input."""
     if lines:
         if body != "-" or own_id is not None:
             raise typer.BadParameter("takes its messages from the input", param_hint="--lines")

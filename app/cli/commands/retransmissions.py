@@ -1,4 +1,4 @@
-"""`angelia retransmission …`: those that Spark and the workers do beside live traffic."""
+"""`angelia retransmission …`: retransmissions beside live traffic, by Spark and the workers."""
 
 from typing import Annotated, Final
 
@@ -60,7 +60,7 @@ def show(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how far a retransmission is."""
+    """Show the progress of a retransmission."""
     with connected(api) as client:
         found = client.retransmissions.get(topic, subscription, id_=id_)
     output.write_object(found.raw, as_json=as_json)
@@ -75,7 +75,7 @@ def wait(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait until a retransmission has ended; exits with 1 when it was not done."""
+    """Wait until a retransmission has ended; exits with 1 if it was not done."""
     with connected(api) as client:
         client.retransmissions.get(topic, subscription, id_=id_)
     ended = followed(api, topic, subscription, id_=id_)
@@ -91,14 +91,14 @@ def cancel(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop what is not sent yet; what is in the air lands."""
+    """Drop messages that are not sent yet; those in flight are completed."""
     with connected(api) as client:
         cancelled = client.retransmissions.cancel(topic, subscription, id_=id_)
     output.write_done(f"Cancelled {id_}", cancelled.raw, as_json=as_json)
 
 
 def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Retransmission:
-    """The retransmission once it has ended; until then its progress is shown."""
+    """Return the retransmission when it has ended, and show its progress until then."""
     with connected(api, retries=WAITING) as client, filling(id_) as update:
         for found in client.retransmissions.follow(topic, subscription, id_=id_):
             update(found.progress, found.waiting_for or found.state)
@@ -108,7 +108,11 @@ def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Ret
 
 
 def report_end(ended: Retransmission, *, as_json: bool) -> None:
-    """Say what came of it; CliError when it was not done."""
+    """Print its result.
+
+    Raises:
+        CliError: It was not done.
+    """
     counts = ended.counts
     gone = f" ({counts.gone} are neither in the log nor in the archive)" if counts.gone else ""
     blind = f" ({counts.untraced} are not traced: not looked at)" if counts.untraced else ""

@@ -24,7 +24,7 @@ from app.cli.progress import counting
 
 
 class OnlyOption(StrEnum):
-    """Which messages; without one the subscription is moved back as a whole."""
+    """Which messages; without one the whole subscription is moved back."""
 
     DISCARDED = "discarded"
     UNDELIVERED = "undelivered"
@@ -32,7 +32,7 @@ class OnlyOption(StrEnum):
     ALL = "all"
 
 
-# What each takes beside --since and --dry-run.
+# The options of each, besides --since and --dry-run.
 _TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
     None: frozenset(),
     OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
@@ -46,7 +46,7 @@ _TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetransmitTarget:
-    """Of which subscription, at which API, and how it is told."""
+    """The subscription, the API, and the form of the output."""
 
     api: str | None
     topic: str
@@ -71,7 +71,7 @@ class Chosen:
     dry_run: bool
 
     def options(self) -> Mapping[str, object]:
-        """What only some of the ways to retransmit take."""
+        """Return the options that only some of the ways have."""
         return {
             "--until": self.until,
             "--status": self.statuses,
@@ -84,7 +84,7 @@ class Chosen:
         }
 
     def as_redrive(self) -> Redrive:
-        """The discarded messages that it means."""
+        """Return the redrive of discarded messages."""
         return Redrive(
             since=self.since,
             until=self.until,
@@ -95,7 +95,7 @@ class Chosen:
         )
 
     def as_replay(self) -> Replay:
-        """The messages that it means beside live traffic."""
+        """Return the replay beside live traffic."""
         return Replay(
             only=str(self.only),
             since=_since(self),
@@ -148,7 +148,7 @@ def retransmit(  # noqa: PLR0913 - each an option
 ) -> None:
     """Send all again since a time, by moving the subscription back; or --only some messages.
 
-    Moving back (--since alone) sends all messages since then once more, delivered ones too, before
+    Moving back (--since alone) sends all messages since then once more, also delivered ones, before
     new ones.
     """
     chosen = Chosen(

@@ -1,4 +1,4 @@
-"""`angelia topic schema …`: what the messages of a topic must be."""
+"""`angelia topic schema …`: the schema of a topic's messages."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def show(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the schema as it was given; exits with 4 when there is none."""
+    """Write the schema as it was set; exits with 4 if there is none."""
     with connected(api) as client:
         found = client.schemas.get(topic, version=version)
     if found is None:
@@ -57,7 +57,7 @@ def set_schema(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have another version in force."""
+    """Put another version into force."""
     text = _read(file)
     with connected(api) as client:
         version = client.schemas.add(topic, text)
@@ -66,7 +66,7 @@ def set_schema(
 
 @schemas.command()
 def delete(topic: TopicArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Hold what is published against no schema any more."""
+    """Stop validating messages against a schema."""
     with connected(api) as client:
         client.schemas.delete(topic)
     output.write_done(f"{topic} has no schema any more", {"name": topic}, as_json=as_json)

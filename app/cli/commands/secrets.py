@@ -1,4 +1,4 @@
-"""`angelia secrets …`: the keys that stored secrets are encrypted with."""
+"""`angelia secrets …`: the keys that encrypt stored secrets."""
 
 import asyncio
 
@@ -29,8 +29,8 @@ def key() -> None:
 def rotate() -> None:
     """Encrypt all stored secrets with the first key of ANGELIA_SECRET_KEY.
 
-    To change keys: give every process both, the new one first; run this; drop the old one. It may
-    run beside the service, and be repeated. Exits with 1 when a secret is under neither.
+    To change keys: give both to every process, the new one first; run this; remove the old one. It
+    may run beside the service, and be repeated. Exits with 1 if a secret is under neither.
     """
     quiet_logs()
     settings = settings_with()

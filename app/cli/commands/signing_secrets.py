@@ -1,4 +1,4 @@
-"""`angelia subscription secrets …`: what a subscription's deliveries are signed with."""
+"""`angelia subscription secrets …`: the secrets that sign a subscription's deliveries."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +17,7 @@ signing_secrets = typer.Typer(
 
 
 class SecretKind(StrEnum):
-    """What a secret signs with."""
+    """The signature method of a secret."""
 
     V1 = "v1"
     V1A = "v1a"
@@ -41,9 +41,9 @@ def create(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign with a new secret from now on, and print it: this once.
+    """Sign with a new secret from now on, and print it once.
 
-    A secret that you have already is read from a file: on a command line others could read it.
+    An existing secret is read from a file: on a command line others could read it.
     """
     body: Json = {"type": kind.value}
     if file is not None:
@@ -63,7 +63,7 @@ def list_secrets(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the secrets that deliveries are signed with, without themselves."""
+    """List the secrets that sign deliveries, without their values."""
     with connected(api) as client:
         found = [each.raw for each in client.signing_secrets.all(topic, name)]
     if as_json:
@@ -87,7 +87,7 @@ def delete(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign with it no more, at once."""
+    """Stop signing with it immediately."""
     with connected(api) as client:
         client.signing_secrets.delete(topic, name, secret_id=secret_id)
     output.write_done(f"Deleted {secret_id} of {name}", {"id": secret_id}, as_json=as_json)

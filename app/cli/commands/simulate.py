@@ -1,4 +1,4 @@
-"""`angelia simulate`: what a subscription would have had to send, had it been another."""
+"""`angelia simulate`: what a subscription with other settings would have sent."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def simulate(  # noqa: PLR0913 - each an option
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have Spark try other filters or another rate on what was published; default: the last day."""
+    """Let Spark try other filters or another rate on published messages; default: the last day."""
     body = {
         "filters": None if filters is None else _filters(filters),
         "rate": rate,
@@ -86,7 +86,7 @@ def simulate(  # noqa: PLR0913 - each an option
 
 
 def show(found: Mapping[str, Any]) -> None:
-    """What a simulation has found, for people: the sums, and examples where there are any."""
+    """Print the result of a simulation: the sums, and examples if there are any."""
     output.write_fields(found.get("result", {}))
     for name, title in _EXAMPLES.items():
         if messages := found.get(name):

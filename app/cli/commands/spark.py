@@ -1,4 +1,4 @@
-"""`angelia spark`: a process that does Spark jobs."""
+"""`angelia spark`: a process that runs Spark jobs."""
 
 import importlib.util
 import re
@@ -23,9 +23,9 @@ _ANSWER_TIMEOUT_S: Final = 20
 
 
 def spark() -> None:
-    """Run one Spark runner: it does the jobs that the API is asked for.
+    """Run one Spark runner, which does the requested jobs.
 
-    Needs Java 17 or newer and PySpark, and says how to install what is missing.
+    Needs Java 17 or newer and PySpark, and reports how to install what is missing.
     """
     settings = settings_with()
     if missing := list(missing_for_spark()):
@@ -35,7 +35,7 @@ def spark() -> None:
 
 
 def missing_for_spark() -> Iterator[str]:
-    """What this machine lacks for a Spark runner, each with the line that installs it."""
+    """Yield what this machine lacks for a Spark runner, each with a command that installs it."""
     command = java_command()
     found = None if command is None else _java_version(command)
     if found is None or found < JAVA_MIN:
@@ -53,7 +53,7 @@ def _module(requirement: str) -> str:
 
 
 def _java_version(command: str) -> int | None:
-    """The major version of that Java; None where it does not run."""
+    """Return the major version of that Java; None if it does not run."""
     try:
         answer = subprocess.run(  # noqa: S603 - the Java that Spark itself would start
             [command, "-version"],

@@ -61,7 +61,7 @@ def create(  # noqa: PLR0913 - each an option
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Subscribe an endpoint to a topic: it gets what is published from now on, or has been."""
+    """Subscribe an endpoint to a topic: it gets messages from now on, or also earlier ones."""
     policy: Json = {} if rate is None else {"rate": rate}
     usual = subscription_settings(description=description, policy=policy)
     with connected(api) as client:
@@ -109,7 +109,7 @@ def suspend(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop delivering; what is published meanwhile waits."""
+    """Stop delivering; messages that are published meanwhile wait."""
     with connected(api) as client:
         suspended = client.subscriptions.suspend(topic, name)
     output.write_done(f"Suspended {name}", suspended.raw, as_json=as_json)
@@ -137,7 +137,7 @@ def ping(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send one test message now, and show how the endpoint answers; exits with 1 if it fails."""
+    """Send one test message now, and show the endpoint's response; exits with 1 if it fails."""
     with connected(api) as client:
         pong = client.subscriptions.ping(topic, name)
     output.write_object(pong.raw, as_json=as_json)
@@ -153,7 +153,7 @@ def health(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a subscription does; exits with 1 when it is not healthy."""
+    """Show the health of a subscription; exits with 1 if it is not healthy."""
     with connected(api) as client:
         found = client.subscriptions.health(topic, name)
     output.write_object(found.raw, as_json=as_json)
@@ -169,7 +169,7 @@ def forecast(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what waits, when that is delivered, and what will be lost before it is."""
+    """Show its backlog, when that will be delivered, and what will be lost before."""
     with connected(api) as client:
         found = client.subscriptions.forecast(topic, name)
     output.write_object(found.raw, as_json=as_json)
@@ -191,7 +191,7 @@ def delete(
 
 
 def history_lines(history: History | None) -> Iterator[str]:
-    """What of its history the log has no more."""
+    """Yield what the log no longer has of its history."""
     if history is None:
         return
     if history.retransmission is not None:

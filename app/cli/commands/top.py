@@ -1,4 +1,4 @@
-"""`angelia top`: how subscriptions do, live."""
+"""`angelia top`: the state of subscriptions, live."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ _GOOD_MODES: Final = frozenset({"NORMAL", ""})
 
 
 class SortOrder(StrEnum):
-    """By what the rows are sorted, the largest first; names from A to Z."""
+    """The order of the rows, the largest first; names from A to Z."""
 
     LAG = "lag"
     RATE = "rate"
@@ -93,7 +93,7 @@ _FIGURES: Final[Mapping[SortOrder, Callable[[TopRow], float]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopView:
-    """What is shown, and how often: `every` seconds, once if that is None."""
+    """What to show, and how often: `every` seconds, once if that is None."""
 
     topic: str | None
     order: SortOrder
@@ -114,9 +114,9 @@ def top(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how subscriptions do: rate, lag, errors, undelivered messages; until Ctrl-C.
+    """Show subscriptions: rate, lag, errors, undelivered messages; until Ctrl-C.
 
-    With --json each look is one line: a list of subscriptions.
+    With --json each update is one line: a list of subscriptions.
     """
     shown = TopView(
         topic=topic,
@@ -130,7 +130,7 @@ def top(
 
 async def _top(shown: TopView, api: str | None) -> None:
     async with connected_async(api) as client:
-        # What is wrong from the start is told; what goes wrong later may pass.
+        # An error at the start is reported; a later one may be temporary.
         first = await _rows(client, shown)
         if shown.as_json:
             await _write_lines(client, shown, first)
@@ -163,31 +163,31 @@ async def _live(client: AsyncAngelia, shown: TopView, first: Sequence[TopRow]) -
 
 
 async def _looks(client: AsyncAngelia, shown: TopView) -> AsyncIterator[Sequence[TopRow] | str]:
-    """The rows, again and again; in words why there are none."""
+    """Yield the rows again and again; or a text why there are none."""
     while shown.every is not None:
         await asyncio.sleep(shown.every)
         yield await look(client, shown)
 
 
 async def look(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow] | str:
-    """The rows as they are now; in words why there are none."""
+    """Return the current rows; or a text why there are none."""
     try:
         return await _rows(client, shown)
     except ExceptionGroup as group:
         if group.split(ClientError)[1]:
             raise
-        # Of those that were asked at once one is enough: they fail for one reason.
+        # Concurrent requests fail for the same reason, so one error is enough.
         return str(group.exceptions[0])
 
 
 async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
-    """All subscriptions in order, those with the largest figures first."""
+    """Return all subscriptions in order, those with the largest values first."""
     query = None if shown.topic is None else {"topicName": shown.topic}
     async with asyncio.TaskGroup() as group:
         asked = group.create_task(_subscriptions(client, query))
         figures = group.create_task(_metrics(client, query))
     subscriptions, metrics = asked.result(), figures.result()
-    # What was made or deleted between the two is there at the next look.
+    # A subscription that was created or deleted between the two is included the next time.
     known = sorted(subscriptions.keys() & metrics.keys())
     return in_order([TopRow.of(subscriptions[key], metrics[key]) for key in known], shown.order)
 
@@ -202,14 +202,14 @@ async def _metrics(client: AsyncAngelia, query: Json | None) -> Mapping[Key, Sub
 
 
 def in_order(rows: Sequence[TopRow], order: SortOrder) -> Sequence[TopRow]:
-    """The rows as asked for; those that are equal by name."""
+    """Return the rows in that order; equal ones by name."""
     by_name = sorted(rows, key=lambda row: (row.topic, row.subscription))
     figure = _FIGURES.get(order)
     return by_name if figure is None else sorted(by_name, key=lambda row: -figure(row))
 
 
 def table_of(rows: Sequence[TopRow], *, limit: int, problem: str = "") -> Table:
-    """The rows as a table, with a line below that says how many there are, and what is wrong."""
+    """Return the rows as a table, with a line below about their number and any problem."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
     for column in _COLUMNS:
         words = column in {"SUBSCRIPTION", "STATE", "MODE"}

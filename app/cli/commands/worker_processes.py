@@ -1,4 +1,4 @@
-"""`angelia worker --processes N`: worker processes on this machine, kept running together."""
+"""`angelia worker --processes N`: several worker processes on this machine, kept running."""
 
 import asyncio
 from datetime import timedelta
@@ -14,18 +14,20 @@ from app.config import Settings
 from app.storage.embedded.home import require_usable
 
 PROCESSES_MAX: Final = 256
-# Half a minute of trying: whoever runs us is to know that it does not work.
+# Half a minute of attempts: then the user must know that it does not work.
 _POLICY: Final = RestartPolicy(delay_max=timedelta(seconds=8), deaths_max=7)
 
 
 async def keep_running(count: int, settings: Settings) -> None:
-    """Run `count` workers until cancelled; then all are stopped, and at an end on return.
+    """Run `count` workers until cancelled; then stop all, and return when they have ended.
 
-    Each is a member of its own in the groups of the log. One that ends is started again, later each
-    time; when it keeps ending, the others are stopped and CliError says so.
+    Each is a separate member in the log's groups. A worker that ends is restarted, each time later.
+
+    Raises:
+        CliError: One worker keeps ending; the others are stopped.
     """
     if settings.embedded_database:
-        # They would each say so, time after time.
+        # Otherwise each worker would report it, again and again.
         require_usable(settings.home)
     environment = python_environment(settings)
     workers = [

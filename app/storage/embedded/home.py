@@ -24,8 +24,8 @@ def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Ite
     """Yield the folder, which is created if missing, and is writable.
 
     Raises:
-        StorageUnavailableError: It cannot be used, for the reason in one line. Errors of the system, or
-            of a full disk, in the block are raised like this too.
+        StorageUnavailableError: It is not, for the reason in one line. System errors in the
+            block, and a full disk, are raised like this too.
     """
     try:
         home.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""`angelia demo`: a stream of shop events to three subscribers, each message accounted for."""
+"""`angelia demo`: a stream of shop events, with every message accounted for."""

@@ -12,7 +12,7 @@ _NAMED_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedDiscard:
-    """A discarded message as the service lists it; `digest` is None where it has no body."""
+    """A discarded message in the service's list; `digest` is None without a body."""
 
     message_id: str
     reason: str
@@ -20,7 +20,7 @@ class ListedDiscard:
 
     @classmethod
     def of(cls, listed: Mapping[str, Any]) -> "ListedDiscard":
-        """From an entry of the API's list of undelivered messages."""
+        """Return it for an entry of the API's list of undelivered messages."""
         body = listed.get("message")
         return cls(
             message_id=str(listed.get("messageId", "")),
@@ -31,14 +31,14 @@ class ListedDiscard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What the service itself counted for a subscription."""
+    """The service's own counts for a subscription."""
 
     delivered: int
     discarded: int
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> "Reported":
-        """From the API's metrics; a number may come as text (Hermes), or be unavailable."""
+        """Return them from the API's metrics; a number may be a text (Hermes), or unavailable."""
         return cls(
             delivered=_count(metrics.get("delivered")), discarded=_count(metrics.get("discarded"))
         )
@@ -46,7 +46,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What became of everything that was published. Without `problems` it adds up."""
+    """What happened to everything that was published. Without `problems` it is complete."""
 
     subscriber: str
     published: int
@@ -67,10 +67,10 @@ def account_of(
     discards: Iterable[ListedDiscard],
     reported: Reported,
 ) -> Account:
-    """The account for `published` (message id → digest of its body), which were `sent` events.
+    """Return the account for `published` (message id → digest of its body), from `sent` events.
 
-    Delivered is what the subscriber took, discarded what the service lists; a message that is in
-    neither is missing.
+    Delivered messages are those that the subscriber accepted, discarded ones those that the service
+    lists; a message in neither is missing.
     """
     listed = {each.message_id: each for each in discards if each.message_id in published}
     taken = {each: count for each, count in seen.taken.items() if each in published}

@@ -40,8 +40,8 @@ def demo(
 ) -> None:
     """Publish a stream of events to a healthy, a flaky and a broken subscriber, and account for it.
 
-    Uses the API that runs, or starts a service of its own for the time being. Exits with 0 only
-    when every message was delivered, or discarded and can be read back.
+    Uses a running API, or starts a service of its own for the demo. Exits with 0 only if every
+    message was delivered, or discarded and can be read again.
     """
     quiet_logs()
     if not run_until_signalled(_demo(messages, api=api, host=host)):
@@ -59,9 +59,9 @@ async def _demo(messages: int, *, api: str | None, host: str) -> None:
 
 @asynccontextmanager
 async def _service(api: str | None) -> AsyncIterator[str]:
-    """The URL of a service: the one that runs, or one of our own inside the block.
+    """Yield the URL of a service: a running one, or one that is started for the block.
 
-    An address that was asked for is used or fails; it is never replaced.
+    If an address was given, only that one is used.
     """
     url = address(api)
     ready, words = await readiness(url)
@@ -97,7 +97,7 @@ async def _until_ready(client: AsyncAngelia) -> None:
 
 
 def _own_settings(home: Path) -> Settings:
-    """Everything embedded, whatever is configured for the real service."""
+    """Return settings with everything embedded, whatever the real service uses."""
     host = "127.0.0.1"
     return changed(
         settings_with(home=home, host=host, port=free_port(host, 0), log_level="error"),

@@ -1,4 +1,4 @@
-"""The demonstration itself: a topic, three subscribers, a stream, and the account of it."""
+"""The demonstration: a topic, three subscribers, a stream, and the account of it."""
 
 import asyncio
 import secrets
@@ -22,9 +22,9 @@ _PER_SECOND_MIN: Final = 100.0
 _PUBLISHING_S: Final = 15.0
 _SEED: Final = 20_260_105
 _LOOK_EVERY_S: Final = 0.2
-# Longer than any retry has to wait; what has not moved for so long will not.
+# Longer than any retry waits: without progress for this long there will be none.
 _STANDSTILL_MAX_S: Final = 10.0
-# The subscribers are as fast as this process: let the stream alone set the pace.
+# The subscribers are as fast as this process: only the stream sets the pace.
 _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 
 
@@ -53,7 +53,7 @@ class Demonstration:
     async def run(self, host: str) -> Sequence[Account]:
         """Publish everything, and return each subscriber's account when it is final.
 
-        The topic and its subscriptions are gone afterwards.
+        The topic and its subscriptions are deleted afterwards.
         """
         async with receiving(self._answer, host=host) as endpoint, self._subscribed(endpoint):
             output.write_text(
@@ -92,7 +92,10 @@ class Demonstration:
             output.write_error(CliError(f"{self._topic} is still there: {exc.message}"))
 
     async def _settled(self, update: Update) -> Sequence[Account]:
-        """The accounts when they add up, or when nothing has moved for _STANDSTILL_MAX_S."""
+        """Return the accounts when they are complete.
+
+        Or return them after _STANDSTILL_MAX_S without progress.
+        """
         last, last_at = self._movement(), time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)

@@ -1,4 +1,4 @@
-"""Events of an imaginary shop: a stream that is the same for the same seed."""
+"""Events of an imaginary shop: the same seed gives the same stream."""
 
 import json
 import random
@@ -34,7 +34,7 @@ Payload = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event: its place in the stream (from 0), its type, its Partition-Key, and its JSON."""
+    """One event: its position in the stream (from 0), its type, its partition key, and its JSON."""
 
     sequence: int
     type: str
@@ -48,7 +48,8 @@ def shop_events(count: int, *, seed: int) -> Iterator[Event]:
     types = [kind.type for kind in _KINDS]
     weights = [kind.weight for kind in _KINDS]
     for sequence in range(count):
-        # Every twentieth is one the broken subscriber refuses, so that even a short demo has some.
+        # Every twentieth is one that the broken subscriber refuses, so that even a short demo has
+        # some.
         refused = sequence % 20 == 19  # noqa: PLR2004 - the twentieth, counted from 0
         name = REFUSED_TYPE if refused else dice.choices(types, weights)[0]
         yield _event(sequence, name, dice)

@@ -17,7 +17,7 @@ _TRY_AGAIN_AFTER_S: Final = 1.0
 
 
 class Publishing:
-    """The stream on its way to a topic; `published` maps each message's id to its body's digest."""
+    """Publishes the stream to a topic; `published` maps each message's id to its body's digest."""
 
     def __init__(
         self, api: AsyncAngelia, topic: str, events: Iterator[Event], *, per_second: float
@@ -30,14 +30,18 @@ class Publishing:
         self.published: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Return when everything is published; a ClientError when the API refuses a message."""
+        """Return when everything is published.
+
+        Raises:
+            ClientError: The API refuses a message.
+        """
         started = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for _ in range(_PUBLISHERS):
                 group.create_task(self._publisher(started))
 
     async def _publisher(self, started: float) -> None:
-        # The publishers share one iterator: each event is taken by one of them, in its turn.
+        # The publishers share one iterator: each event is taken once.
         for event in self._events:
             due = started + event.sequence / self._per_second
             await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -55,7 +59,7 @@ class Publishing:
         return await self._try(event)
 
     async def _try(self, event: Event) -> str:
-        # An id of our own: a message that was stored although we got no answer is still the same.
+        # With a fixed id, a message that was stored without a response is still the same one.
         own_id = f"{self._stream}-{event.sequence}"
         published = await self._api.publish(
             self._topic, event.body, key=event.key, message_id=own_id

@@ -1,4 +1,4 @@
-"""How the demonstration shows itself: bars on a terminal, lines elsewhere, a table at the end."""
+"""The output of the demonstration: bars on a terminal, lines elsewhere, a table at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from app.cli import output
 from app.cli.commands.demo.accounting import Account
 
 _PUBLISHED: Final = "published"
-# Of a line's share of the whole: a line for each tenth.
+# One line for each tenth of the stream.
 _LINES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberTally:
-    """How far one subscriber is."""
+    """The progress of one subscriber."""
 
     name: str
     delivered: int
@@ -32,7 +32,7 @@ Update = Callable[[int, Sequence[SubscriberTally]], None]
 
 @contextmanager
 def showing(total: int, names: Sequence[str]) -> Iterator[Update]:
-    """Show progress inside the block; call what it yields with what is published, and tallies."""
+    """Show progress inside the block; yields a function for the published number, and tallies."""
     if not output.out.is_terminal:
         yield _lines(total)
         return
@@ -86,7 +86,7 @@ def _note(tally: SubscriberTally) -> str:
 
 
 def show_accounts(accounts: Sequence[Account]) -> None:
-    """The closing table, why messages were discarded, and what does not add up."""
+    """Show the final table, the reasons of discards, and what is not accounted for."""
     table = Table(title="What became of every message", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("subscriber", style="bold")
     for column in ("published", "delivered", "retries", "discarded", "missing", "duplicates"):

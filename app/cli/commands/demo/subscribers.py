@@ -1,4 +1,4 @@
-"""The three subscribers of the demonstration, and what each keeps of what it was sent."""
+"""The three subscribers of the demonstration, and what each has received."""
 
 import json
 from collections import Counter
@@ -11,17 +11,17 @@ from app.cli.commands.demo.events import REFUSED_TYPE
 from app.cli.receiver import Received, ReceiverAnswer
 
 OK: Final = 200
-# While it is overloaded the flaky subscriber asks for a pause, as a busy server does.
+# While it is overloaded, the flaky subscriber requests a pause, as a busy server does.
 _OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 _OVERLOADED_FOR_S: Final = 0.3
 _OVERLOADS: Final = 4
-# Every 125th first attempt fails without a word: rare enough not to look like an outage.
+# Every 125th first attempt fails: rare enough not to look like an outage.
 _FAILS_EVERY: Final = 125
 _FAILS_AT: Final = 7
-# Stands for the body of a message whose attempts did not all have the same.
+# Stands for the body of a message that differed between attempts.
 _ALTERED: Final = b""
 
-# What a subscriber answers to event `sequence` of type `type`, on its first attempt or a later one.
+# The response to event `sequence` of type `type`, at its first or a later attempt.
 Behaviour = Callable[["Attempt"], ReceiverAnswer]
 
 
@@ -37,7 +37,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class SubscriberRecord:
-    """What one subscriber was sent, by message id."""
+    """What one subscriber has received, by message id."""
 
     attempts: Counter[str] = field(default_factory=Counter)
     taken: Counter[str] = field(default_factory=Counter)
@@ -51,12 +51,12 @@ class SubscriberRecord:
 
     @property
     def finished(self) -> int:
-        """Messages that were taken, or refused for good."""
+        """The number of messages that were accepted, or finally refused."""
         return len(self.taken) + len(self.refused)
 
 
 class Subscriber:
-    """Answers as `behaviour` says, and remembers what it was sent."""
+    """Responds by `behaviour`, and remembers what it received."""
 
     def __init__(self, name: str, behaviour: Behaviour, *, clock: Callable[[], float]) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class Subscriber:
         self._clock = clock
 
     def handle(self, received: Received) -> ReceiverAnswer:
-        """Take note of one request, and answer it."""
+        """Record one request, and respond to it."""
         event = json.loads(received.body)
         message_id = received.message_id
         attempt = Attempt(
@@ -90,17 +90,17 @@ class Subscriber:
 
 
 def healthy(_: Attempt) -> ReceiverAnswer:
-    """Take everything."""
+    """Accept everything."""
     return ReceiverAnswer()
 
 
 def broken(attempt: Attempt) -> ReceiverAnswer:
-    """Refuse one type of event, whatever happens."""
+    """Always refuse one type of event."""
     return ReceiverAnswer(status=400) if attempt.type == REFUSED_TYPE else ReceiverAnswer()
 
 
 class Flaky:
-    """Fails now and then on a first attempt: 500 for single events, 503 in short overloads.
+    """Fails sometimes at a first attempt: 500 for single events, 503 in short overloads.
 
     The overloads are spread evenly over the `events` of the stream.
     """
@@ -110,7 +110,7 @@ class Flaky:
         self._overloaded_until = 0.0
 
     def __call__(self, attempt: Attempt) -> ReceiverAnswer:
-        """The answer to one attempt."""
+        """Return the response to one attempt."""
         if not attempt.first:
             return ReceiverAnswer()
         if attempt.sequence in self._overloads:
@@ -122,5 +122,5 @@ class Flaky:
 
 
 def digest(body: bytes) -> bytes:
-    """What stands for a body, to compare without keeping it."""
+    """Return a digest of a body, to compare bodies without keeping them."""
     return blake2b(body, digest_size=16).digest()

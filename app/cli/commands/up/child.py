@@ -19,9 +19,9 @@ _TIED: Final = Path(__file__).with_name("tied.py")
 
 
 class Child:
-    """A command that is started, started again whenever it ends, and stopped by cancelling `run`.
+    """A command that is started, restarted whenever it ends, and stopped by cancelling `run`.
 
-    `notify` gets a line for people whenever it has ended by itself.
+    `notify` gets a line for the user whenever it has ended by itself.
     """
 
     def __init__(
@@ -40,10 +40,12 @@ class Child:
         self._policy = policy or RestartPolicy()
 
     async def run(self) -> None:
-        """Keep it running until cancelled; then it is stopped, and at an end on return.
+        """Keep it running until cancelled; then stop it, and return when it has ended.
 
-        Stopping is SIGTERM, then SIGKILL after STOP_MAX or at a second cancellation. CliError: it
-        has died so often in a row that it is not started any more.
+        It is stopped with SIGTERM, then SIGKILL after STOP_MAX or at a second cancellation.
+
+        Raises:
+            CliError: It ended so often in a row that it is not restarted.
         """
         restarts = Restarts(self._policy)
         while True:
@@ -60,7 +62,7 @@ class Child:
             await asyncio.sleep(seconds)
 
     async def _run_once(self) -> int:
-        # A session of its own: Ctrl-C reaches only us, and we end both in order.
+        # A separate session: Ctrl-C reaches only this process, which stops both in order.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",

@@ -44,7 +44,7 @@ async def _up(wanted: Settings) -> None:
         async with running, connected_async(api_url(settings)) as client:
             await until_ready(client, _notify)
             output.out.print(_screen(settings, with_spark=with_spark))
-            # Until we are told to stop.
+            # Until the command is stopped.
             await asyncio.Event().wait()
 
 
@@ -54,7 +54,7 @@ def _notify(line: str) -> None:
 
 def _screen(settings: Settings, *, with_spark: bool) -> str:
     url = api_url(settings)
-    # Other commands find it by their own settings, unless a flag has put it elsewhere.
+    # Other commands find it by their own settings, unless an option changed its address.
     api_option = "" if url == api_url(settings_with()) else f" --api {url}"
     angelia = escape(_angelia())
     key = ' -H "Authorization: Bearer $ANGELIA_API_KEY"' if settings.access_controlled else ""
@@ -84,7 +84,7 @@ Ctrl-C stops the service; the data stays.
 
 
 def _angelia() -> str:
-    """Our command as it can be typed: by its path, where the shell would not find it."""
+    """Return the command as users can type it: with its path if the shell would not find it."""
     return "angelia" if shutil.which("angelia") else sys.argv[0]
 
 

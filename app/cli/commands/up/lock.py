@@ -1,4 +1,4 @@
-"""One `angelia up` for each home."""
+"""At most one `angelia up` for each home."""
 
 import fcntl
 import os
@@ -12,11 +12,13 @@ from app.storage.embedded.home import require_usable
 
 @contextmanager
 def only_one(home: Path, url: str) -> Iterator[None]:
-    """Hold `home` for this process; CliError when another holds it, with its address.
+    """Lock `home` for this process.
 
-    StorageUnavailableError: nothing can be kept there.
+    The lock belongs to the kernel and ends with its holder, however that ends; the file stays.
 
-    The lock is the kernel's and ends with its holder, however that ends; the file stays.
+    Raises:
+        CliError: Another process has the lock; the text has its address.
+        StorageUnavailableError: The home cannot be written.
     """
     require_usable(home)
     with (home / "up.lock").open("a+", encoding="utf-8") as file:

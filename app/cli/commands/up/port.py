@@ -1,4 +1,4 @@
-"""The port the API is to listen on, tried before anything is started."""
+"""The port of the API, checked before anything is started."""
 
 import errno
 import socket
@@ -7,13 +7,17 @@ from app.cli.errors import CliError
 
 
 def free_port(host: str, port: int) -> int:
-    """`port` if it can be listened on at `host`, or a free one for 0; else CliError."""
+    """Return `port` if it is free at `host`, or any free one for 0.
+
+    Raises:
+        CliError: It is not free.
+    """
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As servers do: a port whose last connections are still closing is free.
+            # As servers do: a port with closing connections counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
             probe.listen()

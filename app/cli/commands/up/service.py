@@ -1,4 +1,4 @@
-"""The whole service on this machine: a database, and an API and a worker that are kept running."""
+"""The whole service on this machine: a database, an API and a worker, kept running."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -31,10 +31,10 @@ _REMIND_EVERY: Final = timedelta(seconds=30)
 async def service(
     settings: Settings, notify: Notify, *, with_spark: bool = False
 ) -> AsyncIterator[None]:
-    """A migrated database, the API and a worker, started inside the block and stopped after it.
+    """Run a migrated database, the API and a worker inside the block.
 
-    `with_spark`: a Spark runner, too. They may not be ready yet. `notify` gets a line whenever one
-    of them has died.
+    `with_spark`: also a Spark runner. They may not be ready yet. `notify` gets a line whenever one
+    of them has ended.
     """
     with _database(_profile(settings)) as complete:
         environment = python_environment(complete)
@@ -47,7 +47,10 @@ async def service(
 
 
 async def until_ready(client: AsyncAngelia, notify: Notify) -> None:
-    """Return when the API can take messages; `notify` gets a line now and then until it can."""
+    """Return when the API can accept messages.
+
+    `notify` gets a line from time to time until then.
+    """
     loop = asyncio.get_running_loop()
     remind_at = loop.time() + _REMIND_EVERY.total_seconds()
     while True:
@@ -61,13 +64,13 @@ async def until_ready(client: AsyncAngelia, notify: Notify) -> None:
 
 
 def _profile(settings: Settings) -> Settings:
-    """What goes without saying on a machine where nothing is configured."""
+    """Return the settings with defaults for a machine where nothing is configured."""
     usual = {
-        # The terminal is shared: only what somebody should know.
+        # The terminal is shared: only important lines.
         "log_level": "warning",
-        # Who tries something out has the receiver here, too.
+        # Users that try it out have their receiver on this machine too.
         "allow_private_endpoints": LOOPBACK,
-        # Children have no embedded database: they are told of ours.
+        # Child processes have no embedded database: they use the parent's.
         "auth": "keys" if settings.access_controlled else "off",
     }
     return changed(
@@ -77,16 +80,16 @@ def _profile(settings: Settings) -> Settings:
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[Settings]:
-    """The settings with a migrated database in them: a child that is told of one starts none.
+    """Yield the settings with a migrated database: a child process with them starts none.
 
-    Nor has it a key of its own beside it, so it is told of ours. Blocks: nothing else is to be
-    done before the database is there, nor while it stops.
+    It also gets the parent's key, because it has no key file. This blocks: nothing else can run
+    before the database is there, or while it stops.
     """
     key = secret_key_of(settings)
     keyed = settings if key is None else changed(settings, secret_key=key)
     with database_url(settings) as url:
         upgrade(url)
-        # What is configured, children read themselves: it may change in its file.
+        # Child processes read configured values themselves: a file may change.
         yield changed(keyed, database_url=SecretStr(url)) if isinstance(url, str) else keyed
 
 

@@ -1,8 +1,8 @@
-"""Becomes another command that is told to stop when its parent dies: `tied.py PARENT COMMAND…`.
+"""Becomes another command that is stopped when its parent dies: `tied.py PARENT COMMAND…`.
 
-A supervisor that is killed outright cannot stop its children, and they would go on serving, unseen
-and unsupervised. Linux can tell them (prctl(2), PR_SET_PDEATHSIG); elsewhere nothing is done. Run
-as a script of its own, by path: it must start fast and import nothing of Angelia.
+A supervisor that is killed cannot stop its children, and they would continue without supervision.
+Linux can signal them (prctl(2), PR_SET_PDEATHSIG); elsewhere nothing is done. It is run as a script
+by its path: it must start fast and import nothing of Angelia.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Tie this process to its parent and replace it by the command."""
+    """Tie this process to its parent, and replace it by the command."""
     parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
