@@ -1,6 +1,7 @@
 """Fixtures for all tests: the real servers."""
 
 import gc
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,10 @@ pytest_plugins = [
     "tests.servers.service",
     "tests.servers.debian_postgres",
 ]
+
+# For each request httpcore looks four times for a module that is not installed, through all of the
+# path: a third of the CPU of a client. Here it is known not to be there.
+sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # None: ModuleNotFoundError at once
 
 # How long an example takes is the machine's business, which others may use as well.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -320,12 +320,17 @@ async def has_all(
     receiver: Subscriber, messages: Collection[str], *, within_s: float = PATIENCE_S
 ) -> None:
     """Wait until `receiver` has had each of these messages, by id, at least once."""
-    wanted = set(messages)
-    # The sets are compared only when they may be equal: this is asked for each request.
-    await receiver.wait_until(
-        lambda: len(receiver.received) >= len(wanted) and wanted <= set(receiver.message_ids),
-        within_s,
-    )
+    missing, seen = set(messages), 0
+
+    def none_is_missing() -> bool:
+        # Asked for each request: each is looked at once.
+        nonlocal seen
+        came = receiver.received[seen:]
+        missing.difference_update(each.message_id for each in came)
+        seen += len(came)
+        return not missing
+
+    await receiver.wait_until(none_is_missing, within_s)
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
