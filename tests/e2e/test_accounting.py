@@ -108,8 +108,10 @@ class Account:
 @ONE_LOG
 @pytest.mark.parametrize(
     ("workers", "upset"),
-    [(1, kill_all_workers), (2, kill_first_worker)],
-    ids=["the-only-worker", "one-of-two"],
+    [
+        pytest.param(1, kill_all_workers, id="the-only-worker"),
+        pytest.param(2, kill_first_worker, id="one-of-two", marks=pytest.mark.long),
+    ],
 )
 async def test_after_a_kill_each_message_has_its_end_and_all_that_is_counted_agrees(
     configuration: Mapping[str, str], logs: Path, workers: int, upset: Upset

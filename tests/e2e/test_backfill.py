@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.e2e.service import Service, created, eventually, running
 from tests.fakes.subscriber import Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "backfill.orders"
 PARTITIONS = 4
@@ -82,6 +83,7 @@ def a_moment_later() -> datetime:
     return moment
 
 
+@ONE_LOG
 async def test_history_comes_first_then_what_is_new_without_a_gap_and_none_twice(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

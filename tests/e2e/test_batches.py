@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.e2e.service import PATIENCE_S, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 SIZE = 20
 COUNT = 300
@@ -27,6 +28,7 @@ def ids_in(requests: Iterable[Received]) -> list[str]:
     return [message["metadata"]["id"] for each in taken for message in json.loads(each.body)]
 
 
+@ONE_LOG
 async def test_batches_lose_nothing_when_workers_are_killed_and_repeat_nothing_when_they_stop(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

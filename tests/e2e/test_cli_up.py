@@ -72,7 +72,7 @@ def test_a_kept_subscription_waits_for_the_next_listen(served_place: Place) -> N
         listen.interrupt()
 
 
-def test_a_worker_that_is_killed_is_started_again_and_delivers(place: Place) -> None:
+def test_a_worker_and_an_api_that_are_killed_are_started_again(place: Place) -> None:
     with place.started("up") as up:
         up.says("Angelia is ready")
         with place.started("listen", "--topic", TOPIC) as listen:
@@ -84,13 +84,6 @@ def test_a_worker_that_is_killed_is_started_again_and_delivers(place: Place) -> 
             publish(place, '{"order": 2}')
             listen.says('"order": 2')
             listen.interrupt()
-        assert up.interrupt() == 0, up.output
-
-
-def test_an_api_that_is_killed_is_started_again(place: Place) -> None:
-    with place.started("up") as up:
-        up.says("Angelia is ready")
-        place.run("topic", "create", TOPIC)
         kill(place, "app")
         up.says("The API ended (signal 9); starting it in 1 s.")
         wait_until(lambda: place.run("publish", TOPIC, "{}").returncode == 0, "no API again")

@@ -10,6 +10,7 @@ import httpx
 
 from tests.e2e.service import PATIENCE_S, Service, has_all, running
 from tests.fakes.subscriber import Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "shop.orders"
 IN_FLIGHT = 100
@@ -59,6 +60,7 @@ async def test_a_worker_that_is_asked_to_stop_leaves_nothing_to_send_twice(
     service.assert_once(receiver.message_ids, published)
 
 
+@ONE_LOG
 async def test_what_is_published_while_suspended_comes_once_after_the_resumption(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -80,6 +82,7 @@ async def test_what_is_published_while_suspended_comes_once_after_the_resumption
     service.assert_once(receiver.message_ids, [*published, *later])
 
 
+@ONE_LOG
 async def test_a_publisher_may_repeat_what_a_killed_api_did_not_answer(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -11,6 +11,7 @@ from tests.e2e.service import PATIENCE_S, Process, Service, created, eventually,
 from tests.e2e.test_crashes import TOPIC
 from tests.e2e.test_scaling import PARTITIONS, shared_by
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 KEYS = 48
 PER_KEY = 15
@@ -59,6 +60,7 @@ async def owner_of_most(service: Service, owners: Mapping[int, str]) -> Process:
     return next(each for each in service.processes if f"-{each.pid}-" in busiest)
 
 
+@ONE_LOG
 async def test_keys_keep_their_order_over_failures_and_the_death_of_a_worker(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -9,6 +9,7 @@ import httpx
 
 from tests.e2e.service import PATIENCE_S, Service, eventually, has_all, running
 from tests.fakes.subscriber import Subscriber
+from tests.servers.service import ONE_LOG
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 IDS = 300
@@ -34,6 +35,7 @@ async def test_batches_and_events_arrive_as_they_were_published(
     assert {name: carrier.headers[name] for name in event} == event
 
 
+@ONE_LOG
 async def test_ids_survive_an_api_that_is_killed_while_it_publishes(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

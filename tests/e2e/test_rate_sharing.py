@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
 from app.storage.health.statuses import StatusRepository
@@ -74,6 +76,7 @@ async def busy_worker(database: Database, processes: list[Process]) -> Process:
     return next(process for process in processes if f"-{process.pid}-" in busy)
 
 
+@pytest.mark.long
 async def test_one_with_all_the_traffic_gets_the_rate_and_nobody_exceeds_it_when_one_hangs(
     on_embedded_log: Mapping[str, str], logs: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.e2e.accounts import agree
 from tests.e2e.service import Process, Service, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "github.events"
 COUNT = 400
@@ -41,6 +42,7 @@ async def kill_and_relent(service: Service, worker: Process, script: Relenting) 
     await service.worker()
 
 
+@ONE_LOG
 async def test_what_is_refused_and_taken_after_a_kill_is_delivered_and_listed_no_more(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -79,6 +79,7 @@ async def test_a_discarded_message_is_sent_again_as_avro(
 MIGRATION = {"contentType": "AVRO", "migratedFromJsonType": True, "schema": json.dumps(FIRST)}
 
 
+@ONE_LOG
 async def test_a_topic_becomes_avro_while_it_is_published_to_and_delivered(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

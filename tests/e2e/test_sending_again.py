@@ -8,6 +8,7 @@ from tests.e2e.chosen import chosen, ends_of
 from tests.e2e.service import PATIENCE_S, Service, eventually, has_all, running
 from tests.e2e.test_crashes import lag_of
 from tests.fakes.subscriber import Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 TOPIC = "again.orders"
 PARTITIONS = 4
@@ -37,6 +38,7 @@ async def until_ended(service: Service, where: str) -> dict[str, Any]:
     return seen
 
 
+@ONE_LOG
 async def test_a_worker_killed_while_it_sends_them_leaves_none_out_and_none_is_appended_twice(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -63,6 +65,7 @@ async def test_a_worker_killed_while_it_sends_them_leaves_none_out_and_none_is_a
     assert twice <= killed_at - finished
 
 
+@ONE_LOG
 async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_as_its_own(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
@@ -98,6 +101,7 @@ async def test_what_one_subscription_is_sent_again_no_other_one_gets_nor_counts_
     service.assert_once(receiver.message_ids, published)
 
 
+@ONE_LOG
 async def test_one_that_is_cancelled_half_way_stops_soon_and_the_rest_goes_on(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

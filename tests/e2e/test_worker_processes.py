@@ -12,6 +12,7 @@ from tests.e2e.service import Process, eventually, has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.e2e.test_scaling import PARTITIONS, owners, shared_by
 from tests.fakes.subscriber import Reply, Subscriber
+from tests.servers.service import ONE_LOG
 
 SLOW = Reply(delay=0.02)
 
@@ -32,6 +33,7 @@ def pid_of(worker_id: str) -> int:
     return int(worker_id.rsplit("-", 2)[1])
 
 
+@ONE_LOG
 async def test_one_of_two_is_killed_nothing_is_lost_and_it_is_started_again(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
