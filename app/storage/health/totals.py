@@ -23,7 +23,8 @@ WITH ends AS (
          FROM cursors LEFT JOIN ends USING (topic, partition)
         GROUP BY cursors.subscription_id),
      doing AS (
-       SELECT subscription_id, sum(in_flight)::bigint AS in_flight, sum(parked)::bigint AS parked,
+       SELECT subscription_id, sum(in_flight)::bigint AS in_flight,
+              sum(waiting_retries)::bigint AS waiting_retries,
               sum(CAST(counts->'output'->>'rate' AS float8)) AS rate,
               max(array_position(ARRAY['NORMAL', 'SLOW', 'HEARTBEAT'],
                                  counts->'output'->>'mode')) - 1 AS mode,
@@ -49,7 +50,7 @@ WITH ends AS (
 SELECT topic, name, state = 'SUSPENDED' AS suspended,
        coalesce(delivered, 0) AS delivered, coalesce(discarded, 0) AS discarded,
        coalesce(filtered, 0) AS filtered, coalesce(volume, 0) AS volume, coalesce(lag, 0) AS lag,
-       coalesce(in_flight, 0) AS in_flight, coalesce(parked, 0) AS parked,
+       coalesce(in_flight, 0) AS in_flight, coalesce(waiting_retries, 0) AS waiting_retries,
        rate, mode, circuit,
        unhealthy AND state <> 'SUSPENDED' AS unhealthy,
        lag_seconds, drain_seconds, loss_seconds, missing
