@@ -28,11 +28,11 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test tests test-long test-s3 check java kafka lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark test tests test-long test-s3 check dist sbom java kafka lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
-		awk -F '|' '{ printf "make %-10s %s\n", $$1, $$2 }'
+		awk -F '|' '{ printf "make %-11s %s\n", $$1, $$2 }'
 
 setup: $(RUN) ## build .venv with the angelia command
 	@echo "Ready: $(BIN)/angelia --help"
@@ -108,6 +108,28 @@ cli: $(DEV) ## write docs/cli.md from the commands
 
 settings: $(DEV) ## write docs/settings.md from the settings
 	$(BIN)/python -m tests.architecture.settings_page
+
+DIST := dist
+# What users get and no more: the wheel and what it needs.
+SHIPPED := $(DIST)/shipped
+
+# -P: the folder build/ is not the tool.
+dist: $(DEV) ## build the wheel and the sdist into dist/
+	rm -f $(DIST)/angelia-*
+	$(BIN)/python -P -m build --outdir $(DIST) .
+
+sbom: dist ## the same, with an SBOM (CycloneDX) and the licences of all that is installed with the wheel
+	$(BIN)/python -m venv --clear --without-pip $(SHIPPED)
+	PIP_PYTHON=$(SHIPPED)/bin/python $(PIP) --require-hashes --no-deps \
+		--requirement requirements-spark.lock
+	PIP_PYTHON=$(SHIPPED)/bin/python $(PIP) --no-deps $(DIST)/angelia-*.whl
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file $(DIST)/angelia.cdx.json $(SHIPPED)/bin/python
+	$(BIN)/pip-licenses --python $(SHIPPED)/bin/python --ignore-packages angelia --with-system \
+		--from=mixed --format=plain-vertical --with-urls --no-license-path \
+		--with-license-file --with-notice-file \
+		--output-file $(DIST)/THIRD-PARTY-LICENSES.txt
+	rm -rf $(SHIPPED)
 
 lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(PIP) 'uv>=0.9,<1'

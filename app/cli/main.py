@@ -190,9 +190,24 @@ app = typer.Typer(
 )
 
 
+def _write_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it by position
+    if not wanted:
+        return
+    from importlib.metadata import version  # noqa: PLC0415 - other commands do not need it
+
+    output.write_text(f"angelia {version('angelia')}")
+    raise typer.Exit
+
+
 @app.callback()
 def every_command(
     *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_write_version, is_eager=True
+        ),
+    ] = False,
     api_key: Annotated[
         str | None,
         typer.Option(help="API key to send; default: ANGELIA_API_KEY, which others cannot see."),

@@ -91,13 +91,14 @@ class Place:
     """A home and a port of its own: commands started here belong together.
 
     They begin warm, but for what they start themselves. In a `directory` they are started as
-    `angelia` is: what lies there is not among Python's paths.
+    `angelia` is, by `program`: what lies there is not among Python's paths.
     """
 
     home: Path
     port: int = field(default_factory=free_port)
     settings: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
+    program: Sequence[str] = _COMMAND
     # Without a Java, `up` starts no Spark runner, and jobs wait until they are cancelled.
     with_java: bool = False
 
@@ -127,7 +128,7 @@ class Place:
                 *arguments, environment=self.environment, text=text, timeout=PATIENCE_S
             )
         return subprocess.run(
-            [*_COMMAND, *arguments],
+            [*self.program, *arguments],
             env=self.environment,
             cwd=self.directory,
             input=text,
@@ -166,7 +167,7 @@ class Place:
 
     def _cold(self, arguments: tuple[str, ...]) -> Command:
         process = subprocess.Popen(
-            [*_COMMAND, *arguments],
+            [*self.program, *arguments],
             env=self.environment,
             cwd=self.directory,
             stdin=subprocess.DEVNULL,

@@ -1,8 +1,10 @@
 import json
+import tomllib
 
 import httpx
 import pytest
 
+from tests.architecture.tree import ROOT
 from tests.e2e.cli import Place, wait_until
 
 TOPIC = "shop.orders"
@@ -21,6 +23,12 @@ def test_processes_of_one_home_share_its_database(place: Place) -> None:
             listen.interrupt()
         assert worker.interrupt() == 0, worker.output
         assert api.interrupt() == 0, api.output
+
+
+def test_the_version_is_that_of_the_project(place: Place) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    answer = place.run("--version")
+    assert (answer.returncode, answer.stdout) == (0, f"angelia {project['version']}\n")
 
 
 def test_topics_and_subscriptions_are_made_shown_and_deleted(served_place: Place) -> None:
