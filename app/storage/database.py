@@ -101,7 +101,9 @@ class Database:
             return bool(await session.scalar(text("SELECT pg_backend_pid()")) != told)
 
     async def migrated(self) -> bool:
-        """Whether its tables are those of this version.
+        """Whether it has the tables of this version.
+
+        Those of a newer one do: it runs beside this one, or was taken back.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -110,7 +112,7 @@ class Database:
             if not await session.scalar(text("SELECT to_regclass('alembic_version') IS NOT NULL")):
                 return False
             revision = await session.scalar(text("SELECT version_num FROM alembic_version"))
-            return bool(revision == head())
+            return bool(revision is not None and revision >= head())
 
 
 @asynccontextmanager

@@ -4,10 +4,10 @@ import psycopg
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from app.domain.errors import StorageUnavailableError
-from app.storage.database import open_database
+from app.storage.database import Database, open_database
 from app.storage.migrate import alembic_config, engine_of, head, upgrade
 
 
@@ -82,6 +82,15 @@ async def test_a_database_knows_whether_it_is_migrated(empty_postgres_url: str) 
     upgrade(empty_postgres_url)
     async with open_database(empty_postgres_url) as database:
         assert await database.migrated()
+
+
+async def test_a_newer_version_of_the_tables_is_enough(database: Database) -> None:
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    assert await database.migrated()
+    async with database.transaction() as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    assert not await database.migrated()
 
 
 def test_a_database_that_is_not_there_cannot_be_migrated() -> None:
