@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test tests test-long test-s3 check dist sbom java kafka lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark test tests test-long test-s3 check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -52,7 +52,7 @@ test: java lint tests ## everything: checks, then the tests on real servers
 tests: kafka
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-long: java lint kafka ## the same and all that takes long: each log, killed Spark runners, more random cases
+test-long: java lint kafka helm ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
@@ -73,6 +73,9 @@ kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.spark_kafka install
 	$(BIN)/python -m tests.servers.nginx install
 	$(BIN)/python -m tests.servers.debian_postgres install
+
+helm: $(DEV)
+	$(BIN)/python -m tests.servers.helm install
 
 # In two halves: with --jobs=2, as in CI, the types are checked beside all else.
 lint: style types
