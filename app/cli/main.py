@@ -101,7 +101,7 @@ COMMANDS: Final = (
         name="topic",
         target="app.cli.commands.topics:topics",
         panel=_USE,
-        help="Topics: list, create, show, change, delete; their schemas.",
+        help="Topics: list, create, adopt, show, change, delete; their schemas.",
     ),
     Entry(
         name="subscription",
@@ -119,7 +119,7 @@ COMMANDS: Final = (
         name="messages",
         target="app.cli.commands.messages:messages",
         panel=_USE,
-        help="Find messages in a topic's log, by key or by what is in them; default: in the last"
+        help="Find messages in a topic's log, by key or by their content; default: in the last"
         " hour.",
     ),
     Entry(
@@ -157,7 +157,7 @@ COMMANDS: Final = (
         name="simulate",
         target="app.cli.commands.simulate:simulate",
         panel=_USE,
-        help="Have Spark try other filters or another rate on what was published; default: the last"
+        help="Let Spark try other filters or another rate on published messages; default: the last"
         " day.",
     ),
     Entry(

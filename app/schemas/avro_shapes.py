@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 
-# Steps of work (avro_writing.py) of a look, of each name, and of each member: at most four.
+# Steps of work (avro_work.py) of a look, of each name, and of each member: at most four.
 _LOOK_STEPS: Final = 0.4
 _NAME_STEPS: Final = 0.1
 _MEMBER_STEPS: Final = 0.25

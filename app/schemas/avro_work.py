@@ -1,6 +1,6 @@
 """The bounds of work with Avro: to write a message of JSON as Avro, and to read one as JSON.
 
-Work is counted in steps of about 350 ns. Each type has prices (avro_writing.py, avro_prices.py),
+Work is counted in steps of about 350 ns. Each type has prices (avro_encoding.py, avro_prices.py),
 and what is produced counts by its length. A message may take about 30 ms, and 400 ns for each of
 its bytes: unions in unions could be tried forever, and defaults, names of fields, and values that
 take no room make a large message of a small one.

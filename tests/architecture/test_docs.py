@@ -1,6 +1,9 @@
 """What the documents promise exists: make targets, commands, files, settings."""
 
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +14,7 @@ from pydantic import SecretStr
 from app.cli.main import app
 from app.config import Settings
 from tests.architecture import cli_page, settings_page
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import CODE, ROOT, Module, files, modules, parsed
 
 README: Final = (ROOT / "README.md").read_text()
 ARCHITECTURE: Final = (ROOT / "docs" / "architecture.md").read_text()
@@ -24,6 +27,9 @@ _COMMAND: Final = re.compile(r"(?:^|[`/])angelia ([a-z]+)(?: ([a-z]+)\b)?", re.M
 _PATH: Final = re.compile(
     r"(?<![\w/.-])((?:app|workers|migrations|tests|docs|\.ci)/[\w./*-]*[\w/*])"
 )
+
+_PRODUCT: Final = tuple(package for package in CODE if package != "tests")
+_MODULE: Final = re.compile(r"\b\w+\.py\b")
 
 
 def targets() -> set[str]:
@@ -167,3 +173,24 @@ def test_decisions_are_numbered_and_say_context_decision_and_consequences() -> N
     for page in pages:
         headings = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
         assert headings == ["Context", "Decision", "Consequences"]
+
+
+def test_docstrings_and_comments_name_files_that_exist() -> None:
+    there = {path.name for path in files()}
+    named = [each for module in modules(*_PRODUCT) for each in named_files(module)]
+    assert named
+    assert not [f"{path}: {name}" for path, name in named if name not in there]
+
+
+@pytest.mark.parametrize(
+    "text", ["# See old_name.py.\n", '"""As in `old_name.py`."""\n', "x = 1  # old_name.py\n"]
+)
+def test_a_file_that_is_named_is_found(text: str) -> None:
+    assert list(named_files(parsed("app/a.py", text))) == [("app/a.py", "old_name.py")]
+
+
+def named_files(module: Module) -> Iterator[tuple[str, str]]:
+    """The Python files that a module's comments and texts of several words name."""
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+        if token.type in {tokenize.COMMENT, tokenize.STRING} and " " in token.string:
+            yield from ((module.path, name) for name in _MODULE.findall(token.string))
