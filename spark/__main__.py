@@ -16,10 +16,10 @@ _log = structlog.get_logger(__name__)
 
 
 def main() -> None:
-    """Do Spark jobs with the settings of the environment until it is told to stop."""
+    """Run Spark jobs with the settings of the environment until it is stopped."""
     settings, ended = Settings(), 0
     configure_logging(settings.log_level)
-    # It tells of every connection that it closes.
+    # It logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with database_url_or_exit(settings) as url:
         try:

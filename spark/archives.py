@@ -1,4 +1,4 @@
-"""Folders of the archive: written, read, and removed, wherever Spark writes."""
+"""Folders of the archive: writing, reading and removal, in any storage that Spark supports."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,26 +12,26 @@ from spark.schemas import ARCHIVED, MESSAGES
 
 
 def write_archived(archived: DataFrame, path: str) -> None:
-    """Store messages (columns ARCHIVED) in the folder `path`, which is not there yet."""
+    """Store messages (columns ARCHIVED) in the folder `path`, which does not exist yet."""
     archived.write.partitionBy("day", "hour").parquet(path)
 
 
 def read_archived(session: SparkSession, path: str) -> DataFrame:
-    """The messages in that folder (columns ARCHIVED)."""
-    # Given, as there may be no file to tell them.
+    """Return the messages in that folder (columns ARCHIVED)."""
+    # The schema is given, because an empty folder has no file with it.
     return session.read.schema(ARCHIVED).parquet(path)
 
 
 def archived_messages(
     session: SparkSession, folders: Sequence[str], *, spans: Sequence[OffsetSpan], times: Times
 ) -> DataFrame:
-    """What the folders have of the spans, which are of one topic, and of that time.
+    """Return the messages of the spans, which are of one topic, and of that time from the folders.
 
-    Columns MESSAGES. The spans of a partition have nothing between them.
+    Columns MESSAGES. The spans of a partition have no gaps between them.
     """
     if not folders or not spans:
         return session.createDataFrame([], MESSAGES)
-    # As the folders of days and hours are no columns here, many paths are one frame.
+    # The folder names of days and hours are not columns here, so many paths are one frame.
     files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
     read = files.parquet(*folders)
     starts, ends = _bounds(spans)
@@ -42,7 +42,7 @@ def archived_messages(
 
 
 def of_time(messages: DataFrame, times: Times) -> DataFrame:
-    """Those of that time, each by its own (columns MESSAGES)."""
+    """Return the messages of that time, each by its own time (columns MESSAGES)."""
     at = F.col("timestamp_ms")
     if times.since_ms is not None:
         messages = messages.where(at >= times.since_ms)
@@ -61,13 +61,13 @@ def _bounds(spans: Sequence[OffsetSpan]) -> tuple[Mapping[int, int], Mapping[int
 
 
 def of_partition(offsets: Mapping[int, int]) -> Column:
-    """That of the row's partition; null where there is none."""
+    """Return the offset for the row's partition; null if there is none."""
     known = [F.lit(each) for pair in offsets.items() for each in pair]
     return F.try_element_at(F.create_map(*known), F.col("partition"))
 
 
 def remove_folder(session: SparkSession, path: str) -> None:
-    """Remove a folder with all that is in it; none there is fine. What Hadoop raises."""
+    """Remove a folder with its content, if it exists. Errors of Hadoop are raised."""
     place, files = _on_hadoop(session, path)
     files.delete(place, True)  # noqa: FBT003 - Java has no names: with what is in it
 

@@ -1,4 +1,4 @@
-"""The jars that Spark needs beside its own: for Kafka and for S3, each where that is configured."""
+"""The jars that Spark needs for Kafka and for S3, if these are configured."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -7,9 +7,9 @@ import pyspark
 
 from app.config import Settings
 
-# Fetched from Maven Central when a session starts; of PySpark's version, and Scala's.
+# From Maven Central at the start of a session; the version of PySpark, and of its Scala.
 KAFKA: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-# Of the Hadoop that PySpark has in it, and of the SDK that this one was built with.
+# The version of Hadoop in PySpark, and of the SDK with which it was built.
 HADOOP: Final = "3.5.0"
 _SDK: Final = "2.35.4"
 S3: Final = (
@@ -17,13 +17,13 @@ S3: Final = (
     f"software.amazon.awssdk:s3-transfer-manager:{_SDK}",
     f"software.amazon.awssdk:sts:{_SDK}",
 )
-# All of Amazon's services in one jar of 650 MB, of which S3 is in the few of ours; and what Spark
-# has itself.
+# One jar of 650 MB with all of Amazon's services, of which only a few small jars are needed for S3;
+# and what Spark already has.
 S3_WITHOUT: Final = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
 
 
 def connectors(settings: Settings) -> Mapping[str, str]:
-    """The configuration that brings them to a session; nothing where nothing is needed."""
+    """Return the configuration of a session for these jars; empty if none is needed."""
     wanted = ",".join(_packages(settings))
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""Spark, as the runner uses it: one warm session, and one job on it at a time."""
+"""Spark for the runner: one session that stays, and one job at a time."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SparkEngine:
-    """Does jobs; the session starts with the first and stays. Its methods block."""
+    """Runs jobs; the session starts with the first job and stays. Its methods block."""
 
     def __init__(
         self,
@@ -54,14 +54,18 @@ class SparkEngine:
         self._session: SparkSession | None = None
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
-        """Do the job: its result, or what the job raises.
+        """Run the job, and return its result.
 
-        WorkStoppedError, or whatever Spark raises then, when it was stopped; EngineLostError.
+        Errors of the job are raised. If it was stopped, this raises WorkStoppedError, or whatever
+        error Spark raises then.
+
+        Raises:
+            EngineLostError: Spark has ended.
         """
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # Of this thread: what it starts on Spark can be cancelled by the name of the group.
+        # For this thread: what it starts on Spark can be cancelled by the name of the group.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         progress.watch(SessionJobs(session))
         work = work_of(
@@ -75,9 +79,12 @@ class SparkEngine:
             raise
 
     def cancel(self, job: Job) -> None:
-        """End what Spark does for the job; it may begin more, so go on until `run` returns."""
+        """Cancel Spark's work for the job.
+
+        It may start more, so repeat this until `run` returns.
+        """
         if self._session is not None:
-            # A Spark that is gone has nothing to cancel: `run` finds out.
+            # A Spark that has ended has nothing to cancel: `run` detects it.
             with suppress(Py4JError, OSError):
                 self._session.sparkContext.cancelJobGroup(job.id)
 

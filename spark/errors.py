@@ -1,5 +1,5 @@
-"""What ends a process that does jobs."""
+"""Errors that end a process with jobs."""
 
 
 class EngineLostError(Exception):
-    """Spark has ended, or its process: nothing works any more but to start anew."""
+    """Spark or its process has ended: this process must be started again."""

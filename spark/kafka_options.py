@@ -1,7 +1,7 @@
-"""The options of Spark's Kafka connector that secure its connections.
+"""Options that secure the connections of Spark's Kafka connector.
 
-Certificates and passwords are in the options: executors need no files. Spark shows no options of a
-read, and its logs leave out those that are named as these are.
+Certificates and passwords are in the options, so executors need no files. Spark does not show
+options of a read, and its logs hide options with these names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _PACKAGE: Final = "org.apache.kafka.common.security"
 
 
 def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
-    """Those of a read, with what the files have now."""
+    """Return the options of a read, with the current content of the files."""
     return {f"kafka.{name}": value for name, value in _options(security)}
 
 

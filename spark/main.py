@@ -22,7 +22,11 @@ _log = structlog.get_logger(__name__)
 
 
 async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
-    """Do jobs until SIGTERM or SIGINT; a second one ends the process at once. SecretKeyError."""
+    """Run jobs until SIGTERM or SIGINT; a second signal ends the process immediately.
+
+    Raises:
+        SecretKeyError: The keys cannot be used.
+    """
     runner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

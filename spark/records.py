@@ -1,8 +1,8 @@
-"""Messages as DataFrames: of the log by ranges of offsets, discards, and what is finished.
+"""Messages as DataFrames: from the log by offsets, discards, and finished messages.
 
-Kafka is read by Spark's own connector. The tables are read through psycopg, as in
-`spark.sources`, in slices that become Arrow batches: that needs no jar and reaches an embedded
-PostgreSQL. Every task reads a range of its own.
+Spark's own connector reads Kafka. The tables are read with psycopg, as in `spark.sources`, in
+slices that become Arrow batches: this needs no jar and also works with an embedded PostgreSQL.
+Every task reads its own range.
 """
 
 import json
@@ -29,7 +29,7 @@ from spark.batches import Batches, batch_of
 from spark.kafka_options import kafka_options
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
 
-# What one task reads, so that many share a long partition.
+# One task reads this many, so that several tasks share a long partition.
 SPAN_MAX: Final = 100_000
 SPANS_MAX: Final = 512
 _CONTENT_TYPE: Final = "content-type"
@@ -38,7 +38,7 @@ _CONTENT_TYPE: Final = "content-type"
 def messages(
     session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """The records of the spans, which are of one topic (columns MESSAGES)."""
+    """Return the records of the spans, which are of one topic (columns MESSAGES)."""
     spans = [span for span in spans if span.start < span.end]
     if not spans:
         return session.createDataFrame([], MESSAGES)
@@ -51,7 +51,7 @@ def messages(
 
 
 def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
-    """The span in parts of SPAN_MAX offsets, or in SPANS_MAX larger ones."""
+    """Return the span in parts of SPAN_MAX offsets, or in SPANS_MAX larger ones."""
     size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
     return [
         OffsetSpan(
@@ -65,7 +65,7 @@ def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
 
 
 def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) -> DataFrame:
-    """Discards that were not sent again (columns MESSAGES)."""
+    """Return discards that were not sent again (columns MESSAGES)."""
     given = {
         "subscription_id": wanted.subscription_id,
         "since": wanted.since.isoformat(),
@@ -79,7 +79,7 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
 def finished(
     session: SparkSession, database_url: str, *, subscription_id: str, since: datetime
 ) -> DataFrame:
-    """Places of messages that a subscription is done with, as its traces since then say."""
+    """Return positions of messages that a subscription has finished, by its traces since then."""
     given = {
         "subscription_id": subscription_id,
         "since": since.isoformat(),
@@ -89,7 +89,7 @@ def finished(
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
-    """What these retransmissions have sent, or are sending (columns RESENT)."""
+    """Return what these retransmissions have sent, or are sending (columns RESENT)."""
     given = {"retransmissions": list(retransmissions)}
     return _rows(session, database_url, kind="resent", given=given)
 
@@ -97,7 +97,7 @@ def resent(session: SparkSession, database_url: str, retransmissions: Sequence[s
 def discarded(
     session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Of each place in the spans that was discarded, the last discard (columns PLACED_DISCARDS)."""
+    """Return the last discard of each position in the spans (columns PLACED_DISCARDS)."""
     if not spans:
         return session.createDataFrame([], PLACED_DISCARDS)
     ranges = [[each.partition, each.start, each.end] for each in spans]
@@ -118,7 +118,7 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
         "endingOffsets": json.dumps({topic: {str(s.partition): s.end for s in spans}}),
         "includeHeaders": "true",
         "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
-        # What retention has taken since is not there to be sent again.
+        # Messages that retention removed meanwhile cannot be sent again.
         "failOnDataLoss": "false",
     }
     read = session.read.format("kafka").options(**options).load()
@@ -137,7 +137,7 @@ def _rows(
     session: SparkSession, database_url: str, *, kind: str, given: Mapping[str, Any]
 ) -> DataFrame:
     options = {
-        # So named, Spark shows its value nowhere.
+        # Spark does not show the value of an option with this name.
         "password": database_url,
         "kind": kind,
         "given": json.dumps(given),
@@ -146,27 +146,27 @@ def _rows(
 
 
 class RowsSource(DataSource):
-    """Rows of our tables; `kind` says which."""
+    """Rows of Angelia's tables; `kind` selects the rows."""
 
     @classmethod
     def name(cls) -> str:
-        """The format that Spark knows it by."""
+        """Return the name of the format in Spark."""
         return "angelia_rows"
 
     def schema(self) -> StructType:
-        """The columns."""
+        """Return the columns."""
         return _READERS[self.options["kind"]].columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of what the options say."""
-        del schema  # it has no other
+        """Return a reader for the options."""
+        del schema  # it has no other schema
         reader = _READERS[self.options["kind"]]
         return reader(self.options["password"], json.loads(self.options["given"]))
 
 
 @dataclass(frozen=True)
 class _Part(InputPartition):
-    # Of times, as ISO texts, or an id; None: no range at all.
+    # For times, as ISO texts, or an id; None: no range.
     first: Any
     end: Any
     partition: int = 0
@@ -180,7 +180,7 @@ class _RowsReader(DataSourceReader):
         self._given = given
 
     def partitions(self) -> Sequence[InputPartition]:
-        # Spark wants one at least.
+        # Spark needs at least one partition.
         return self.parts() or [_Part(0, 0)]
 
     def parts(self) -> list[_Part]:
@@ -281,7 +281,10 @@ _READERS: Final[Mapping[str, type[_RowsReader]]] = {
 
 
 def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """As the record had them: of an undelivered message they are those of its request."""
+    """Return them in the form of the record.
+
+    Those of undelivered messages are from their request.
+    """
     found = [(_name(HEADER_ID), message_id.encode())]
     for name, value in headers:
         is_type = name.lower() == _CONTENT_TYPE

@@ -1,4 +1,4 @@
-"""The runner: takes one job after the other, and holds on to each only as long as it is its own."""
+"""The runner: runs one job after the other, and keeps each only while it holds the claim."""
 
 import asyncio
 import traceback
@@ -15,7 +15,7 @@ from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
 from spark.errors import EngineLostError
 from spark.work import WorkProgress, WorkStoppedError
 
-# A database or a log that is down ends no job for good, until it has done so this often.
+# If the database or the log is down, a job fails finally only after this many attempts.
 ATTEMPTS_MAX: Final = 5
 REASON_LENGTH_MAX: Final = 500
 _AWAY: Final = (StorageUnavailableError, LogUnavailableError)
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JobStore(Protocol):
-    """Where jobs are; see `spark.store.DatabaseJobs`."""
+    """The store of jobs; see `spark.store.DatabaseJobs`."""
 
     async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented there
     async def beat(self) -> None: ...  # noqa: D102 - the same
@@ -40,7 +40,7 @@ class JobStore(Protocol):
 
 
 class Engine(Protocol):
-    """What does a job; both block. See `spark.engine.SparkEngine`."""
+    """Runs a job; both methods block. See `spark.engine.SparkEngine`."""
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented there
     def cancel(self, job: Job) -> None: ...  # noqa: D102 - the same
@@ -48,7 +48,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """How often a runner looks and speaks. A job that is not kept for `lease` is anybody's."""
+    """How often a runner polls and reports. A claim that is not renewed for `lease` is lost."""
 
     lease: timedelta = timedelta(seconds=15)
     report_every: timedelta = timedelta(seconds=1)
@@ -57,7 +57,7 @@ class RunnerPace:
 
 
 class _Ending(StrEnum):
-    """Why a job is told to stop before it has ended."""
+    """Why a job is stopped before it has ended."""
 
     CANCELLED = "cancelled"
     LOST = "lost"
@@ -67,12 +67,12 @@ class _Ending(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
     reason: str
-    # Nothing is wrong with the job itself.
+    # The job itself has no problem.
     again: bool
 
 
 class Runner:
-    """Does the jobs of a store on an engine, until it is told to stop."""
+    """Runs the jobs of a store on an engine until it is stopped."""
 
     def __init__(self, store: JobStore, engine: Engine, *, pace: RunnerPace | None = None) -> None:
         self._store = store
@@ -80,9 +80,10 @@ class Runner:
         self._pace = pace or RunnerPace()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Take jobs until `stopping` is set; the job under way then waits for another runner.
+        """Run jobs until `stopping` is set; the current job then waits for another runner.
 
-        EngineLostError (in a group): nothing more can be done by this process.
+        Raises:
+            EngineLostError: In a group: this process cannot continue.
         """
         async with asyncio.TaskGroup() as tasks:
             beating = tasks.create_task(self._beat())
@@ -107,7 +108,7 @@ class Runner:
             return None
 
     async def _rest(self, stopping: asyncio.Event) -> None:
-        """Wait for word of a job, for the time to look again, or for the stop."""
+        """Wait for a notice of a job, for the next poll, or for the stop."""
         async with asyncio.TaskGroup() as tasks:
             waits = [
                 tasks.create_task(self._store.wait(self._pace.look_every)),
@@ -118,9 +119,10 @@ class Runner:
                 each.cancel()
 
     async def carry_out(self, job: Job, stopping: asyncio.Event) -> None:
-        """Do a job that was taken, and write down how it ended; given back upon `stopping`.
+        """Run a claimed job, and store its end; release it when `stopping` is set.
 
-        EngineLostError (in a group).
+        Raises:
+            EngineLostError: In a group: this process cannot continue.
         """
         _log.info("job_taken", job=job.id, kind=job.kind, attempt=job.attempt)
         progress = WorkProgress(job.progress.log)
@@ -129,12 +131,16 @@ class Runner:
             looking = tasks.create_task(self._look(job, progress))
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
             looking.cancel()
-        # The last lines, before the state that they explain.
+        # The last lines are stored before the state that they explain.
         await self._claim_state(job.claim, progress)
         await self._settle(job, doing.result(), ending)
 
     async def _done(self, job: Job, progress: WorkProgress) -> JobResult | _Failure | None:
-        """The job's result, its failure, or None when it was stopped; EngineLostError."""
+        """Return the job's result, its failure, or None if it was stopped.
+
+        Raises:
+            EngineLostError: Spark has ended.
+        """
         try:
             return await asyncio.to_thread(self._engine.run, job, progress)
         except EngineLostError:
@@ -150,7 +156,7 @@ class Runner:
             return _failure_of(exc)
 
     async def _look(self, job: Job, progress: WorkProgress) -> None:
-        """Ask how far it is, beside the reports: these go on while Spark does not answer."""
+        """Read the progress from Spark, apart from the reports, which continue if Spark hangs."""
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
             try:
@@ -166,7 +172,7 @@ class Runner:
         doing: asyncio.Task[JobResult | _Failure | None],
         stopping: asyncio.Event,
     ) -> _Ending | None:
-        """Report on it while it is done, and have it stopped when it is to be; why it was."""
+        """Report while the job runs, and stop it if necessary; return why it was stopped."""
         loop = asyncio.get_running_loop()
         ending: _Ending | None = None
         kept_until = loop.time() + self._pace.lease.total_seconds()
@@ -183,7 +189,7 @@ class Runner:
         return ending
 
     async def _claim_state(self, claim: Claim, progress: WorkProgress) -> ClaimState | None:
-        """What the store says to the report; None when it does not answer."""
+        """Return the store's answer to the report; None if it does not respond."""
         try:
             return await self._store.report(claim, progress.now(), self._pace.lease)
         except UnavailableError as exc:
@@ -193,7 +199,7 @@ class Runner:
     async def _settle(
         self, job: Job, done: JobResult | _Failure | None, ending: _Ending | None
     ) -> None:
-        """Write down how it ended. Unless that works, the lease runs out and it is done again."""
+        """Store how it ended. If this fails, the lease expires and the job runs again."""
         claim, store = job.claim, self._store
         match done:
             case JobResult():
@@ -241,8 +247,8 @@ def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool
 
 
 def _failure_of(exc: Exception) -> _Failure:
-    """In one line, without the stack of a Python that ran somewhere else."""
-    # A task's error comes as the text of its traceback.
+    """Return the error in one line, without a remote Python's stack."""
+    # An error of a task contains the text of its traceback.
     said = f"{type(exc).__name__} {exc}"
     unavailable = any(each.__name__ in said for each in _AWAY)
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The columns of what is read."""
+"""The columns of the data frames."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-# One discard. `body_hex` is the body in hexadecimal digits, NULL where it is too large to look at.
+# One discard. `body_hex` is the body in hexadecimal digits, NULL if it is too large.
 DISCARDS: Final = StructType(
     [
         StructField("subscription_id", StringType(), nullable=False),
@@ -31,7 +31,7 @@ DISCARDS: Final = StructType(
     ]
 )
 
-# Messages: records of the log, or (with `undelivered`, the row) discards. `timestamp_ms` is when
+# Messages: records of the log, or (with `undelivered`, its row) discards. `timestamp_ms` is when
 # they were published, or discarded.
 MESSAGES: Final = StructType(
     [
@@ -54,8 +54,8 @@ MESSAGES: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# What was traced of a message at a subscription: the end of an attempt (SUCCESS, FAILED), or that
-# it was DISCARDED. Times are microseconds, `at` since the epoch (`app.domain.trace.TraceEntry`).
+# A traced event of a message in a subscription: the end of an attempt (SUCCESS, FAILED), or its
+# discard (DISCARDED). Times are microseconds, `at` since the epoch (`app.domain.trace.TraceEntry`).
 # `resent`: it was sent again on request.
 TRACED: Final = StructType(
     [
@@ -74,7 +74,7 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
-# Messages that either proposed filters want and present ones do not (`is_added`), or the reverse.
+# Messages that only the proposed filters want (`is_added`), or only the current ones.
 DIFFERING: Final = StructType(
     [
         StructField("offset", LongType(), nullable=False),
@@ -85,9 +85,9 @@ DIFFERING: Final = StructType(
         StructField("message_id", StringType(), nullable=False),
     ]
 )
-# Messages by the second (since the epoch) of their publication: how many there were, and how many
-# are wanted by proposed filters (with their bytes), by present ones, by the first alone. One row of
-# each task has its first ones on which these filters differ.
+# Messages by the second (since the epoch) of their publication: their number, and how many the
+# proposed filters want (with their bytes), the current ones, and only the proposed ones. One row of
+# each task also has its first examples of differences.
 ARRIVALS: Final = StructType(
     [
         StructField("second", LongType(), nullable=False),
@@ -99,8 +99,8 @@ ARRIVALS: Final = StructType(
         StructField("differing", ArrayType(DIFFERING)),
     ]
 )
-# Messages of the archive: the record as it was, its body's size, and its message's id, if that is
-# text. The folders that it is in are called by `day` and `hour` (UTC) of its time.
+# Messages of the archive: the unchanged record, the size of its body, and the message id if it is
+# text. The names of their folders have `day` and `hour` (UTC) of their time.
 ARCHIVED: Final = StructType(
     [
         *(field for field in MESSAGES if field.name != "undelivered"),
@@ -110,7 +110,7 @@ ARCHIVED: Final = StructType(
         StructField("hour", IntegerType(), nullable=False),
     ]
 )
-# Messages that are to be sent again. `size` is that of the body.
+# Messages to send again. `size` is the size of the body.
 CHOSEN: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -121,7 +121,8 @@ CHOSEN: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# The same, those that follow each other in one row: all offsets from `start` to before `end`.
+# Messages to send again; consecutive ones share a row, with all offsets from `start` to before
+# `end`.
 RUNS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -132,7 +133,7 @@ RUNS: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# Records that only the archive has, as they wait to be sent again. `size` is that of the body.
+# Records that only the archive has and that wait to be sent again. `size` is the size of the body.
 RECORDS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -145,14 +146,14 @@ RECORDS: Final = StructType(
         StructField("header_values", ArrayType(BinaryType()), nullable=False),
     ]
 )
-# Places of messages in a topic.
+# Positions of messages in a topic.
 PLACES: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
         StructField("offset", LongType(), nullable=False),
     ]
 )
-# Where messages of a topic were, and where they were appended again; null: they are yet to be.
+# The original position of retransmitted messages, and the new one; null: not appended yet.
 RESENT: Final = StructType(
     [
         StructField("source_partition", IntegerType(), nullable=False),
@@ -161,8 +162,7 @@ RESENT: Final = StructType(
         StructField("offset", LongType()),
     ]
 )
-# Records of a partition of the log, counted by what they are: see
-# `app.domain.insight.ledger.Counted`.
+# Records of a partition counted by kind: see `app.domain.insight.ledger.Counted`.
 LEDGER_COUNTS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -173,7 +173,7 @@ LEDGER_COUNTS: Final = StructType(
         StructField("first", LongType(), nullable=False),
     ]
 )
-# Of each place in a partition, its last discard.
+# The last discard at each position of a partition.
 PLACED_DISCARDS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),

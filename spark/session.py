@@ -15,39 +15,39 @@ from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
-# What Spark keeps of each for its pages, a thousand unless told.
+# The numbers of items that Spark keeps for its pages, by default a thousand each.
 _KEPT: Final = (
     "spark.ui.retainedJobs",
     "spark.ui.retainedStages",
     "spark.sql.ui.retainedExecutions",
 )
-# What results must not depend on.
+# Settings that must not affect results.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Executors elsewhere need not have us installed; this machine has.
+    # Remote executors need not have Angelia installed; this machine has it.
     "spark.python.daemon.module": "spark.worker_daemon",
-    # Nor do Python workers import what lies in the current directory.
+    # Python workers must not import from the current directory either.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
-    # Adaptive execution merges what is too small, and splits nothing on one machine.
+    # Adaptive execution merges small partitions, but does not split any on one machine.
     "spark.sql.shuffle.partitions": "4",
 }
 
 
 def new_session(settings: Settings, **conf: str) -> SparkSession:
-    """A session on the master of the settings; `conf` replaces single values of ours.
+    """Return a session on the master of the settings; `conf` replaces single values.
 
-    It takes seconds to start, and is to be kept.
+    Its start takes seconds, so keep it.
     """
     local = settings.spark_master.startswith("local")
     chosen = {
         "spark.driver.memory": settings.spark_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Nobody looks at what was done before: a session is kept for long, and its plans are large.
+        # Nobody needs old details: a session is kept for long, and its plans are large.
         **dict.fromkeys(_KEPT, "50"),
-        # Else Spark tells of its start in a dozen lines, among those of ours.
+        # Otherwise Spark logs its start in a dozen lines.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
         **(_LOCAL if local else {}),
         **connectors(settings),
@@ -58,18 +58,18 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if local:
-        # Tasks run on this very Python, not on whichever is called python3 here.
+        # Tasks run on this Python, not on whichever is called python3.
         session.sparkContext.pythonExec = sys.executable
     return prepared(session)
 
 
 def submitted_session() -> SparkSession:
-    """The session of a process that `spark-submit` has started, with what that was told."""
+    """Return the session of a process that `spark-submit` started, with its arguments."""
     return prepared(SparkSession.builder.appName(APP_NAME).getOrCreate())
 
 
 def prepared(session: SparkSession) -> SparkSession:
-    """`session`, able to read what we store."""
+    """Return `session`, able to read Angelia's data."""
     for name, value in _ALWAYS.items():
         session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)

@@ -1,4 +1,4 @@
-"""Where results go. To write one again replaces it."""
+"""Stores results. Writing one again replaces it."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -12,19 +12,19 @@ from pyspark.sql.types import TimestampType
 from app.domain.job import Claim
 from app.storage.spark.analysis_parts import COLUMNS, write_part
 
-# Each has a connection or a file of its own; results are small by then.
+# Each writer has its own connection or file; results are small by then.
 WRITERS_MAX: Final = 8
 
 _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 
 
 def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """Store the rows of `result` in an analytics table, each partition by the task that has it."""
+    """Store the rows of `result` in an analytics table, each partition by its own task."""
     spread_to_database(result.coalesce(WRITERS_MAX), table, url=url, claim=claim)
 
 
 def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """As `to_database`, by as many tasks as `result` has: what is read then is read by all."""
+    """Do as `to_database`, with as many tasks as `result` has, for results that many tasks read."""
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
     result.select(*columns).foreachPartition(write)
@@ -43,7 +43,7 @@ def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim)
 
 
 def _writable(result: DataFrame, name: str) -> Column:
-    """The column as a task can pass it on: a time would come there without its zone."""
+    """Return the column in a form for tasks: a time would lose its zone."""
     column = F.col(name)
     is_time = isinstance(result.schema[name].dataType, TimestampType)
     return F.date_format(column, _WITH_ZONE).alias(name) if is_time else column

@@ -1,7 +1,7 @@
-"""Where DataFrames come from.
+"""Sources of DataFrames.
 
-Tables are read by COPY through psycopg, not by JDBC: that reaches an embedded PostgreSQL too, whose
-only way in is a Unix socket, and needs no jar. Every task reads a range of its own.
+Tables are read by COPY with psycopg instead of JDBC: this also works with an embedded PostgreSQL,
+which only has a Unix socket, and needs no jar. Every task reads its own range.
 """
 
 import json
@@ -21,7 +21,7 @@ from app.domain.job import JobScope
 from app.storage.spark.discard_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
-# A block has to hold the longest row: a body of 64 KiB in hexadecimal, a reason, and names.
+# A block must hold the longest row: a body of 64 KiB in hexadecimal, a reason, and names.
 _BLOCK_SIZE: Final = 4 * 1024 * 1024
 _CSV_TYPES: Final = {
     **dict.fromkeys(COLUMNS, pa.string()),
@@ -34,9 +34,9 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 
 
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """The discards of `scope` (columns DISCARDS), read where and when they are needed."""
+    """Return the discards of `scope` (columns DISCARDS), read on demand by the tasks."""
     options = {
-        # So named, Spark shows its value nowhere.
+        # Spark does not show the value of an option with this name.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),
@@ -50,16 +50,16 @@ class UndeliveredSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format that Spark knows it by."""
+        """Return the name of the format in Spark."""
         return "angelia_undelivered"
 
     def schema(self) -> StructType:
-        """The columns."""
+        """Return the columns."""
         return DISCARDS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the scope in the options."""
-        del schema  # it has no other
+        """Return a reader for the scope in the options."""
+        del schema  # it has no other schema
         scope = JobScope(
             start=datetime.fromisoformat(self.options["start"]),
             end=datetime.fromisoformat(self.options["end"]),
@@ -80,7 +80,7 @@ class _UndeliveredReader(DataSourceReader):
         self._scope = scope
 
     def partitions(self) -> list[_IdRange]:
-        # Spark wants one at least.
+        # Spark needs at least one partition.
         return [_IdRange(*ids) for ids in undelivered_ranges(self._url) or [(0, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -89,7 +89,7 @@ class _UndeliveredReader(DataSourceReader):
         ids = (partition.first, partition.end)
         with undelivered_csv(self._url, ids, self._scope) as rows:
             if not rows.peek(1):
-                return  # an empty file is no CSV
+                return  # an empty file is not valid CSV
             for batch in _batches(rows):
                 yield pa.RecordBatch.from_arrays(
                     [
@@ -107,7 +107,7 @@ def _batches(rows: object) -> csv.CSVStreamingReader:
             column_names=COLUMNS, block_size=_BLOCK_SIZE, use_threads=False
         ),
         parse_options=csv.ParseOptions(newlines_in_values=True),
-        # As COPY writes it: nothing at all is NULL, an empty text has its quotes.
+        # The form of COPY: nothing is NULL, and an empty text has quotes.
         convert_options=csv.ConvertOptions(
             column_types=_CSV_TYPES,
             null_values=[""],

@@ -1,16 +1,16 @@
-"""How much of a step is done, by what Spark says of its tasks."""
+"""The progress of a step, from Spark's reports about its tasks."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# How much of a step the first of its Spark jobs is taken for, and each next one of what is left:
-# the first reads the messages, and those behind it work on what that made of them.
+# The first of a step's Spark jobs counts for this share, and each next one for the same share of
+# the rest: the first reads the messages, and the others use its result.
 FIRST_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """Spark jobs that were begun, and of the last of them how many tasks are completed, of all."""
+    """The number of started Spark jobs, and the completed and total tasks of the last one."""
 
     jobs: int = 0
     completed: int = 0
@@ -18,20 +18,20 @@ class Begun:
 
 
 class SparkJobs(Protocol):
-    """What is known of the jobs of a Spark that does one of ours at a time; both block."""
+    """The jobs of a Spark session that runs one Angelia job at a time; both methods block."""
 
     def begun(self) -> int:
-        """How many it has begun so far."""
+        """Return how many it has started so far."""
 
     def since(self, first: int) -> Begun:
-        """What there is of those behind the first `first`; nothing, if Spark does not say."""
+        """Return those after the first `first`; empty if Spark does not report them."""
 
 
 def done_within(start: float, until: float, begun: Begun) -> float:
-    """The share (0 to 1) of a job that is done, in a step from `start` to `until`.
+    """Return the finished share (0 to 1) of a job, in a step from `start` to `until`.
 
-    It is never that of the step's end, as nobody knows how many Spark jobs there are to come; and
-    it never falls while jobs follow each other and tasks complete.
+    It never reaches the end of the step, because the number of further Spark jobs is unknown; it
+    never falls while jobs and tasks complete.
     """
     if not begun.jobs:
         return start

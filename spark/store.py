@@ -1,4 +1,4 @@
-"""The database as the runner's list of jobs."""
+"""The database as the runner's store of jobs."""
 
 from datetime import timedelta
 
@@ -34,31 +34,31 @@ class DatabaseJobs:
         await self._notices.wait(at_most)
 
     async def beat(self) -> None:
-        """This runner lives."""
+        """Store a heartbeat of this runner."""
         async with self._database.transaction() as session:
             await SparkRunnerRepository(session).beat(self._runner)
 
     async def leave(self) -> None:
-        """This runner ends."""
+        """Remove this runner, which ends."""
         async with self._database.transaction() as session:
             await SparkRunnerRepository(session).remove(self._runner)
 
     async def take(self, lease: timedelta) -> Job | None:
-        """The next job, this runner's for `lease`."""
+        """Claim the next job for `lease`."""
         async with self._database.transaction() as session:
             return await JobRepository(session).take(self._runner, lease)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
-        """Say how far it is, and keep it for another `lease`."""
+        """Store its progress, and renew the claim for another `lease`."""
         async with self._database.transaction() as session:
             return await JobRepository(session).report(claim, progress, lease)
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """It is done, and its result is what is shown from now on, in one transaction."""
+        """Store its result, which is shown from now on, in one transaction."""
         try:
             return await self._finish(claim, result)
         except SecretKeyMissingError as exc:
-            # Of it all nothing happened: who sets the key asks again.
+            # Nothing of it was stored: after setting the key, it must be requested again.
             return await self.fail(claim, exc.message)
 
     async def _finish(self, claim: Claim, result: JobResult) -> bool:
@@ -78,23 +78,23 @@ class DatabaseJobs:
         return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:
-        """It has failed."""
+        """Store that it has failed."""
         async with self._database.transaction() as session:
             return await JobRepository(session).fail(claim, reason)
 
     async def cancelled(self, claim: Claim) -> bool:
-        """It is cancelled."""
+        """Store that it is cancelled."""
         async with self._database.transaction() as session:
             return await JobRepository(session).cancelled(claim)
 
     async def release(self, claim: Claim) -> bool:
-        """It waits again, for any runner."""
+        """Let it wait again for any runner."""
         async with self._database.transaction() as session:
             return await JobRepository(session).release(claim)
 
 
 def _log_written(claim: Claim, entry: LedgerEntry) -> None:
-    """Say it outside the database, where nobody who changes entries changes it, too."""
+    """Log it outside of the database, where somebody who changes entries cannot change it."""
     report = _log.warning if entry.sums.missing else _log.info
     report(
         "ledger_entry_written",

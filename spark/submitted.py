@@ -1,7 +1,7 @@
-"""A requested job, done by a process that `spark-submit` has started: one, and as a runner does it.
+"""A requested job in a process of `spark-submit`: one job, run as a runner does.
 
-It is taken out of the database under a lease, kept by heartbeats, and given back or taken by
-another one when this process ends before it; what this one says then changes nothing.
+It is claimed in the database with a lease, which is renewed. If this process ends before the job,
+it is released or claimed by another one; then reports of this process change nothing.
 """
 
 import argparse
@@ -38,20 +38,23 @@ Do = Callable[[SparkSession, Work], JobResult]
 
 
 def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
-    """Do the job of that kind that is named, or has waited longest; SystemExit.
+    """Run the named job of that kind, or the one that has waited longest.
 
-    How it ended goes to standard output as JSON, the last line (`spark-submit` has standard error
-    there, too); the exit code is 0 when it is DONE.
+    Its end is the last line of standard output, as JSON (`spark-submit` writes standard error there
+    too).
+
+    Raises:
+        SystemExit: Always; the exit code is 0 if the job is DONE.
     """
     wanted = _parser(kind).parse_args(arguments).job
     settings = Settings()
     configure_logging(settings.log_level)
-    # It tells of every connection that it closes.
+    # It logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     url = configured_url(settings)
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
-    # Before the job is taken: it must not wait for Spark to start, or fail to.
+    # Before the job is claimed: it must not wait for Spark to start, or fail because of it.
     engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
     try:
         job = asyncio.run(_ended(url, engine, kind=kind, wanted=wanted))
@@ -64,7 +67,7 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedEngine:
-    """Does the one job on the session of this process; its methods block."""
+    """Runs the one job on the session of this process; its methods block."""
 
     session: SparkSession
     settings: Settings
@@ -72,21 +75,25 @@ class SubmittedEngine:
     do: Do
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
-        """Do it: its result, or what it raises."""
+        """Run the job, and return its result. Errors of the job are raised."""
         self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark's
         progress.watch(SessionJobs(self.session))
         work = work_of(job, self.settings, database_url=self.database_url, progress=progress)
         return self.do(self.session, work)
 
     def cancel(self, job: Job) -> None:
-        """End what Spark does for it."""
+        """Cancel Spark's work for the job."""
         self.session.sparkContext.cancelJobGroup(job.id)
 
 
 async def _ended(
     url: DatabaseUrl, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None
 ) -> Job:
-    """The job as this process leaves it; JobNotFoundError when there is none to take."""
+    """Return the job's state after this process.
+
+    Raises:
+        JobNotFoundError: The job does not exist.
+    """
     name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""What Spark says of the tasks of its jobs."""
+"""Spark's reports about the tasks of its jobs."""
 
 from contextlib import suppress
 from typing import Final
@@ -12,9 +12,9 @@ _RUNNING: Final = "RUNNING"
 
 
 class SessionJobs:
-    """The jobs of a session, which are numbered from 0 as they begin. See `spark.steps.SparkJobs`.
+    """The jobs of a session, numbered from 0. See `spark.steps.SparkJobs`.
 
-    Spark forgets old jobs, so only the newest is looked at, and no more than that costs.
+    Spark forgets old jobs, so only the newest is read.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -22,13 +22,18 @@ class SessionJobs:
         self._tracker = session.sparkContext.statusTracker()
 
     def begun(self) -> int:
-        """How many it has begun so far; Py4JError, OSError when it is gone."""
-        # The tracker hears of jobs a while later: one of the step before would be of the next.
+        """Return how many it has started so far.
+
+        Raises:
+            Py4JError: Spark has ended.
+            OSError: Spark has ended.
+        """
+        # The tracker learns of jobs later: one of the last step would be taken for one of the next.
         scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark does not tell
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """What there is of those behind the first `first`; nothing, if Spark does not say."""
+        """Return those after the first `first`; empty if Spark does not report them."""
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()

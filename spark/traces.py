@@ -1,6 +1,6 @@
-"""What was traced of deliveries as a DataFrame, read in slices of time, each by a task of its own.
+"""Traces of deliveries as a DataFrame, read in slices of time, each by its own task.
 
-As in `spark.records`, without a jar, and from an embedded PostgreSQL, too.
+As in `spark.records`, this needs no jar and works with an embedded PostgreSQL.
 """
 
 import json
@@ -19,16 +19,16 @@ from app.storage.spark.trace_rows import When, slices, traced_rows
 from spark.batches import Batches, batch_of
 from spark.schemas import TRACED
 
-# How long before the end of a message its first attempt may be: a message's TTL is two hours at
-# most, and the last attempt may take a while.
+# The longest time from a message's first attempt to its end: a time to live is at most two hours,
+# and the last attempt may take some time.
 LOOK_BACK: Final = timedelta(hours=3)
 _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
 def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """What was traced of deliveries in the time of `scope`, and LOOK_BACK before (TRACED)."""
+    """Return traces of deliveries in the time of `scope`, and LOOK_BACK before (TRACED)."""
     options = {
-        # So named, Spark shows its value nowhere.
+        # Spark does not show the value of an option with this name.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),
@@ -38,25 +38,25 @@ def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFra
 
 
 def looked_at(scope: JobScope) -> When:
-    """The time of the entries that say what became of the messages of `scope`."""
+    """Return the time of the entries that show the outcome of the messages of `scope`."""
     return scope.start - LOOK_BACK, scope.end
 
 
 class TracesSource(DataSource):
-    """What was traced of deliveries, in slices of time."""
+    """Traces of deliveries, in slices of time."""
 
     @classmethod
     def name(cls) -> str:
-        """The format that Spark knows it by."""
+        """Return the name of the format in Spark."""
         return "angelia_traces"
 
     def schema(self) -> StructType:
-        """The columns."""
+        """Return the columns."""
         return TRACED
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of what the options say."""
-        del schema  # it has no other
+        """Return a reader for the options."""
+        del schema  # it has no other schema
         start, end = (datetime.fromisoformat(self.options[name]) for name in ("start", "end"))
         scope = JobScope(start=start, end=end, **json.loads(self.options["scope"]))
         return _TracesReader(self.options["password"], scope)

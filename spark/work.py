@@ -1,4 +1,4 @@
-"""What a job is given to do, and how it says how far it is."""
+"""The input of a job, and its progress reports."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from spark.steps import SparkJobs, done_within
 
 
 class WorkStoppedError(Exception):
-    """The job was told to stop, and has."""
+    """The job was stopped on request."""
 
 
 class WorkProgress:
-    """How far a job is: told by the thread that does it, read and stopped by the one that watches.
+    """The progress of a job: written by its thread, read and stopped by the watching one.
 
-    `log` is what was logged before, by an earlier attempt.
+    `log` has the lines of earlier attempts.
     """
 
     def __init__(self, log: tuple[str, ...] = ()) -> None:
@@ -32,27 +32,34 @@ class WorkProgress:
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether a stop was requested."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Have the job end at its next step."""
+        """Request the job to end at its next step."""
         self._stopped.set()
 
     def rest(self, time: timedelta) -> None:
-        """Wait so long; WorkStoppedError as soon as it is told to stop."""
+        """Wait for `time`.
+
+        Raises:
+            WorkStoppedError: As soon as a stop is requested.
+        """
         if self._stopped.wait(time.total_seconds()):
             raise WorkStoppedError
 
     def watch(self, spark: SparkJobs) -> None:
-        """From its next step on, what the job does is done by this Spark."""
+        """Read the progress of further steps from this Spark."""
         with self._lock:
             self._spark = spark
 
     def step(self, name: str, *, done: float, until: float) -> None:
-        """The step that begins, with the shares (0 to 1) done before and with it.
+        """Begin a step, with the shares (0 to 1) done before it and with it.
 
-        WorkStoppedError; what Spark raises that is gone.
+        Errors of a Spark that has ended are raised.
+
+        Raises:
+            WorkStoppedError: A stop was requested.
         """
         if self.stopped:
             raise WorkStoppedError
@@ -63,37 +70,34 @@ class WorkProgress:
         self.report(name)
 
     def look(self) -> None:
-        """Ask Spark how much of the step is done; it blocks for as long as that does not answer."""
+        """Read from Spark how much of the step is done; this blocks until it responds."""
         with self._lock:
             spark, before, step = self._spark, self._begun_before, (self._start, self._until)
         if spark is None:
             return
         done = done_within(*step, spark.since(before))
         with self._lock:
-            # It may be of the step before: what is done with that is done before the next.
+            # It may belong to the last step, which was finished before this one.
             self._done = max(self._done, done)
 
     def report(self, line: str) -> None:
-        """One line of the log, with the time; the oldest goes when there are too many."""
+        """Add a line with the time to the log; the oldest is dropped if there are too many."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._lock:
             self._log.append(f"{now} {line}"[:LOG_LINE_LENGTH_MAX])
 
     def now(self) -> JobProgress:
-        """How far it is."""
+        """Return the progress."""
         with self._lock:
             return JobProgress(step=self._step, done=self._done, log=tuple(self._log))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One job to do. `output` is the folder (or URI) for its Parquet files.
+    """One job to run. `output` is the folder (or URI) for its Parquet files.
 
-    `archive` is that of the archive.
-
-    `database_url` is as psycopg has it.
-
-    Without a `claim` nothing is written into the database: only Parquet.
+    `archive` is the folder of the archive. `database_url` is in psycopg's form. Without a `claim`
+    nothing is written into the database: only Parquet.
     """
 
     database_url: str
@@ -106,11 +110,11 @@ class Work:
 
 
 def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkProgress) -> Work:
-    """A job of the database, which is at `database_url` as psycopg has it."""
+    """Return the work for a job of the database at `database_url` (psycopg's form)."""
     return Work(
         database_url=database_url,
         scope=job.scope,
-        # A folder for each attempt: none finds half of another's files in its own.
+        # A folder for each attempt, so that none contains half of another's files.
         output=f"{settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
         archive=f"{settings.spark_results}/archive",
         claim=job.claim,

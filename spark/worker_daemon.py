@@ -1,8 +1,8 @@
-"""The process that Spark forks its Python workers from: it has imported what each of them needs.
+"""The process from which Spark forks its Python workers: it has imported what each of them needs.
 
-Spark's own begins with the archive of PySpark's sources. There each worker compiles what it
-imports, reads the archive's directory again, and after each task looks for garbage in all that it
-has imported: most of the CPU that a short job's Python takes.
+Spark's own daemon starts from the archive of PySpark's sources. There each worker compiles its
+imports, reads the archive's directory again, and runs the garbage collector over all imports after
+each task: this is most of the CPU time of a short job's Python.
 """
 
 import gc
@@ -10,13 +10,13 @@ import sys
 from importlib import import_module
 from typing import Final
 
-# What tasks refer to, and what PySpark imports when the first of them runs.
+# What tasks use, and what PySpark imports for the first task.
 NEEDED: Final = ("pandas", "pyarrow.compute", "spark.engine")
 
 
 def main() -> None:
-    """Answer Spark's questions for workers until it goes."""
-    # PySpark is installed beside us, too, and compiled there.
+    """Serve Spark's requests for workers until it ends."""
+    # PySpark is installed beside Angelia too, and compiled there.
     sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]
     manager = import_module("pyspark.daemon").manager
     for name in NEEDED:

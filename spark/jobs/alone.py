@@ -1,4 +1,7 @@
-"""Analyses by `spark-submit`: one that was requested, or on their own, into Parquet alone."""
+"""Analyses by `spark-submit`: a requested one, or one without a request.
+
+Without a request the result is only Parquet.
+"""
 
 import argparse
 import json
@@ -21,7 +24,7 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """What all of them are told: the time, the scope, and where the files go."""
+    """Return a parser of the common arguments: time, scope, and the place of the files."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--from", dest="start", type=_instant, help="inclusive; a day before --to")
     made.add_argument("--to", type=_instant, help="exclusive; now")
@@ -33,7 +36,11 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def parsed(made: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """What is told of either; SystemExit."""
+    """Return the parsed arguments.
+
+    Raises:
+        SystemExit: They are not valid.
+    """
     given = made.parse_args(arguments)
     others = [name for name, value in vars(given).items() if name != "job" and value is not None]
     if given.job is None and given.output is None:
@@ -50,7 +57,11 @@ def carry_out(
     kind: JobKind,
     slo: timedelta | None = None,
 ) -> None:
-    """Do what was told; the counts go to standard output as JSON. SystemExit."""
+    """Run the analysis; write the counts to standard output as JSON.
+
+    Raises:
+        SystemExit: Always, with the exit code.
+    """
     if given.job is not None:
         submitted.carry_out(kind, run, ["--job", given.job])
         return

@@ -47,12 +47,12 @@ _TASKS_MAX: Final = 512
 
 
 class ArchiveDamagedError(Exception):
-    """What was written is not what was read."""
+    """The written messages are not the same as those that were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _New:
-    """What of a topic is not archived. `missed`: offsets that the log lost before they were."""
+    """The part of a topic that is not archived. `missed`: offsets that the log dropped before."""
 
     topic: ArchivedTopic
     spans: tuple[OffsetSpan, ...]
@@ -61,14 +61,20 @@ class _New:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """What of a topic is archived now, and how many offsets left the log while it was read."""
+    """The archived part of a topic, and how many offsets the log dropped during the read."""
 
     pieces: tuple[Piece, ...]
     missed: int
 
 
 def run(session: SparkSession, work: Work, *, patience: FileRetention | None = None) -> JobResult:
-    """Do it; WorkStoppedError, LogUnavailableError, StorageUnavailableError."""
+    """Run it.
+
+    Raises:
+        WorkStoppedError: It was stopped.
+        LogUnavailableError: The log cannot be reached.
+        StorageUnavailableError: The database cannot be reached.
+    """
     if work.claim is None:
         raise ValueError("The archive is written for a job of the database")
     work.progress.step("Removing what was kept long enough", done=0.05, until=0.05)
@@ -117,7 +123,11 @@ def _new_of(
 def _archived(
     session: SparkSession, work: Work, new: _New, *, claim: Claim, part: tuple[int, int]
 ) -> _Written:
-    """Write what is new of a topic, which is that of so many; what is there then."""
+    """Write the new part of a topic, the fraction `part` of the job.
+
+    Returns:
+        What is archived then.
+    """
     url, name = work.database_url, new.topic.name
     done, until = (0.05 + 0.9 * number / part[1] for number in (part[0], part[0] + 1))
     work.progress.step(f"Archiving {name}", done=done, until=until)
@@ -127,11 +137,11 @@ def _archived(
     begin_folder(url, folder, new.topic, spans=new.spans)
     source = messages(session, url, log=work.log, spans=new.spans)
     write_archived(into_files(source, new.spans), folder.path)
-    # From the files: that is what there is to read.
+    # From the files: this is what readers will find.
     files = read_archived(session, folder.path)
     found = tuple(Piece(*row) for row in pieces(files).collect())
     _require_each_once(new.spans, found)
-    # After it was read: retention took no more of it than this.
+    # After the read: retention removed no more than this.
     doubtful = _taken(work, new, found)
     runs = _last_runs(files, doubtful) if doubtful else {}
     kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
@@ -142,19 +152,19 @@ def _archived(
 
 
 def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
-    """The messages of the spans as they are archived, by a task for each SPAN_MAX of them.
+    """Return the messages of the spans for the archive, with one task for each SPAN_MAX of them.
 
-    So what is archived every hour of many partitions is not a file of each.
+    So an hourly archive of many partitions does not make a file for each.
     """
     offsets = sum(span.end - span.start for span in spans)
     return placed(source.coalesce(min(_TASKS_MAX, -(-offsets // SPAN_MAX))))
 
 
 def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
-    """Before which offset of a partition messages may be gone that were to be read.
+    """Return, by partition, the offset below which messages may have been dropped before the read.
 
-    The log in the database leaves no offset out, so there it is known of each; in Kafka there are
-    offsets without a message, and what the log still has was read.
+    The log in the database skips no offset, so there it is known for each. In Kafka some offsets
+    have no message; whatever the log still has was read.
     """
     starts = log_starts(work, new.topic.name)
     taken = {}
@@ -174,7 +184,11 @@ def _last_runs(files: DataFrame, before: Mapping[int, int]) -> Mapping[int, Arch
 
 
 def _require_each_once(spans: Sequence[OffsetSpan], found: Sequence[Piece]) -> None:
-    """ArchiveDamagedError when there is more than was read."""
+    """Check that no message was written twice.
+
+    Raises:
+        ArchiveDamagedError: There are more than were read.
+    """
     for span in spans:
         parts = [piece for piece in found if piece.partition == span.partition]
         inside = all(span.start <= piece.start and piece.end <= span.end for piece in parts)
@@ -188,14 +202,14 @@ def _report_missed(work: Work, topic: str, missed: int) -> None:
 
 
 def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
-    """Remove folders that nobody reads any more; how many are gone."""
+    """Remove folders that are no longer read; return how many."""
     expire_folders(work.database_url)
     gone = 0
     for folder in removable_folders(work.database_url, patience):
         try:
             remove_folder(session, folder.path)
         except Py4JError as exc:
-            # It is tried again by the next job; this one has better to do.
+            # The next job tries again; this one has more important work.
             work.progress.report(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
         else:
             forget_folder(work.database_url, folder)

@@ -24,7 +24,11 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError when it is told to stop before it has begun."""
+    """Run it.
+
+    Raises:
+        WorkStoppedError: It was stopped before it started.
+    """
     work.progress.step("Following messages through their traces", done=0.1, until=0.95)
     lost = lost_entries(work.database_url, looked_at(work.scope))
     if lost:
@@ -46,7 +50,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _covered_from(work: Work) -> datetime:
-    """From when on there are traces of the time that is asked for; its end: there are none."""
+    """Return the start of the traces in the requested time; its end if there are none."""
     start, end = work.scope.start, work.scope.end
     first = first_traced(work.database_url, work.scope) or end
     covered = min(max(start, first), end)
@@ -58,7 +62,11 @@ def _covered_from(work: Work) -> datetime:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do it as `spark-submit` is told to; SystemExit."""
+    """Run it with the arguments of `spark-submit`.
+
+    Raises:
+        SystemExit: Always, with the exit code.
+    """
     parser = alone.parser("How long messages took to their subscribers, and who was late.")
     parser.add_argument("--slo-seconds", type=float, help="what deliveries are held against")
     given = alone.parsed(parser, arguments)

@@ -25,7 +25,13 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError, NotKnownError, JobNotFoundError."""
+    """Run it.
+
+    Raises:
+        WorkStoppedError: It was stopped.
+        NotKnownError: The streams are not recorded yet.
+        JobNotFoundError: The job does not exist.
+    """
     if work.claim is None:
         raise ValueError("An entry of a ledger is made for a job of the database")
     subscription_id, topic, request = requested_ledger(work.database_url, work.claim.job_id)
@@ -37,7 +43,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     )
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
     work.progress.step("Counting messages", done=0.1, until=0.8)
-    # What lies before a gap counts as gone with it.
+    # Messages before a gap are also counted as gone.
     records = messages_of(session, work, adjoining(reached(work, topic, spans)))
     found = counted(records, account)
     spread_to_database(found, LEDGER_COUNTS, url=work.database_url, claim=work.claim)

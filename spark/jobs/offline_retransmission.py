@@ -32,14 +32,21 @@ from spark.jobs.republishing import Republishing
 from spark.submitted import carry_out
 from spark.work import Work
 
-# Tasks hear that a job is cancelled from the database, and may do so before the runner does.
+# Tasks learn of a cancelled job from the database, possibly before the runner does.
 _HEARD_WITHIN: Final = timedelta(seconds=20)
-# Each has the order of its partitions to keep.
+# Each must keep the order of its partitions.
 _TASKS_MAX: Final = 200
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError, JobNotFoundError, TopicNotFoundError, LogUnavailableError."""
+    """Run it.
+
+    Raises:
+        WorkStoppedError: It was stopped.
+        JobNotFoundError: The job does not exist.
+        TopicNotFoundError: The topic does not exist.
+        LogUnavailableError: The log cannot be reached.
+    """
     if work.claim is None:
         raise ValueError("Messages are published for a job of the database")
     url, claim = work.database_url, work.claim
@@ -75,7 +82,7 @@ def _published(
     positions: Mapping[int, int],
     republishing: Republishing,
 ) -> Reached:
-    """Publish what is not; where all of it was."""
+    """Publish what is not published yet; return where all of it was read."""
     left = _left(request.spans, positions)
     all_of_it = reached(work, request.source, request.spans)
     read = reached(work, request.source, left)
@@ -90,10 +97,10 @@ def _published(
 
 
 def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
-    """Those of the time (columns MESSAGES); each partition in one task, and in its order.
+    """Return the messages of the time (columns MESSAGES); each partition in one task, and in order.
 
-    Messages of a key stay in theirs: for that all of a partition go to one task, as they are in
-    the log and in many files.
+    Messages of a key stay in order: for that, one task reads a whole partition, from the log and
+    from many files.
     """
     times, at = request.times, F.col("timestamp_ms")
     inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))

@@ -1,4 +1,4 @@
-"""Where the messages are that a job looks at: in the log, or in the archive alone."""
+"""Where the messages of a job are: in the log, or only in the archive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from spark.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What is read in the log, and what of the archive, in which of its folders.
+    """What is read from the log, and what from the archive, with its folders.
 
-    An offset is in one of the two: the log has them from the `starts` of its partitions on.
+    Each offset is in one of the two: the log has them from the `starts` of its partitions on.
     """
 
     log: tuple[OffsetSpan, ...] = ()
@@ -28,10 +28,15 @@ class Reached:
 
 
 def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
-    """Where the spans of that topic are now; LogUnavailableError, StorageUnavailableError."""
+    """Return where the spans of that topic are now.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+        StorageUnavailableError: The database cannot be reached.
+    """
     if not kept_folders(work.database_url, topic):
         return Reached(log=tuple(spans), starts={})
-    # Before the folders are looked at: in these is what retention took by then.
+    # Read before the folders: these then have what retention removed.
     starts = log_starts(work, topic)
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
         return Reached(log=tuple(spans), starts=starts)
@@ -53,7 +58,7 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """The same, of the archive only what is followed by what is read in the log."""
+    """Return the same with only those archived offsets that adjoin the part in the log."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)
@@ -62,7 +67,7 @@ def adjoining(read: Reached) -> Reached:
 def messages_of(
     session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
 ) -> DataFrame:
-    """All of it, or that of a time, if one is given: each by its own (columns MESSAGES)."""
+    """Return all of it, or only the messages of a time (columns MESSAGES)."""
     wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
     in_log = of_time(in_log, wanted)
@@ -73,9 +78,9 @@ def messages_of(
 
 
 def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) -> int:
-    """How many offsets of the spans are not among what was read, and in the log no more.
+    """Return how many offsets of the spans were not read, and are no longer in the log.
 
-    The log of the job says of which partitions.
+    The job's log names their partitions.
     """
     starts = log_starts(work, topic)
     total = 0
@@ -93,7 +98,11 @@ def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) 
 
 
 def log_starts(work: Work, topic: str) -> Mapping[int, int]:
-    """Where the partitions of a topic begin in the log; LogUnavailableError."""
+    """Return the starts of a topic's partitions in the log.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
     bounds = topic_bounds(work.database_url, [topic], work.log)
     return {index: each.start for index, each in bounds.get(topic, {}).items()}
 

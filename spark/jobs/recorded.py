@@ -1,4 +1,4 @@
-"""Waiting for what the streams had to say."""
+"""Waits until the content of streams is recorded in the database."""
 
 import time
 from collections.abc import Sequence
@@ -9,17 +9,21 @@ from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.retransmission_requests import unrecorded
 from spark.work import Work
 
-# What was said before the request is recorded in a second, unless nobody records.
+# What was in the streams at the request is recorded within a second, unless no recorder runs.
 RECORDED_WITHIN: Final = timedelta(minutes=2)
 _LOOK_EVERY: Final = timedelta(milliseconds=200)
 
 
 class NotKnownError(Exception):
-    """What became of some messages cannot be said."""
+    """The outcome of some messages is unknown."""
 
 
 def await_recorded(work: Work, streams: Sequence[OffsetSpan]) -> None:
-    """Wait for what the streams had to say when it was asked for; NotKnownError."""
+    """Wait until the streams are recorded up to the request.
+
+    Raises:
+        NotKnownError: They were not recorded in time.
+    """
     until = time.monotonic() + RECORDED_WITHIN.total_seconds()
     work.progress.step("Waiting for what is recorded", done=0.05, until=0.1)
     while left := unrecorded(work.database_url, streams):

@@ -1,8 +1,8 @@
-"""Messages of one topic into another, each once: by the tasks of Spark, a partition at a time.
+"""Copies messages of one topic to another, each once: Spark tasks, one partition at a time.
 
-What is done is said in the database after each batch, and what may follow is read back from the
-target before more is published. So a task that is run again, after whatever ended it, publishes
-what is missing, and nothing twice.
+After each batch the progress is stored in the database. Before more is published, what may follow
+it is read back from the target. So a task that runs again, after any failure, publishes what is
+missing, and nothing twice.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
 
-# An append takes no longer; whoever goes on with a partition waits until it is over.
+# The longest time of an append; the next publisher of a partition waits until it is over.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -32,9 +32,9 @@ READ_BACK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republishing:
-    """What each task does with its rows (columns MESSAGES), those of a partition in their order.
+    """The work of each task on its rows (columns MESSAGES), each partition in order.
 
-    `database_url` is as psycopg has it.
+    `database_url` is in psycopg's form.
     """
 
     database_url: str
@@ -44,9 +44,15 @@ class Republishing:
     target: Topic
 
     def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Publish them; PartLostError, UnavailableError, TopicNotFoundError."""
+        """Publish them.
+
+        Raises:
+            PartLostError: Another publisher has the part.
+            UnavailableError: The log or the database cannot be reached.
+            TopicNotFoundError: The topic does not exist.
+        """
         rest = iter(rows)
-        # Many a task has nothing to do, and needs no log for that.
+        # Many tasks have no rows, and need no log.
         if (first := next(rest, None)) is not None:
             asyncio.run(self._republished(chain([first], rest)))
 
@@ -60,7 +66,7 @@ class Republishing:
 
 
 class PartitionRepublisher:
-    """Publishes one partition of the source, from where that part of the task is."""
+    """Publishes one partition of the source, from the stored progress on."""
 
     def __init__(
         self, log: MessageLog, part: OfflinePart, fitting: Fitting, *, task_id: str
@@ -71,14 +77,19 @@ class PartitionRepublisher:
         self._task_id = task_id
 
     async def run(self, target: str, records: Iterable[Record]) -> None:
-        """Publish the records, which are in their order; PartLostError, UnavailableError."""
-        # What whoever had it before was appending is in the log by then, or never will be.
+        """Publish the records, which are in order.
+
+        Raises:
+            PartLostError: Another publisher has the part.
+            UnavailableError: The log or the database cannot be reached.
+        """
+        # After this, appends of the previous publisher are in the log, or never will be.
         await asyncio.sleep(self._part.wait.total_seconds())
         known = await self._read_back(target)
         said = Said(self._part.position)
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
-            # What is in the target behind these ends may be of this batch: they come first.
+            # Messages in the target behind these ends may be from this batch.
             await self._report(target, said, appending=APPEND_MAX)
             said = await self._published(target, batch, known)
         await self._report(target, said)
@@ -90,7 +101,7 @@ class PartitionRepublisher:
     async def _published(
         self, target: str, batch: Sequence[Record], known: Collection[int]
     ) -> Said:
-        """Append those of the batch that are not known to be there; what is done with it then."""
+        """Append the messages of the batch that are not there; return what is done then."""
         index, now_ms = self._part.partition, time.time_ns() // 1_000_000
         fitted = [(each.offset, self._fitting.fit(each, index, now_ms=now_ms)) for each in batch]
         records = {at: each for at, each in fitted if isinstance(each, NewRecord)}
@@ -115,7 +126,7 @@ class PartitionRepublisher:
             raise LogUnavailableError("The log did not acknowledge an append in time") from exc
 
     async def _read_back(self, target: str) -> Collection[int]:
-        """Where the messages were that were published, and of which that is not said."""
+        """Return the positions of messages that were published without stored progress."""
         ends = await self._ends(target)
         found: set[int] = set()
         for index, end in ends.items():
@@ -143,7 +154,7 @@ class PartitionRepublisher:
 
 
 def batches(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
-    """The records in their order, as many at a time as BATCH_MAX and BATCH_BYTES_MAX say."""
+    """Yield the records in order, limited by BATCH_MAX and BATCH_BYTES_MAX."""
     batch: list[Record] = []
     size = 0
     for record in records:

@@ -1,4 +1,4 @@
-"""Results of analyses, wherever they go."""
+"""Stores the results of analyses."""
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -9,7 +9,7 @@ from spark.work import Work
 
 
 def kept(result: DataFrame, name: str, work: Work) -> tuple[int, int]:
-    """Write a result as Parquet, and into its table; of how many messages and rows it is."""
+    """Write a result as Parquet and into its table; return its numbers of messages and rows."""
     result = result.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         to_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")

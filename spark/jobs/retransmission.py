@@ -50,9 +50,15 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError, NotKnownError, RetransmissionNotFoundError, LogUnavailableError.
+    """Run it.
 
-    NoRoomError, ArchiveChangedError.
+    Raises:
+        WorkStoppedError: It was stopped.
+        NotKnownError: The outcome of some messages is unknown.
+        RetransmissionNotFoundError: It does not exist.
+        LogUnavailableError: The log cannot be reached.
+        NoRoomError: It needs too many archived messages.
+        ArchiveChangedError: The archive changed meanwhile.
     """
     if work.claim is None:
         raise ValueError("A retransmission is chosen for a job of the database")
@@ -80,7 +86,11 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
-    """The offsets that it chooses messages of; none of discards, which it has; NotKnownError."""
+    """Return the offsets from which it chooses messages; none for discards, which are stored.
+
+    Raises:
+        NotKnownError: The traces are incomplete.
+    """
     match asked.request.selection.only:
         case Only.ALL:
             return asked.request.spans
@@ -93,7 +103,7 @@ def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
 def selected(
     session: SparkSession, work: Work, asked: ChoiceRequest, *, read: Reached
 ) -> DataFrame:
-    """The messages that are asked for (columns CHOSEN)."""
+    """Return the requested messages (columns CHOSEN)."""
     request, selection = asked.request, asked.request.selection
     url, whose = work.database_url, asked.subscription_id
     choice = MessageChoice(
@@ -124,33 +134,37 @@ def selected(
 def _not_resent(
     session: SparkSession, work: Work, asked: ChoiceRequest, *, left: DataFrame, done: DataFrame
 ) -> DataFrame:
-    """What of it no other retransmission of the subscription has sent, or is sending."""
+    """Return those that no other retransmission of the subscription has sent, or is sending."""
     url = work.database_url
     others = other_retransmissions(url, asked.subscription_id, but=asked.id)
     if others.settled:
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
-        # Their ends are traced at the places of the copies.
+        # Their ends are traced at the positions of the copies.
         left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
     return left
 
 
 def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Totals:
-    """Say which messages they are."""
+    """Store which messages are chosen."""
     found = runs(wanted).withColumn("archived", _is_archived("start", read))
     spread_to_database(found, RUNS, url=url, claim=claim)
     return totals(url, claim)
 
 
 def _is_archived(place: str, read: Reached) -> Column:
-    """Whether only the archive has the message that is at that place of its partition."""
+    """Whether only the archive has the message at that position of its partition."""
     if not read.archived:
         return F.lit(False)  # noqa: FBT003 - a column of it
     return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - the same
 
 
 def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
-    """What of the spans the traces speak of; NotKnownError when some were lost since then."""
+    """Return the part of the spans with traces.
+
+    Raises:
+        NotKnownError: Some traces since then were lost.
+    """
     if lost := lost_traces(work.database_url, asked.request.since):
         message = f"{lost} entries of traces were lost in that time: nobody knows what is missing"
         raise NotKnownError(message)
@@ -162,7 +176,7 @@ def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
 
 
 def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
-    """How many offsets were asked for, and not looked at; the log of the job says of where."""
+    """Return how many requested offsets were not checked; the job's log says where."""
     total = 0
     for wanted, traced in zip(asked.request.spans, spans, strict=True):
         if blind := traced.start - wanted.start:
@@ -175,7 +189,7 @@ def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> 
 
 
 def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
-    """How many they are, and the first of them."""
+    """Return how many there are, with the first of them as samples."""
     wanted = wanted.withColumn("archived", _is_archived("offset", read))
     wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -37,7 +37,12 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError, SimulationNotFoundError."""
+    """Run it.
+
+    Raises:
+        WorkStoppedError: It was stopped.
+        SimulationNotFoundError: It does not exist.
+    """
     if work.claim is None:
         raise ValueError("A simulation is made for a job of the database")
     topic, request = requested_simulation(work.database_url, work.claim.job_id)
@@ -47,7 +52,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
-        # The messages are read once, for the sums and for the examples.
+        # Messages are read once, for the sums and for the examples.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
     waiting = queued(by_second(arrived), capacity, origin=origin)
@@ -77,13 +82,13 @@ def _judged(topic: str, request: SimulationRequest) -> JudgedMessages:
 
 
 def _samples(arrived: DataFrame) -> tuple[Mapping[str, Any], ...]:
-    """The first that are added, and the first that are dropped (fields of `Differing`)."""
+    """Return the first added and the first dropped messages (fields of `Differing`)."""
     both = [first_differing(arrived, is_added=is_added) for is_added in (True, False)]
     return tuple(row.asDict() for each in both for row in each.collect())
 
 
 def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
-    """What there is in all, as whole numbers: part of a message is one that waits."""
+    """Return the overall counts as whole numbers; a part of a message counts as one waiting."""
     names = ("read", "matched", "present", "added", "size")
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names]
     total = waiting.agg(*sums, F.max("empty").alias("empty"), F.max("matched")).first()
@@ -102,7 +107,7 @@ def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
 
 
 def _queue(waiting: DataFrame, request: SimulationRequest, empty: float | None) -> dict[str, int]:
-    """The largest backlog; nothing where nothing arrived."""
+    """Return the largest backlog; empty if nothing arrived."""
     worst = longest(waiting).first()
     if worst is None or empty is None:
         return {"backlog": 0, "delayMs": 0, "left": 0}

@@ -1,4 +1,4 @@
-"""Records that only the archive has, into the database: from there a worker sends them."""
+"""Copies records that only the archive has into the database, from where a worker sends them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -19,23 +19,26 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
-# How much is done when it is chosen what is fetched.
+# The share of the job that is done when the messages are chosen.
 CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 
 
 class NoRoomError(Exception):
-    """More is to be sent again from the archive than may wait at a time."""
+    """More archived messages would wait to be sent than allowed."""
 
 
 class ArchiveChangedError(Exception):
-    """What was chosen in the archive was not found there again."""
+    """Chosen messages were not found in the archive again."""
 
 
 def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, times: Times) -> None:
-    """Store the records of all archived runs that the job has chosen, if it has any.
+    """Store the records of all archived runs that the job has chosen.
 
-    NoRoomError, ArchiveChangedError, WorkStoppedError.
+    Raises:
+        NoRoomError: There are too many.
+        ArchiveChangedError: Some are missing.
+        WorkStoppedError: It was stopped.
     """
     if not total.archived or work.claim is None:
         return
@@ -62,7 +65,7 @@ def _require_room(work: Work, total: Totals) -> None:
 
 
 def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
-    """Those that were chosen: by what is stored of that, so that both are the same."""
+    """Return a filter for the chosen ones, by the stored choice, so that both are the same."""
 
     def keep(batches: Batches) -> Batches:
         for batch in batches:

@@ -22,8 +22,12 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Do it; WorkStoppedError when it is told to stop between two steps."""
-    # Read once, for both results; bodies are not in it any more.
+    """Run it.
+
+    Raises:
+        WorkStoppedError: It was stopped between two steps.
+    """
+    # Read once, for both results; it contains no bodies.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -39,7 +43,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do it as `spark-submit` is told to; the counts go to standard output as JSON."""
+    """Run it with the arguments of `spark-submit`; write the counts to standard output as JSON."""
     parser = alone.parser("Count undelivered messages, find clusters.")
     alone.carry_out(run, alone.parsed(parser, arguments), kind=JobKind.UNDELIVERED_ANALYTICS)
 

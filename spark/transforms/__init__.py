@@ -1,1 +1,1 @@
-"""What jobs compute: from DataFrame to DataFrame."""
+"""The computations of jobs: from DataFrame to DataFrame."""

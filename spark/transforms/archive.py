@@ -1,4 +1,4 @@
-"""Messages as the archive has them. Input columns: `spark.schemas.MESSAGES`."""
+"""Messages in the form of the archive. Input columns: `spark.schemas.MESSAGES`."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from spark.schemas import ARCHIVED
 
-# A foreign producer gives a record any time: those beyond are in the first, or the last hour.
+# A foreign producer may set any time: times out of range are in the first or the last hour.
 _LAST_MS: Final = 253_402_300_799_999
 
 
 def placed(messages: DataFrame) -> DataFrame:
-    """The messages (columns ARCHIVED), those of one task in the order of their files.
+    """Return the messages (columns ARCHIVED), those of one task in the order of their files.
 
-    A file so has offsets in their order, and one of it is open at a time.
+    So a file has ordered offsets, and a task has one open file at a time.
     """
     time = F.timestamp_millis(_bounded(F.col("timestamp_ms")))
     described = messages.select(
@@ -34,7 +34,7 @@ def placed(messages: DataFrame) -> DataFrame:
 
 
 def pieces(archived: DataFrame) -> DataFrame:
-    """What there is of each day and partition: offsets from `start` to before `end`."""
+    """Return the content of each day and partition: offsets from `start` to before `end`."""
     return (
         archived.groupBy("day", "partition")
         .agg(
@@ -50,10 +50,10 @@ def pieces(archived: DataFrame) -> DataFrame:
 
 
 def last_runs(archived: DataFrame) -> DataFrame:
-    """Of each partition, how many `messages` there are, and the last of them without a gap.
+    """Return, by partition, the number of `messages`, and the last run of them without a gap.
 
-    These are the offsets from `start` to before `end`. The partitions are shuffled: it is for what
-    retention took a part of while it was read.
+    The run is from `start` to before `end`. The partitions are shuffled: use it only if retention
+    removed a part during the read.
     """
     order = Window.partitionBy("partition").orderBy("offset")
     follows = F.col("offset") == F.lag("offset").over(order) + 1

@@ -1,7 +1,7 @@
 """Messages that one filter wants and the other does not: the first few of each kind.
 
-Each task keeps those with the lowest offsets of what it reads, however much that is, and in
-whichever order; what then is sorted is SAMPLES_MAX rows of each kind and task.
+Each task keeps those with the lowest offsets of what it reads, in any amount and order; then only
+SAMPLES_MAX rows of each kind and task are sorted.
 """
 
 from bisect import insort
@@ -19,14 +19,17 @@ Row = tuple[int, int, bool, int, int, str]
 
 
 class DifferingSamples:
-    """The messages seen so far that differ, at most SAMPLES_MAX of each kind."""
+    """The differing messages seen so far, at most SAMPLES_MAX of each kind."""
 
     def __init__(self) -> None:
         self._added: list[Row] = []
         self._dropped: list[Row] = []
 
     def see(self, message: Message, *, is_added: bool) -> None:
-        """A message that only the proposed filters want (`is_added`), or only the present ones."""
+        """Add a message that only one of the filters wants.
+
+        `is_added`: only the proposed filters want it; otherwise only the current ones.
+        """
         kept = self._added if is_added else self._dropped
         place = (message.offset, message.partition.index)
         if len(kept) == SAMPLES_MAX and kept[-1][:2] <= place:
@@ -35,18 +38,18 @@ class DifferingSamples:
         del kept[SAMPLES_MAX:]
 
     def rows(self) -> Sequence[Row]:
-        """Those kept."""
+        """Return the kept ones."""
         return [*self._added, *self._dropped]
 
 
 def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
-    """Of one kind those with the lowest offsets (columns ARRIVALS in, DIFFERING out)."""
+    """Return those of one kind with the lowest offsets (columns ARRIVALS in, DIFFERING out)."""
     each = arrivals.select(F.inline("differing")).where(F.col("is_added") == F.lit(is_added))
     return each.orderBy("offset", "partition").limit(SAMPLES_MAX)
 
 
 def _row(message: Message, *, is_added: bool) -> Row:
-    # An id may be a foreign producer's, of any length: text of PostgreSQL has no zero characters.
+    # The id may be a foreign producer's, of any length; PostgreSQL cannot store zero characters.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (
         message.offset,

@@ -1,7 +1,7 @@
 """How long messages took to their subscribers. Input columns: `spark.schemas.TRACED`.
 
-Entries are shuffled once, so that those of a message meet; what is known of a subscription then is
-a few sums and sketches from each task.
+Entries are shuffled once, so that those of a message meet; after that, each task has only a few
+sums and sketches for a subscription.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.domain.job import JobScope
 from app.domain.latency import Figure, LatencyPart
 
-# A percentile is off by so small a part of the ranks at most; of fewer messages it is exact.
+# The error of a percentile is at most one in this many ranks; for fewer messages it is exact.
 _ACCURACY: Final = 10_000
 _PERCENTILES: Final = {Figure.P50: 0.5, Figure.P95: 0.95, Figure.P99: 0.99}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,10 +25,10 @@ _COUNTS: Final = ("messages", "delivered", "discarded", "unknown", "resent", "at
 
 
 def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
-    """What became of each message that was done with in the time of `scope`, in a row of its own.
+    """Return one row for each message that was finished in the time of `scope`.
 
-    The first end counts: what comes once more after a crash was delivered before. All up to then is
-    the message's, whichever worker tried: what was neither queue nor attempt was waiting.
+    The first end counts: a later one after a crash is a repetition. All attempts up to it belong to
+    the message, whichever worker made them. Time in neither queue nor attempt was waiting.
     """
     is_end = F.col("status").isin("SUCCESS", "DISCARDED")
     first_end = F.min(F.when(is_end, F.col("at"))).over(Window.partitionBy(*_MESSAGE))
@@ -36,7 +36,7 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     told = (
         entries.withColumn("ended", first_end)
         .where((F.col("ended") >= start) & (F.col("ended") < end) & (F.col("at") <= F.col("ended")))
-        # A pack may be in its stream twice: what is alike to the microsecond is one entry.
+        # A pack may be in its stream twice: equal entries are one entry.
         .distinct()
     )
     summed = told.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
@@ -44,7 +44,7 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
 
 
 def by_subscription(fates_known: DataFrame, slo: timedelta | None) -> DataFrame:
-    """The fates of each subscription: counts, and figures of each part (the table's columns)."""
+    """Return counts and statistics of each part, by subscription (the table's columns)."""
     counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_statistics())
     percentiles = [
         F.col(f"{part}_percentiles")[number].alias(f"{part}_{figure}_us")
@@ -73,19 +73,19 @@ def _sums() -> Sequence[Column]:
 
 
 def _is_known() -> Column:
-    """Whether it can be held against an SLO; what was never tried was not delivered in time."""
+    """Whether it can be compared with an SLO; a message without an attempt was not in time."""
     untried = ~F.col("delivered") & (F.col("attempts") == 0)
     return (F.col("published").isNotNull() | untried).alias("known")
 
 
 def _times() -> Sequence[Column]:
-    """The parts, of messages that were delivered on their own; else NULL."""
+    """Return the parts, for single deliveries; otherwise NULL."""
     timed = F.col("delivered") & ~F.col("resent") & F.col("published").isNotNull()
     total = F.col("ended") - F.col("published")
     parts = {
         LatencyPart.TOTAL: total,
         LatencyPart.QUEUED: F.col("queued"),
-        # Two workers may have tried at once.
+        # Two workers may have made attempts at the same time.
         LatencyPart.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
         LatencyPart.CONNECT: F.col("connect"),
         LatencyPart.SUBSCRIBER: F.col("took") - F.col("connect"),

@@ -1,8 +1,8 @@
-"""What a ledger is made of: records of the log, and discards, counted by what became of them.
+"""The parts of a ledger: records of the log and discards, counted by their outcome.
 
-Each task counts what it reads, in Arrow batches, and passes on a handful of sums; whoever wants the
-sum of a partition adds those of its tasks. Nothing is shuffled, and nothing leaves a task unsummed
-but the discards, of which there is one row to a place.
+Each task counts its input in Arrow batches, and passes on a few sums; the sum of a partition is
+that of its tasks. Nothing is shuffled, and only discards, one row for each position, leave a task
+without being summed.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ _Kind = tuple[int, bool, bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAccount:
-    """Whose ledger it is: its partitions between two looks, and what it has cancelled by then."""
+    """The partitions of a ledger between two snapshots, and its cancelled retransmissions."""
 
     subscription_id: str
     books: tuple[Book, ...]
@@ -40,9 +40,9 @@ class LedgerAccount:
 
 
 def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
-    """The records (columns MESSAGES) that the account is about, counted (LEDGER_COUNTS).
+    """Return counts (LEDGER_COUNTS) of the account's records (columns MESSAGES).
 
-    There may be several rows of a kind: each is what one task has found.
+    There may be several rows of a kind, one from each task.
     """
     named = F.filter("headers", lambda header: header["key"] == _TARGET)
     record_target = F.try_element_at(named, F.lit(-1))["value"].alias("addressed")
@@ -51,7 +51,7 @@ def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
 
 
 def passed_discards(discards: DataFrame, account: LedgerAccount) -> DataFrame:
-    """The discards (columns PLACED_DISCARDS) at places that were passed between the looks."""
+    """Return the discards (columns PLACED_DISCARDS) at positions passed between the snapshots."""
     return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
 
 
@@ -62,7 +62,7 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 
 
 class _Places(NamedTuple):
-    """Sets of offsets of one partition, each as the edges of its ranges."""
+    """Sets of offsets of one partition, each as the ordered edges of its ranges."""
 
     carried: Sequence[int]
     published: Sequence[int]
@@ -85,7 +85,7 @@ def _edges(ranges: Ranges) -> Sequence[int]:
 
 
 def _within(edges: Sequence[int], offset: int) -> bool:
-    # They are in order: of an offset in one of the ranges, an odd number is at or below it.
+    # For an offset inside a range, an odd number of the ordered edges is at or below it.
     return bisect_right(edges, offset) % 2 == 1
 
 
@@ -109,7 +109,7 @@ def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
 
 
 def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool, bool] | None:
-    """Whether it is carried and whether it passed; None if the account is not about it."""
+    """Return its audience, and whether it is carried and passed; None if it does not count."""
     if there is None:
         return None
     carried = _within(there.carried, offset)

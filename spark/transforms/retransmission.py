@@ -1,7 +1,7 @@
 """Which messages are sent again. Input columns: `spark.schemas.MESSAGES`.
 
-Filters are those of the delivery itself, so that both agree on every message; they look at rows
-in Arrow batches, where these are, and what they pass on is narrow.
+The filters are those of the delivery, so that both agree on every message. They check rows in Arrow
+batches on their executors, and pass on only narrow rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageChoice:
-    """Which messages of a topic: those that pass all of it. An empty tuple stands for all.
+    """Selects messages of a topic that match all fields. An empty tuple means all.
 
-    Filters look at the JSON of Avro where `source` is the topic as it is.
+    Filters use the JSON of Avro if `source` is the current topic.
     """
 
     topic: str
@@ -41,9 +41,9 @@ class MessageChoice:
 
 
 def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
-    """The messages (columns CHOSEN) that pass the choice, and were meant for everybody.
+    """Return the matching messages (columns CHOSEN) that were for all subscriptions.
 
-    What is targeted at one subscription is no message of its own: it was sent before.
+    A record for one subscription is a copy of an earlier message.
     """
     if choice.keys:
         keys = [F.lit(key.encode()) for key in choice.keys]
@@ -52,7 +52,10 @@ def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
 
 
 def each_once(discards: DataFrame) -> DataFrame:
-    """Chosen discards, of a message that was discarded twice only the first (columns CHOSEN)."""
+    """Return chosen discards.
+
+    Of a message that was discarded twice only the first (columns CHOSEN).
+    """
     first = discards.groupBy("partition", "offset").agg(
         F.min_by(
             F.struct("timestamp_ms", "size", "message_id", "undelivered"), "undelivered"
@@ -62,31 +65,31 @@ def each_once(discards: DataFrame) -> DataFrame:
 
 
 def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
-    """The chosen messages (columns CHOSEN) whose places are none of the finished ones."""
+    """Return the chosen messages (columns CHOSEN) at positions that are not finished."""
     return candidates.join(finished, ["partition", "offset"], how="left_anti")
 
 
 def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
-    """Of what was sent again (columns RESENT) that whose new place is a finished one."""
+    """Return the retransmitted messages (columns RESENT) with a finished new position."""
     return resent.join(finished, ["partition", "offset"], how="left_semi")
 
 
 def sources(resent: DataFrame) -> DataFrame:
-    """Where messages were that are sent again (columns RESENT in, PLACES out)."""
+    """Return the original positions of retransmitted messages (columns RESENT in, PLACES out)."""
     return resent.select(
         F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")
     )
 
 
 def first_chosen(wanted: DataFrame) -> DataFrame:
-    """The SAMPLES_MAX earliest of the chosen messages."""
+    """Return the SAMPLES_MAX earliest of the chosen messages."""
     return wanted.orderBy("timestamp_ms", "partition", "offset").limit(SAMPLES_MAX)
 
 
 def runs(messages: DataFrame) -> DataFrame:
-    """Chosen messages, those that follow each other in one row (columns RUNS).
+    """Return chosen messages, with consecutive ones in one row (columns RUNS).
 
-    Each task looks at its own: where it has them in their order, the rows are few.
+    Each task combines its own: with ordered input there are few rows.
     """
     return messages.mapInArrow(_joined, RUNS)
 
@@ -114,7 +117,7 @@ def _chosen_row(
         return None
     if not chain.wants(message):
         return None
-    # An id may be a foreign producer's: text of PostgreSQL has no zero characters.
+    # The id may be a foreign producer's; PostgreSQL cannot store zero characters.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (index, offset, timestamp_ms, len(body or b""), named, undelivered)
 

@@ -1,7 +1,7 @@
-"""What a subscription would have had to send. Input columns: `spark.schemas.MESSAGES`.
+"""What a subscription would have sent. Input columns: `spark.schemas.MESSAGES`.
 
-Each task judges what it reads, in Arrow batches, and passes on sums by the second. What then goes
-through one task is a row for each second: in their order, which a queue cannot do without.
+Each task judges its input in Arrow batches, and passes on sums by the second. Then one task gets a
+row for each second, in order, as a queue needs it.
 """
 
 from collections import defaultdict
@@ -30,9 +30,9 @@ _MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedMessages:
-    """Messages of a topic and a time (ms, the end exclusive), by proposed and present filters.
+    """Messages of a topic and a time (ms, the end exclusive), with proposed and current filters.
 
-    Filters look at the JSON of Avro where `source` is the topic as it is.
+    Filters use the JSON of Avro if `source` is the current topic.
     """
 
     topic: str
@@ -44,33 +44,34 @@ class JudgedMessages:
 
     @property
     def differs(self) -> bool:
-        """Whether both may judge a message differently."""
+        """Whether the filters may judge a message differently."""
         return self.proposed != self.present
 
 
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
-    """How many messages of each second are wanted (columns ARRIVALS).
+    """Return how many messages of each second are wanted (columns ARRIVALS).
 
-    What is targeted at one subscription is no message of its own. There may be several rows of a
-    second: each is what one task has found; see `by_second`.
+    Records for one subscription are copies, and do not count. There may be several rows of a
+    second, one from each task; see `by_second`.
     """
     in_time = F.col("timestamp_ms").between(judged.since_ms, judged.until_ms - 1)
     return messages.where(in_time).mapInArrow(_judging(judged), ARRIVALS)
 
 
 def by_second(found: DataFrame) -> DataFrame:
-    """Arrivals (columns ARRIVALS), one row for each second that has any."""
+    """Return arrivals (columns ARRIVALS), one row for each second that has any."""
     return found.groupBy("second").agg(*(F.sum(name).alias(name) for name in _SUMMED))
 
 
 def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
-    """The seconds with the `backlog` behind each one's arrivals, and when that would be `empty`.
+    """Return the seconds with the `backlog` after their arrivals, and when it would be `empty`.
 
-    `period` counts the times that the queue was empty before, `origin` is a second near them all.
-    See `app.domain.insight.simulation`.
+    `period` counts how often the queue was empty before; `origin` is a second near all of them. See
+    `app.domain.insight.simulation`.
     """
     so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # What would wait if the server could work ahead; the least of it before is what it could not.
+    # The backlog if the server could work ahead; the lowest earlier value is the work that it could
+    # not do ahead.
     served = (F.col("second") - origin) * capacity
     ahead = seconds.withColumn("ahead", F.sum("matched").over(so_far) - served)
     least = F.min(F.col("ahead") - F.col("matched")).over(so_far)
@@ -83,7 +84,7 @@ def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
 
 
 def by_minute(waiting: DataFrame) -> DataFrame:
-    """The seconds (columns of `queued`) summed by the minute."""
+    """Return the seconds (columns of `queued`) summed by the minute."""
     minute = F.timestamp_seconds(F.col("second") - F.pmod("second", F.lit(_MINUTE)))
     return waiting.groupBy(minute.alias("minute")).agg(
         *(F.sum(name).alias(name) for name in _SUMMED),
@@ -93,7 +94,7 @@ def by_minute(waiting: DataFrame) -> DataFrame:
 
 
 def longest(waiting: DataFrame) -> DataFrame:
-    """The largest backlog, when it was, and when it was drained; of several the first."""
+    """Return the largest backlog, its time, and when it was drained; of several the first."""
     return (
         waiting.groupBy("period")
         .agg(
@@ -142,7 +143,7 @@ def _record(values: Sequence[Any], topic: str) -> tuple[Record, Partition]:
 def _count(
     counts: list[int], message: Message, *, proposed: FilterChain, present: FilterChain
 ) -> tuple[bool, bool]:
-    """Count it; whether it is wanted by the proposed filters, and by the present ones."""
+    """Count it; return whether the proposed and the current filters want it."""
     is_wanted = proposed.wants(message)
     is_now = is_wanted if present is proposed else present.wants(message)
     counts[0] += 1
@@ -156,7 +157,7 @@ def _count(
 def _rows(
     found: Mapping[int, Sequence[int]], differing: DifferingSamples
 ) -> Iterator[tuple[int | Sequence[Row] | None, ...]]:
-    """One for each second, the first of them with what differs in all of them."""
+    """Yield one row for each second; the first also has all examples of differences."""
     differ: Sequence[Row] | None = differing.rows() or None
     for second, counts in found.items():
         yield second, *counts, differ

@@ -10,10 +10,10 @@ from app.domain.insight.analytics import FailurePattern
 
 ERROR_LENGTH_MAX: Final = 200
 SHAPE_LENGTH_MAX: Final = 300
-# The largest clusters explain failures; a thousandth does not.
+# Failures are explained by the largest clusters; more of them do not help.
 CLUSTERS_MAX: Final = 1_000
 
-# What differs between failures of one cause, most specific first (Java's regexes).
+# Variable parts of failures with one cause, most specific first (Java's regexes).
 _MASKS: Final = (
     (r"\bhttps?://[^\s\"')]+", "<url>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
@@ -21,14 +21,14 @@ _MASKS: Final = (
     (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b", "<address>"),
     (r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b", "<id>"),
     (r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)", "<text>"),
-    # A status code is no accident: it stays.
+    # A status code is significant: it stays.
     (r"(?<!status code:)(?<!\w)\d+([.,]\d+)*", "<n>"),
     (r"\s+", " "),
 )
 
 
 def described(discards: DataFrame) -> DataFrame:
-    """Discards with their `error` (the reason, masked), `shape` and `hour`, and no bodies."""
+    """Return discards with their masked `error`, `shape` and `hour`, without bodies."""
     return discards.select(
         "subscription_id",
         "topic",
@@ -46,7 +46,7 @@ def described(discards: DataFrame) -> DataFrame:
 
 
 def counted(described_discards: DataFrame) -> DataFrame:
-    """Discards by topic, subscription, masked reason, status and hour."""
+    """Return counts of discards by topic, subscription, masked reason, status and hour."""
     alike = ("topic", "subscription", F.col("error").alias("reason"), "status", "hour")
     return described_discards.groupBy(*alike).agg(
         F.count(F.lit(1)).alias("messages"),
@@ -56,7 +56,7 @@ def counted(described_discards: DataFrame) -> DataFrame:
 
 
 def clustered(described_discards: DataFrame) -> DataFrame:
-    """The CLUSTERS_MAX largest groups of one topic, status, error and shape, with their pattern."""
+    """Return the CLUSTERS_MAX largest groups of one topic, status, error and shape."""
     newest = F.struct("discarded_at", "message_id", "subscription", "reason")
     alike = described_discards.groupBy("topic", "status", "error", "shape").agg(
         F.count(F.lit(1)).alias("messages"),
@@ -88,7 +88,7 @@ def clustered(described_discards: DataFrame) -> DataFrame:
             F.col("newest.subscription").alias("example_subscription"),
             F.col("newest.reason").alias("example_reason"),
         )
-        # To the last column, so that the same input gives the same clusters.
+        # By all columns, so that the same input gives the same clusters.
         .orderBy(F.desc("messages"), "topic", "status", "error", "shape")
         .limit(CLUSTERS_MAX)
     )
@@ -105,19 +105,19 @@ def _pattern() -> Column:
 
 
 def masked(reason: Column) -> Column:
-    """A reason without what differs between failures of one cause."""
+    """Return a reason without its variable parts."""
     replaced = reduce(lambda text, mask: F.regexp_replace(text, *mask), _MASKS, reason)
     return F.left(F.trim(replaced), F.lit(ERROR_LENGTH_MAX))
 
 
 def _shape(body_hex: Column, size: Column) -> Column:
-    """The sorted keys of a JSON object in braces, or what else a body is."""
+    """Return the sorted keys of a JSON object in braces, or the type of another body."""
     text = F.unhex(body_hex).cast("string")
     keys = F.json_object_keys(text)
     # The keys are known at the first closing brace, whatever follows it.
     whole = F.regexp_like(text, F.lit(r"\}\s*\z"))
     listed = F.concat(F.lit("{"), F.array_join(F.sort_array(keys), ", "), F.lit("}"))
-    # A key may be written "\u0000", which PostgreSQL's text cannot hold.
+    # A key may be written "\u0000", which PostgreSQL cannot store.
     storable = F.regexp_replace(listed, r"\x00", "\N{REPLACEMENT CHARACTER}")
     return (
         F.when(size == 0, "empty")
