@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test tests test-long test-s3 check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark test tests test-long test-s3 test-image check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -95,6 +95,10 @@ test-s3: kafka ## the archive on S3, beside `make test`: against an S3 of this m
 	$(BIN)/python -m tests.servers.spark_s3 install
 	$(BIN)/python -m tests.servers.s3 install
 	$(BIN)/python -m pytest tests/spark -o 'python_files=s3_*.py' $(ARGS)
+
+test-image: kafka ## build both images without a container engine, and run them: root, 10 minutes, 5 GB
+	$(BIN)/python -m tests.servers.images install
+	$(BIN)/python -m pytest tests/images -o 'python_files=image_*.py' -rP $(ARGS)
 
 bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \

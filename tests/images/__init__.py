@@ -1,0 +1,1 @@
+"""The images of the Dockerfile, built and run: by `make test-image`."""
