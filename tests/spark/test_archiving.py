@@ -18,6 +18,7 @@ from tests.contract.harness import PostgresHarness
 from tests.contract.logs import eventually
 from tests.e2e.service import Service, created
 from tests.e2e.service import eventually as in_time
+from tests.servers.service import ONE_LOG
 from tests.spark.archives import SCOPE, archived, done, folders, kept_places
 from tests.spark.retransmissions import a_bench, places
 from tests.spark.test_retransmitting import TOPIC, a_runner
@@ -52,6 +53,7 @@ async def job_done(service: Service, topic: str | None = None) -> dict[str, Any]
     return seen
 
 
+@ONE_LOG
 async def test_what_is_published_is_archived_once(
     spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from app.domain.message import Partition
 from tests.e2e.service import Service, created, eventually
 from tests.fakes.subscriber import Subscriber
+from tests.servers.service import ONE_LOG
 from tests.spark.test_archiving import STORAGE, job_done
 from tests.spark.test_retransmitting import MARK, TOPIC, a_runner, ended, harness_of
 
@@ -56,6 +57,7 @@ async def subscribed(service: Service, endpoint: str, **settings: str) -> httpx.
     return created(await service.http.post(f"/topics/{TOPIC}/subscriptions", json=body))
 
 
+@ONE_LOG
 async def test_history_begins_in_the_archive_and_goes_on_in_the_log_without_a_gap_and_none_twice(
     spark: SparkSession, configuration: Mapping[str, str], logs: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ from app.config import Settings
 from tests.fakes.hostile_directory import HostileDirectory
 
 PATIENCE_S = 280
+# For one small query: nothing is compiled that does not pay before the test ends.
+FRUGAL_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 PROGRAM = """
 from app.config import Settings
 from spark.session import new_session
@@ -27,7 +29,7 @@ def test_python_workers_run_nothing_of_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM],
         cwd=hostile.path,
-        env=python_environment(Settings(spark_master="local[1]")),
+        env={**python_environment(Settings(spark_master="local[1]")), **FRUGAL_JAVA},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -163,6 +163,8 @@ async def is_held(connection: psycopg.AsyncConnection) -> bool:
     return row is not None and row[0] > 0
 
 
+# Without a process to kill: tests/integration/jobs/test_republishing.py.
+@pytest.mark.long
 async def test_a_runner_killed_while_it_publishes_leaves_the_rest_to_the_next_and_nothing_twice(
     spark: SparkSession, database: Database, postgres_url: str, tmp_path: Path
 ) -> None:

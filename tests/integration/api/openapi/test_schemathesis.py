@@ -10,6 +10,8 @@ import pytest
 from tests.integration.api.guarded import Guarded, guarded
 
 PATIENCE_S = 600
+# Any values, beside those that the document shows and the limits of each field.
+RANDOM = "fuzzing"
 EXAMPLES = 3
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 HOOKS = Path(__file__).with_name("schemathesis_hooks.py")
@@ -31,8 +33,11 @@ async def with_shop(api: Guarded) -> None:
 
 @pytest.mark.timeout(PATIENCE_S + 60)
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "phases", ["examples,coverage", pytest.param(RANDOM, marks=pytest.mark.long)]
+)
 async def test_no_request_breaks_what_the_document_promises(
-    postgres_url: str, tmp_path: Path, part: str
+    postgres_url: str, tmp_path: Path, part: str, phases: str
 ) -> None:
     async with guarded(postgres_url) as api:
         await with_shop(api)
@@ -43,7 +48,7 @@ async def test_no_request_breaks_what_the_document_promises(
             *("--header", f"Authorization: {api.admin['Authorization']}"),
             *("--include-path-regex", PARTS[part]),
             # The same requests each time: made from what the document says, and not by chance.
-            *("--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLES)),
+            *("--phases", phases, "--max-examples", str(EXAMPLES)),
             "--generation-deterministic",
             *("--request-timeout", "30", "--suppress-health-check", "all"),
             *("--continue-on-failure", "--no-color"),
