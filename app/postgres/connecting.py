@@ -48,6 +48,12 @@ class Servers:
             raise ConnectionTimeout("; ".join(refusals)) from error
         raise psycopg.OperationalError("; ".join(refusals))
 
+    async def probe(self, connection: AsyncConnection) -> None:
+        """Raise psycopg.Error unless its server answers, and is still one for us."""
+        (answer,) = await (await connection.execute(READ_ONLY)).fetchall()
+        if self.writable and answer[0] == "on":
+            raise psycopg.OperationalError("the server has become read-only")
+
     def _in_turn(self) -> Iterator[Parameters]:
         try:
             found = servers(self._url)

@@ -10,7 +10,7 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
 
-from app.postgres.connecting import READ_ONLY, Servers
+from app.postgres.connecting import Servers
 from app.postgres.urls import DatabaseUrl, direct
 from app.storage.sockets import sever
 
@@ -108,12 +108,20 @@ class Notices:
                 for each in told:
                     self._receive(each.payload)
             if not notified and wait_s >= PROBE_AFTER_S:
-                await _probe(connection, writable=self._servers.writable)
+                await self._probe(connection)
         except (psycopg.Error, OSError) as exc:
             _log.warning("notices_lost", reason=_reason(exc))
             await self.close()
             return frozenset()
         return notified
+
+    async def _probe(self, connection: AsyncConnection[Any]) -> None:
+        """Raise unless it answers; a server that hangs is cut off: it would hang a cancel, too."""
+        timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
+        try:
+            await self._servers.probe(connection)
+        finally:
+            timer.cancel()
 
     async def _listening(self) -> AsyncConnection[Any]:
         connection = await self._servers.connect(
@@ -153,20 +161,6 @@ async def listen(
         yield notices
     finally:
         await notices.close()
-
-
-async def _probe(connection: AsyncConnection[Any], *, writable: bool) -> None:
-    """Raise unless it answers, and notifies of what is `writable` elsewhere, too.
-
-    A server that hangs is cut off, as it would also hang a cancel.
-    """
-    timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
-    try:
-        (answer,) = await (await connection.execute(READ_ONLY)).fetchall()
-    finally:
-        timer.cancel()
-    if writable and answer[0] == "on":
-        raise psycopg.OperationalError("the server has become read-only")
 
 
 def _reason(exc: Exception) -> str:

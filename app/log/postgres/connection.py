@@ -67,6 +67,11 @@ class Connector:
             raise
         return connection
 
+    async def probe(self, connection: Connection) -> None:
+        """Raise one of CONNECTION_ERRORS unless its server answers, and still takes changes."""
+        with bounded(connection, CALL_SECONDS_MAX):
+            await self._servers.probe(connection)
+
     @asynccontextmanager
     async def connected(self, purpose: str, *, settings: str = "") -> AsyncIterator[Connection]:
         """Open a connection for the duration of the block."""
@@ -131,6 +136,8 @@ class PostgresConnections:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._idle: list[Connection] = []
+        # To be closed: another server may be the one by now.
+        self._old: list[Connection] = []
         self._free = asyncio.Semaphore(POOL_SIZE_MAX)
 
     async def run(
@@ -159,12 +166,22 @@ class PostgresConnections:
 
     async def close(self) -> None:
         """Close the connections that are not in use."""
-        while self._idle:
-            await self._idle.pop().close()
+        self.renew()
+        await self._close_old()
+
+    def renew(self) -> None:
+        """Use none of the connections again that are not in use."""
+        self._old += self._idle
+        self._idle.clear()
+
+    async def _close_old(self) -> None:
+        while self._old:
+            await self._old.pop().close()
 
     async def _attempted(
         self, operation: Callable[[Connection], Awaitable[T]], deadline: float
     ) -> T:
+        await self._close_old()
         while self._idle:
             connection = self._idle.pop()
             if not cut_while_idle(connection):

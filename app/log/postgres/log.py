@@ -54,7 +54,11 @@ async def postgres_log(
     log = PostgresLog(connector, namespace)
     retention = Retention(log.connections, retention_interval)
     try:
-        with log.wakeups.notifying(log.topics.receive), log.wakeups.notifying(retention.receive):
+        with (
+            log.wakeups.notifying(log.receive),
+            log.wakeups.notifying(log.topics.receive),
+            log.wakeups.notifying(retention.receive),
+        ):
             async with running(log.wakeups.run(), log.appender.run(), retention.run()):
                 yield log
     finally:
@@ -74,6 +78,11 @@ class PostgresLog:
         self._namespace = namespace
         self._reader = PostgresReader(namespace)
         self._offsets = Offsets(self.connections, namespace, self.stats)
+
+    def receive(self, notice: Notice) -> None:
+        """Connect anew for calls when notices were missed, perhaps those of another server."""
+        if isinstance(notice, Missed):
+            self.connections.renew()
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL

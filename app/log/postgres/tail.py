@@ -43,6 +43,8 @@ class PostgresTail:
         self._positions: dict[Partition, int] = {}
         self._news: dict[Partition, None] = {}
         self._wake = asyncio.Event()
+        # Whether to connect anew: another server may be the one by now.
+        self._is_old = False
         self._polled_at = asyncio.get_running_loop().time()
 
     def follow(self, partition: Partition, offset: int) -> None:
@@ -77,6 +79,7 @@ class PostgresTail:
                     self._has_news(partition)
             case Missed():
                 self._polled_at = 0.0
+                self._is_old = True
                 self._wake.set()
             case _:
                 pass
@@ -94,6 +97,9 @@ class PostgresTail:
     async def _next(self) -> list[Chunk]:
         """Wait for news or for the time to poll, and read the records."""
         self._wake.clear()
+        if self._is_old:
+            self._is_old = False
+            await self.close()
         due_at = self._polled_at + _POLL_SECONDS
         if asyncio.get_running_loop().time() >= due_at:
             await self._poll()

@@ -102,9 +102,8 @@ class Wakeups:
             self._notify(Missed())
             while True:
                 await self._receive(connection)
-                with bounded(connection, CALL_SECONDS_MAX):
-                    # A server that hangs does not close the connection.
-                    await connection.execute(b"SELECT 1")
+                # A server that hangs, or becomes read-only, does not close the connection.
+                await self._connector.probe(connection)
 
     async def _receive(self, connection: Connection) -> None:
         """Pass on notices until none came for a while."""

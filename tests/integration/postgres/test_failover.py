@@ -11,10 +11,13 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from app.domain.errors import StorageUnavailableError
+from app.domain.errors import LogUnavailableError, StorageUnavailableError
+from app.log.interface import MessageLog
+from app.log.postgres import postgres_log
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.database import Database, Reading, open_database
 from app.storage.notices import CHANGES, listen
+from tests.contract.logs import TOPIC, Collected, created, eventually, read_values, records
 from tests.servers.postgres import PostgresServer
 
 LATE: Final = timedelta(seconds=60)
@@ -76,20 +79,61 @@ async def until_added(database: Database, name: str) -> None:
 
 
 async def test_a_server_that_became_read_only_is_left(pair: Pair) -> None:
-    async with open_database(pair.url) as database, listen(pair.url, [CHANGES]) as notices:
+    async with open_database(pair.url) as database:
         await add(database, "before")
         assert await database.read(names_read) == ["before"]
         await asyncio.to_thread(pair.promote_second)
         await until_added(database, "after")
         assert await database.read(names_read) == ["after"]
-        assert await notices.wait(LATE) == {CHANGES}
-        async with database.transaction() as session:
-            await session.execute(text(f"SELECT pg_notify('{CHANGES}', '')"))
-        assert await notices.wait(LATE) == {CHANGES}
     assert (names_at(pair.first), names_at(pair.second)) == (["before"], ["after"])
 
 
-@pytest.mark.parametrize("how", ["killed", "hanging"])
+@pytest.mark.long  # a silent connection is asked after 15 s
+async def test_who_listens_leaves_it_too(pair: Pair) -> None:
+    async with listen(pair.url, [CHANGES]) as notices:
+        await asyncio.to_thread(pair.promote_second)
+        # It may have missed something.
+        assert await notices.wait(LATE) == {CHANGES}
+        async with open_database(pair.second.url) as database, database.transaction() as session:
+            await session.execute(text(f"SELECT pg_notify('{CHANGES}', '')"))
+        assert await notices.wait(LATE) == {CHANGES}
+
+
+async def append(log: MessageLog, value: str) -> None:
+    """It may be told once of each connection to the server before."""
+    async with asyncio.timeout(LATE.total_seconds()):
+        while True:
+            try:
+                await log.append(TOPIC, records(value))
+            except LogUnavailableError:
+                continue
+            return
+
+
+@pytest.mark.long  # a silent connection is asked after 5 s
+async def test_a_log_leaves_a_server_that_became_read_only(pair: Pair) -> None:
+    pair.second.take_changes(yes=True)
+    for server, value in ((pair.first, "before"), (pair.second, "of the second")):
+        async with postgres_log(server.url, namespace="") as one:
+            (partition,) = await created(one)
+            await append(one, value)
+    pair.second.take_changes(yes=False)
+    async with postgres_log(pair.url, namespace="") as log, log.tail() as tail:
+        collected = Collected(tail)
+        tail.follow(partition, 0)
+        await collected.until(partition, "before")
+        await asyncio.to_thread(pair.promote_second)
+        await append(log, "after")
+        # What is at the same offset there was read already, here.
+        await collected.until(partition, "before", "after")
+
+        async def is_read() -> bool:
+            return await read_values(log, partition) == ["of the second", "after"]
+
+        await eventually(is_read, seconds=LATE.total_seconds())
+
+
+@pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.long), "hanging"])
 async def test_a_server_that_is_gone_is_left(pair: Pair, how: str) -> None:
     async with open_database(pair.url) as database:
         await add(database, "before")
