@@ -59,6 +59,20 @@ async def test_sessions_that_change_are_no_matter(database: Database) -> None:
     assert {len(each) for each in found} == {OFTEN * 5}
 
 
+async def test_what_is_asked_often_is_not_prepared_in_a_session_that_others_get(
+    database: Database, address: ConfiguredUrl
+) -> None:
+    async def ask() -> int:
+        async with database.transaction() as session:
+            return int(await session.scalar(text("SELECT pg_backend_pid()")) or 0)
+
+    before = {await ask() for _ in range(OFTEN)}
+    async with open_database(address) as other, other.transaction() as held:
+        # pgbouncer gives away the session that was used last.
+        assert await held.scalar(text("SELECT pg_backend_pid()")) in before
+        assert await ask() not in before
+
+
 async def test_settings_are_made_in_each_transaction_and_left_to_no_other(
     database: Database, address: ConfiguredUrl
 ) -> None:
