@@ -130,7 +130,7 @@ __all__ = [
     "UnreachableError",
 ]
 
-# Each with its module: nobody needs both, and a short program notices what it need not import.
+# Each with its module: a program needs only one of them, and a short one starts faster.
 _CLIENTS = {
     "Angelia": "angelia_client.sync.client",
     "AsyncAngelia": "angelia_client.aio.client",

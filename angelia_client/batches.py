@@ -1,4 +1,4 @@
-"""Messages for `publish_batch`, and the requests they go in (pure)."""
+"""Messages for `publish_batch`, and their requests (pure)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from angelia_client.errors import DUPLICATE, RefusedError
 from angelia_client.messages import BatchResult
 from angelia_client.requests import Request, json_of, topic_path
 
-# What one request may hold; a message that is larger alone is refused by the service.
+# The limits of one request; the service refuses a message that is larger alone.
 MESSAGES_MAX: Final = 1_000
 BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -19,9 +19,9 @@ _JSON_TYPE: Final = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to be published: `body` is JSON already when it is bytes; else it becomes JSON.
+    """A message to publish: `body` is JSON already if it is bytes; otherwise it becomes JSON.
 
-    With `id` it has that one (1 to 128 printable ASCII characters without spaces and dots).
+    `id` sets its id (1 to 128 printable ASCII characters without spaces and dots).
     """
 
     body: object
@@ -30,39 +30,39 @@ class NewMessage:
 
 
 def requests_for(topic: str, messages: Iterable[object]) -> Iterator[Request]:
-    """The requests that publish `messages`, in order, each as large as it may be."""
+    """Yield the requests that publish `messages`, in order, each as large as possible."""
     for lines in _portions(map(_enveloped, messages)):
         yield Request(
             method="POST",
             path=f"{topic_path(topic)}/batch?envelope=true",
             body=b"[" + b",".join(lines) + b"]",
             headers={"Content-Type": _JSON_TYPE},
-            # Each message has an id: what was stored already is known by it.
+            # Each message has an id, so that a stored one is recognised.
             repeatable=True,
         )
 
 
 def results_in(error: RefusedError) -> list[BatchResult] | None:
-    """The answers for single messages in an error that says that none was stored."""
+    """Return the results for single messages in an error that none was stored."""
     results = error.body.get("results")
     return [BatchResult.of(each) for each in results] if isinstance(results, list) else None
 
 
 class GivenIds:
-    """The ids that messages came with: all others are ours, and nobody else has them."""
+    """The ids that messages came with; all other ids are new and unique."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def noted(self, messages: Iterable[object]) -> Iterator[object]:
-        """The messages, once their ids are noted."""
+        """Yield the messages, and note their ids."""
         for each in messages:
             if isinstance(each, NewMessage) and each.id is not None:
                 self._given.add(each.id)
             yield each
 
     def settled(self, result: BatchResult) -> BatchResult:
-        """As stored, if it is refused as a duplicate of itself: an answer was lost on the way."""
+        """Return a result as stored if it is a duplicate of itself: its first response was lost."""
         itself = result.code == DUPLICATE and result.duplicate_of == result.id
         if not itself or result.id in self._given:
             return result
@@ -70,7 +70,7 @@ class GivenIds:
 
 
 def body_of(message: object) -> bytes:
-    """Bytes as they are, anything else as JSON."""
+    """Return bytes unchanged, and anything else as JSON."""
     return message if isinstance(message, bytes) else json_of(message)
 
 
@@ -79,7 +79,7 @@ def _enveloped(message: object) -> bytes:
     envelope: Mapping[str, Any] = {"id": new.id or str(uuid4())}
     if new.key is not None:
         envelope = {**envelope, "key": new.key}
-    # The body's own bytes, untouched, as the last member.
+    # The unchanged bytes of the body, as the last member.
     return json.dumps(envelope).encode()[:-1] + b',"message":' + body_of(new.body) + b"}"
 
 

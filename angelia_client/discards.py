@@ -1,4 +1,4 @@
-"""Which discarded messages are meant (pure)."""
+"""Selections of discarded messages (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from angelia_client.requests import Query, time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardQuery:
-    """Discarded messages that pass all that is given.
+    """Selects discarded messages that match all given fields.
 
-    `since` inclusive, `until` not. `status`: the subscriber's last answer. `reason`: part of it.
+    `since` inclusive, `until` not. `status`: the last response status. `reason`: a part of it.
     """
 
     since: datetime | None = None
@@ -24,7 +24,7 @@ class DiscardQuery:
     page_size: int = 100
 
     def as_query(self) -> Query:
-        """As the API's query parameters."""
+        """Return the API's query parameters."""
         return {
             "since": self.since,
             "until": self.until,
@@ -38,10 +38,10 @@ class DiscardQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrive:
-    """Discarded messages to be sent again: those that pass all that is given.
+    """Discarded messages to send again: those that match all given fields.
 
-    By the time of their discard (`since` inclusive, `until` not), part of its reason, the
-    subscriber's last answer, their ids; `again`: also those that were sent again before.
+    The time of their discard (`since` inclusive, `until` not), a part of the reason, the last
+    response status, their ids; `again`: also those that were sent again before.
     """
 
     since: datetime | None = None
@@ -52,7 +52,7 @@ class Redrive:
     again: bool = False
 
     def as_body(self) -> dict[str, Any]:
-        """As the API's body."""
+        """Return the API's body."""
         given: dict[str, Any] = {
             "from": None if self.since is None else time_text(self.since),
             "to": None if self.until is None else time_text(self.until),

@@ -44,18 +44,18 @@ class ClientError(Exception):
 
 
 class UnreachableError(ClientError):
-    """Nothing has answered. A message that was being published may be stored nevertheless."""
+    """There was no response. A message that was being published may be stored anyway."""
 
 
 class NotUnderstoodError(ClientError):
-    """The answer is not one of Angelia's API: is the address right?"""
+    """The response is not from Angelia's API: is the address right?"""
 
 
 class RefusedError(ClientError):
-    """The API has answered with an error.
+    """The API has responded with an error.
 
-    `code` is Angelia's (empty where it was not Angelia that answered), `status` HTTP's. `body` is
-    all that was answered, if that is a JSON object.
+    `code` is Angelia's (empty if another server responded), `status` HTTP's. `body` is the whole
+    response, if it is a JSON object.
     """
 
     def __init__(self, status: int, body: Mapping[str, Any], retry_after: timedelta | None) -> None:
@@ -68,37 +68,40 @@ class RefusedError(ClientError):
 
 
 class InvalidError(RefusedError):
-    """The request says something that cannot be: see `details`."""
+    """The request has an invalid value: see `details`."""
 
 
 class AccessDeniedError(RefusedError):
-    """There is no API key, it opens nothing, or it may not do this."""
+    """There is no API key, it is not valid, or it may not do this."""
 
 
 class NotFoundError(RefusedError):
-    """What the request names does not exist."""
+    """The object of the request does not exist."""
 
 
 class ConflictError(RefusedError):
-    """The request does not fit what exists: it is there already, not empty, or has changed."""
+    """The request conflicts with the current state.
+
+    The object exists already, is not empty, or has changed.
+    """
 
 
 class DuplicateError(ConflictError):
-    """The message was stored before, and its topic refuses what comes again."""
+    """The message was stored before, and its topic refuses repetitions."""
 
     @property
     def duplicate_of(self) -> str | None:
-        """The id of the message that was stored, if it is known."""
+        """The id of the stored message, if known."""
         found = self.body.get("duplicateOf")
         return found if isinstance(found, str) else None
 
 
 class ThrottledError(RefusedError):
-    """Too much, or too soon."""
+    """Too many requests, or too soon."""
 
 
 class ServiceError(RefusedError):
-    """The service, or a part it needs, did not do what it is for."""
+    """The service, or a part it needs, failed."""
 
 
 _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
@@ -110,7 +113,7 @@ _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
     HTTPStatus.PRECONDITION_FAILED: ConflictError,
     HTTPStatus.TOO_MANY_REQUESTS: ThrottledError,
 }
-# Hermes' statuses do not always say what its codes do: an unknown subscription is a 400.
+# Hermes' statuses do not always match its codes: a missing subscription is a 400.
 _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
     (DUPLICATE, DuplicateError),
     ("_NOT_EXISTS", NotFoundError),
@@ -122,7 +125,7 @@ _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
 def refusal(
     status: int, body: Mapping[str, Any], *, retry_after: timedelta | None = None
 ) -> RefusedError:
-    """The error for an answer of that status; `body` is empty when it was no JSON object."""
+    """Return the error for a response; `body` is empty if it was not a JSON object."""
     code = str(body.get("code", ""))
     kind = next((kind for end, kind in _CODES if code.endswith(end)), None)
     return (kind or _kind_of(status))(status, body, retry_after)

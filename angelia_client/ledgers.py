@@ -1,4 +1,4 @@
-"""Completeness ledgers: what became of every message that a subscription was to get."""
+"""Completeness ledgers: what happened to every message for a subscription."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -8,9 +8,9 @@ from angelia_client.reading import Answered, Instant, Said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSums(Answered):
-    """How many messages; those up to `resent` are as many as those from `delivered` to `missing`.
+    """Numbers of messages; the sum up to `resent` equals the sum from `delivered` to `missing`.
 
-    `gone` are those of all that the log had no longer, `recorded` the discards with a record.
+    `gone` counts those that the log no longer had, `recorded` the recorded discards.
     """
 
     SCHEMA: ClassVar[str] = "LedgerSumsRead"
@@ -41,10 +41,10 @@ class LedgerRange(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry(Answered):
-    """What became of all messages from the end of the entry before on.
+    """What happened to all messages since the end of the entry before.
 
-    `proved`: nothing about it is doubtful; else `doubts` say what is. What it misses is in the
-    ranges `missing_among`, and in more if `missing_among_more`.
+    `proved`: there are no doubts; otherwise `doubts` has them. Missing messages are in the ranges
+    `missing_among`, and in more if `missing_among_more`.
     """
 
     SCHEMA: ClassVar[str] = "LedgerEntryRead"
@@ -64,10 +64,10 @@ class LedgerEntry(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger(Answered):
-    """What all `entry_count` entries about some of a time say together; `entries`: the newest.
+    """The sums of all `entry_count` entries that overlap a time; `entries`: the newest.
 
-    Sums and doubts are of what is covered. `proved`: that is all of the time from `since` to
-    `until`, and nothing about it is doubtful.
+    Sums and doubts are about the covered time. `proved`: this is all of the time from `since` to
+    `until`, without doubts.
     """
 
     SCHEMA: ClassVar[str] = "LedgerRead"
@@ -85,9 +85,10 @@ class Ledger(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCheck(Answered):
-    """Whether all entries are as they were written; `broken` is the first that is not, and why.
+    """Whether all entries are unchanged; `broken` is the first changed one, and why.
 
-    `signed`: all are signed with keys of the service; else those from `signed_from` on are, if any.
+    `signed`: all are signed with keys of the service; otherwise those from `signed_from` on are, if
+    any.
     """
 
     SCHEMA: ClassVar[str] = "LedgerCheckRead"

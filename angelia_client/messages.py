@@ -1,4 +1,4 @@
-"""What the service answers about messages: what became of them, and what was done with them."""
+"""Responses about messages: their outcomes, and what was done with them."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from angelia_client.reading import Answered, Instant, InstantMs, Said, TopicName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Answered):
-    """What became of a message at one subscription while its publisher waited."""
+    """The outcome of a message in one subscription while its publisher waited."""
 
     SCHEMA: ClassVar[str] = ""
 
@@ -22,11 +22,11 @@ class Outcome(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A message that is stored.
+    """A stored message.
 
-    `subscriptions` get it. `duplicate`: it was stored before, and not again. `outcomes` has what
-    became of it while its publisher waited, `complete` whether that is all, and `acknowledged`
-    whether it is what he asked for.
+    `subscriptions` is how many get it. `duplicate`: it was stored before, and not again. `outcomes`
+    has its outcomes while its publisher waited, `complete` whether these are all, and
+    `acknowledged` whether the publisher's condition is true.
     """
 
     message_id: str
@@ -40,9 +40,9 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult(Answered):
-    """What became of one message of a batch: stored when `status` is 201, else refused.
+    """The result for one message of a batch: stored if `status` is 201, otherwise refused.
 
-    `duplicate_of` is the id of the message that was stored where duplicates are refused.
+    `duplicate_of` is the id of the stored message, if duplicates are refused.
     """
 
     SCHEMA: ClassVar[str] = ""
@@ -108,7 +108,7 @@ class Undelivered(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry(Answered):
-    """One thing that happened to a message; times are in milliseconds."""
+    """One event of a message; times are in milliseconds."""
 
     SCHEMA: ClassVar[str] = "TraceRead"
 
@@ -131,7 +131,7 @@ class TraceEntry(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where in a topic's log a subscription goes on."""
+    """The position in a topic's log where a subscription continues."""
 
     partition: int
     offset: int
@@ -139,7 +139,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven(Answered):
-    """What was sent again, or would be: the oldest discards first; `more`: ask again."""
+    """What was sent again, or would be: the oldest discards first; `more`: repeat the request."""
 
     SCHEMA: ClassVar[str] = "RedriveRead"
 
@@ -152,7 +152,7 @@ class Redriven(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope(Answered):
-    """What a job looks at; without a topic at all of them."""
+    """The scope of a job; without a topic all topics."""
 
     SCHEMA: ClassVar[str] = "ScopeRead"
 
@@ -165,7 +165,7 @@ class Scope(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Answered):
-    """A job for Spark as it stands; `progress` is 0 to 1."""
+    """A Spark job; `progress` is 0 to 1."""
 
     SCHEMA: ClassVar[str] = "JobRead"
 
@@ -189,7 +189,7 @@ class Job(Answered):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether its state is final."""
         return self.state in {"DONE", "CANCELLED", "FAILED"}
 
 

@@ -1,7 +1,7 @@
-"""What the service answers, as values: topics, subscriptions, their figures.
+"""Responses as values: topics, subscriptions, and their metrics.
 
 Times are aware datetimes, in UTC unless the service says otherwise; sizes are in bytes, rates per
-second. `raw` of each value has all that was answered.
+second. `raw` of each value is the whole response.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ State = Literal["PENDING", "ACTIVE", "SUSPENDED"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness(Answered):
-    """Whether messages can be taken and subscriptions changed, and which part is in the way."""
+    """Whether messages and changes are accepted, and which part is not ready."""
 
     SCHEMA: ClassVar[str] = "ReadinessRead"
 
@@ -24,13 +24,13 @@ class Readiness(Answered):
 
     @property
     def ready(self) -> bool:
-        """Whether all parts are as they must be."""
+        """Whether all parts are ready."""
         return self.status == "READY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner(Answered):
-    """Who a topic or subscription belongs to."""
+    """The owner of a topic or subscription."""
 
     SCHEMA: ClassVar[str] = "OwnerBody"
 
@@ -73,10 +73,10 @@ class Subscription(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History(Answered):
-    """What a new subscription gets of the time before its topic's log; the log has the rest.
+    """What a new subscription gets from before the start of its topic's log.
 
-    The `retransmission` of that id sends what is archived; None: nothing is. `waiting_for` says why
-    it does not begin. `gone` counts offsets that may be of that time, and are nowhere any more.
+    The `retransmission` with that id sends the archived part; None: there is none. `waiting_for` is
+    why it has not started. `gone` counts offsets that may be of that time, and no longer exist.
     """
 
     SCHEMA: ClassVar[str] = "HistoryRead"
@@ -88,7 +88,7 @@ class History(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedSubscription(Subscription):
-    """A new subscription; `history` where it begins before its topic's log does."""
+    """A new subscription; `history` if it begins before its topic's log does."""
 
     SCHEMA: ClassVar[str] = "CreatedSubscriptionRead"
 
@@ -99,7 +99,7 @@ class CreatedSubscription(Subscription):
 class TopicMetrics(Answered):
     """What is known of a topic's traffic.
 
-    `rate`: messages published per second; None where it was not asked for by the topic alone.
+    `rate`: messages published per second; None if the topic was not requested alone.
     """
 
     SCHEMA: ClassVar[str] = "TopicMetricsRead"
@@ -114,12 +114,12 @@ class TopicMetrics(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionMetrics(Answered):
-    """Counts of a subscription's life, what is open now, and rates.
+    """Counts since a subscription's creation, open messages, and rates.
 
-    `lag`: messages that are not finished yet. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate`
-    tell how fast it may go, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may; they are None
-    where nothing is sent. The last three, in seconds and messages, are None where nobody has looked
-    at its health lately, and `drain_seconds` also where all that waits will take for ever.
+    `lag`: unfinished messages. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate` show how fast it
+    may send, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may; they are None if nothing is
+    sent. The last three, in seconds and messages, are None if its health was not evaluated
+    recently, and `drain_seconds` also if its backlog never ends.
     """
 
     SCHEMA: ClassVar[str] = "SubscriptionMetricsRead"
@@ -161,7 +161,7 @@ class NamedTopicMetrics(TopicMetrics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSubscriptionMetrics(SubscriptionMetrics):
-    """Figures of a subscription, with its names; its lag is as workers saw the log last."""
+    """Metrics of a subscription, with its names; its lag is as of the workers' last report."""
 
     SCHEMA: ClassVar[str] = "NamedSubscriptionMetricsRead"
 
@@ -171,7 +171,7 @@ class NamedSubscriptionMetrics(SubscriptionMetrics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSchema:
-    """A version of a topic's schema; `text` is as it was given."""
+    """A version of a topic's schema; `text` is as it was set."""
 
     text: str
     version: int
@@ -180,7 +180,7 @@ class TopicSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion(Answered):
-    """A version of a topic's schema, and whether messages are held against it."""
+    """A version of a topic's schema, and whether it validates messages."""
 
     SCHEMA: ClassVar[str] = "SchemaVersionRead"
 
@@ -191,7 +191,7 @@ class SchemaVersion(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthProblem(Answered):
-    """An indicator of Hermes that is on."""
+    """An active indicator of Hermes."""
 
     SCHEMA: ClassVar[str] = "HealthProblemRead"
 
@@ -201,7 +201,7 @@ class HealthProblem(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Answered):
-    """How a subscription does: HEALTHY, UNHEALTHY or NO_DATA, and why."""
+    """The health of a subscription: HEALTHY, UNHEALTHY or NO_DATA, and why."""
 
     SCHEMA: ClassVar[str] = "HealthRead"
 
@@ -211,7 +211,7 @@ class Health(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast(Answered):
-    """What a subscription has before it; what is not known is None. `raw` has the losses."""
+    """The backlog of a subscription; unknown values are None. `raw` has the losses."""
 
     SCHEMA: ClassVar[str] = "ForecastRead"
 
@@ -243,7 +243,7 @@ class Alert(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong(Answered):
-    """How an endpoint has answered a ping; `status` is None when it has not."""
+    """The response of an endpoint to a ping; `status` is None if there was none."""
 
     SCHEMA: ClassVar[str] = "PingRead"
 
@@ -259,7 +259,7 @@ class Pong(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningSecret(Answered):
-    """What deliveries are signed with; `secret` is masked but in the answer that made it."""
+    """A signing secret; `secret` is masked except in the response that created it."""
 
     SCHEMA: ClassVar[str] = "SigningSecretRead"
 
@@ -273,7 +273,7 @@ class SigningSecret(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey(Answered):
-    """An API key; it is in the answer that made it and nowhere else."""
+    """An API key, without its token."""
 
     SCHEMA: ClassVar[str] = "KeyRead"
 
@@ -289,7 +289,7 @@ class ApiKey(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApiKey(ApiKey):
-    """A key that was made just now: `key` is shown this once."""
+    """A new API key: `key` is shown only once."""
 
     SCHEMA: ClassVar[str] = "MadeKeyRead"
 
@@ -298,7 +298,7 @@ class NewApiKey(ApiKey):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent(Answered):
-    """A change, by whom, and what it was about."""
+    """A change, its author, and its object."""
 
     SCHEMA: ClassVar[str] = "AuditEventRead"
 

@@ -1,4 +1,4 @@
-"""Answers in JSON as values of Python: names, times, and whatever else the service said."""
+"""Converts JSON responses to Python values: names, times, and all other fields."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,24 +24,24 @@ Read = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """How a field is said in JSON: under `name`, if not under its own; read by `read`."""
+    """How a field is named in JSON, if not by its own name, and its reader `read`."""
 
     name: str | None = None
     read: Read | None = None
 
 
 def instant(text: str) -> datetime:
-    """A time in RFC 3339."""
+    """Parse a time in RFC 3339."""
     return datetime.fromisoformat(text)
 
 
 def instant_of_ms(number: float) -> datetime:
-    """A time in milliseconds since the epoch."""
+    """Convert milliseconds since the epoch."""
     return datetime.fromtimestamp(number / 1000, UTC)
 
 
 def instant_of_seconds(number: float) -> datetime:
-    """A time in seconds since the epoch."""
+    """Convert seconds since the epoch."""
     return datetime.fromtimestamp(number, UTC)
 
 
@@ -53,10 +53,10 @@ TopicName = Annotated[str, Said(name="topicName")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A JSON object that the service has answered.
+    """A JSON object in a response.
 
-    `raw` has all of it, fields that this client does not know included. SCHEMA is its name in the
-    API's document.
+    `raw` has all of it, with fields that this client does not know. SCHEMA is its name in the API's
+    document.
     """
 
     SCHEMA: ClassVar[str]
@@ -65,7 +65,11 @@ class Answered:
 
     @classmethod
     def of(cls, answer: object) -> Self:
-        """The value of an answer; NotUnderstoodError when something is missing or wrong in it."""
+        """Return the value of a response.
+
+        Raises:
+            NotUnderstoodError: Something in it is missing or wrong.
+        """
         if not isinstance(answer, dict):
             raise NotUnderstoodError(f"{cls.__name__}: the answer is no JSON object")
         try:
@@ -79,7 +83,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field as `of` reads it: `optional` ones may be absent, and are then None."""
+    """A field as `of` reads it: `optional` ones may be missing, and are then None."""
 
     name: str
     read: Read
@@ -87,8 +91,8 @@ class Field:
 
 
 def fields_of(kind: type[Answered]) -> Mapping[str, Field]:
-    """What is read of an answer of that kind, by the name it has here."""
-    # A plain memo: type checkers take a class for an instance when a cache asks for its hash.
+    """Return the fields of that kind of response by their Python names."""
+    # A simple cache: type checkers take a class for an instance when a cache needs its hash.
     if kind not in _FIELDS:
         _FIELDS[kind] = _fields(kind)
     return _FIELDS[kind]
@@ -104,7 +108,7 @@ _FIELDS: Final[dict[type[Answered], Mapping[str, Field]]] = {}
 
 
 def camel(name: str) -> str:
-    """`status_code` as JSON has it: `statusCode`."""
+    """Return `status_code` in JSON's form: `statusCode`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

@@ -1,4 +1,4 @@
-"""Messages that are sent again beside live traffic: which are, and how far that is."""
+"""Retransmissions beside live traffic: selection and progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from angelia_client.requests import moment_text, time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Messages to be sent again: those that pass all that is given.
+    """Messages to send again: those that match all given fields.
 
     `only`: all, undelivered or missing.
 
-    Published (of `undelivered`: discarded) from `since` on, which may say how long ago (`-6h`), to
-    before `until`. `missing` are those that the service has no end of. `status_codes` and a part of
-    the `reason` belong to `undelivered`. They get a `share` of the subscription's rate, above 0 and
-    up to 1.
+    Published (for `undelivered`: discarded) from `since` on, which may be a duration before now
+    (`-6h`), to before `until`. `missing` are those without a known end. `status_codes` and a part
+    of the `reason` belong to `undelivered`. They get a `share` of the subscription's rate, above 0
+    and up to 1.
     """
 
     only: str
@@ -32,7 +32,7 @@ class Replay:
     dry_run: bool = False
 
     def as_body(self) -> dict[str, Any]:
-        """As the API's body."""
+        """Return the API's body."""
         given: dict[str, Any] = {
             "only": self.only,
             "from": moment_text(self.since),
@@ -49,11 +49,11 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayCounts(Answered):
-    """How many messages were chosen, appended, and are finished by now.
+    """How many messages are chosen, appended, and finished.
 
-    `archived` are those of the chosen that only the archive has; `gone` counts offsets that may
-    have been asked for, and that neither it nor the log has. `untraced`, of `missing`, counts those
-    that were not looked at, as no trace goes back so far.
+    `archived` counts chosen ones that only the archive has; `gone` counts offsets that may have
+    been requested, and that neither it nor the log has. `untraced`, for `missing`, counts those
+    that were not checked, because traces do not go back so far.
     """
 
     SCHEMA: ClassVar[str] = "CountsRead"
@@ -71,7 +71,7 @@ class ReplayCounts(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retransmission(Answered):
-    """A retransmission as it stands; a Spark job of the same id chooses its messages."""
+    """A retransmission; a Spark job with the same id chooses its messages."""
 
     SCHEMA: ClassVar[str] = "RetransmissionRead"
 
@@ -91,10 +91,10 @@ class Retransmission(Answered):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether its state is final."""
         return self.state in {"DONE", "CANCELLED", "FAILED"}
 
     @property
     def progress(self) -> float:
-        """The share of its messages that are finished, 0 to 1."""
+        """The finished share of its messages, 0 to 1."""
         return self.counts.finished / self.counts.matched if self.counts.matched else 0.0

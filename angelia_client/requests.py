@@ -1,4 +1,4 @@
-"""Requests and answers as values, without the library that carries them (pure)."""
+"""Requests and responses as values, without the HTTP library (pure)."""
 
 import json
 import ssl
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
 
-# To ask twice does no harm.
+# These can be repeated without harm.
 READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
 Query = Mapping[str, str | int | bool | datetime | None]
@@ -20,8 +20,8 @@ Query = Mapping[str, str | int | bool | datetime | None]
 class Request:
     """One request to the API.
 
-    `repeatable`: to send it twice does no harm, so it is sent again when it failed. `patience` is
-    how long the service may take beyond what any answer takes.
+    `repeatable`: it can be repeated without harm, so it is retried after a failure. `patience` is
+    additional time that the service may take.
     """
 
     method: str
@@ -34,7 +34,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer; `headers` by their names in lower case, `next` the address of the next page."""
+    """A response; `headers` by lower-case name, `next` the address of the next page."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,14 +42,18 @@ class Answer:
     next: str | None = None
 
     def json(self) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The body; NotUnderstoodError when it is no JSON."""
+        """Return the body.
+
+        Raises:
+            NotUnderstoodError: It is not JSON.
+        """
         try:
             return json.loads(self.body)
         except ValueError as exc:
             raise NotUnderstoodError("The answer is no JSON: is this Angelia's API?") from exc
 
     def json_or_text(self) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The body as JSON, or as text where it is none; None where there is no body."""
+        """Return the body as JSON, or as text if it is not JSON; None without a body."""
         if not self.body:
             return None
         try:
@@ -58,14 +62,18 @@ class Answer:
             return self.body.decode(errors="replace")
 
     def listed(self) -> list[Any]:
-        """The body, which is a list; NotUnderstoodError."""
+        """Return the body, which is a list.
+
+        Raises:
+            NotUnderstoodError: It is not one.
+        """
         found = self.json()
         if not isinstance(found, list):
             raise NotUnderstoodError("The answer is no JSON array: is this Angelia's API?")
         return found
 
     def refusal(self) -> RefusedError:
-        """The error that the answer tells of."""
+        """Return the error in the response."""
         try:
             body = json.loads(self.body)
         except ValueError:
@@ -75,83 +83,90 @@ class Answer:
 
 
 def get(path: str, query: Query | None = None) -> Request:
-    """A request that reads."""
+    """Return a request that reads."""
     return Request(method="GET", path=path + query_of(query or {}), repeatable=True)
 
 
 def with_json(method: str, path: str, value: object) -> Request:
-    """A request with a JSON body."""
+    """Return a request with a JSON body."""
     return Request(method=method, path=path, body=json_of(value), headers={"Content-Type": _JSON})
 
 
 def asking(path: str, query: Mapping[str, Any]) -> Request:
-    """A request that reads what a query in Hermes' form asks for."""
+    """Return a reading request with a query in Hermes' form."""
     return replace(with_json("POST", path, {"query": query}), repeatable=True)
 
 
 def in_numbers(request: Request) -> Request:
-    """A request for metrics in our own form, though the service may answer Hermes' by default."""
+    """Return a request for metrics as numbers, even if the service's default is Hermes' form."""
     return replace(request, headers={**request.headers, "Prefer": "figures=numbers"})
 
 
 def creating(path: str, value: object, *, key: str) -> Request:
-    """A request that creates something, once for each `key`: so it can be sent again."""
+    """Return a request that creates once for each `key`, so that it can be repeated."""
     headers = {"Content-Type": _JSON, "Idempotency-Key": key}
     return Request(method="POST", path=path, body=json_of(value), headers=headers, repeatable=True)
 
 
 def topic_path(name: str) -> str:
-    """Where a topic is."""
+    """Return the path of a topic."""
     return f"/topics/{escaped(name)}"
 
 
 def subscription_path(topic: str, name: str) -> str:
-    """Where a subscription is."""
+    """Return the path of a subscription."""
     return f"{topic_path(topic)}/subscriptions/{escaped(name)}"
 
 
 def escaped(name: str) -> str:
-    """A name as one part of a path."""
+    """Return a name as one segment of a path."""
     return quote(name, safe="")
 
 
 def query_of(given: Query) -> str:
-    """`?…` with what is not None; empty when nothing is."""
+    """Return `?…` with all values except None; empty if there are none."""
     said = {name: _text(value) for name, value in given.items() if value is not None}
     return f"?{urlencode(said)}" if said else ""
 
 
 def json_of(value: object) -> bytes:
-    """As JSON; ValueError for what JSON has no word for."""
+    """Return it as JSON.
+
+    Raises:
+        ValueError: JSON cannot contain it.
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def without_password(url: str) -> str:
-    """A URL as it can be shown."""
+    """Return a URL without its password."""
     scheme, found, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{found}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def verification(url: str) -> ssl.SSLContext | Literal[True]:
-    """How the certificate of an API at `url` is verified: as usual.
+    """Return how to verify the certificate of an API at `url`.
 
-    To read the authorities of the world takes a while, and who speaks in plain text has no use for
-    them: there, none is trusted.
+    Loading the system's authorities takes a while, so for plain HTTP none are loaded.
     """
     plain = url.lower().startswith("http:")
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
 
 
 def time_text(moment: datetime) -> str:
-    """In RFC 3339; ValueError without a time zone, which nobody could know."""
+    """Return a time in RFC 3339.
+
+    Raises:
+        ValueError: It has no time zone.
+    """
     if moment.tzinfo is None:
         raise ValueError(f"{moment.isoformat()} has no time zone")
     return moment.astimezone(UTC).isoformat()
 
 
 def moment_text(moment: datetime | str) -> str:
-    """A time, or what says how long ago it is (`-6h`)."""
+    """Return a time, or a duration before now (`-6h`), as text."""
     return moment if isinstance(moment, str) else time_text(moment)
 
 
@@ -162,5 +177,5 @@ def _text(value: str | float | datetime) -> str:
 
 
 def _retry_after(text: str | None) -> timedelta | None:
-    """In seconds, as Angelia says it; dates are for caches."""
+    """Parse seconds, as Angelia sends them; dates are not supported."""
     return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() else None

@@ -28,11 +28,11 @@ _RETRIES: Final = Retries()
 
 
 class AsyncAngelia(AsyncPublishing):
-    """The API at `url`. Enter it with `async with`, or call `aclose` at the end.
+    """The API at `url`. Use it with `async with`, or call `aclose` at the end.
 
-    `timeout` is for one attempt, and `retries` say how often those follow that may. Proxies and
-    certificates are the environment's (`trust_env`), or those of an `http` of your own, which stays
-    yours to close. It may be shared by tasks. Every method raises ClientError.
+    `timeout` is for one attempt, and `retries` define how often failed attempts are repeated.
+    Proxies and certificates come from the environment (`trust_env`), or from your own `http`
+    client, which you must close. Several tasks may share it. Every method raises ClientError.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class AsyncAngelia(AsyncPublishing):
             await self._http.aclose()
 
     async def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Any call of the API's document, with `value` as JSON; what it answers, or None.
+        """Make any call of the API's document, with `value` as JSON; return the response, or None.
 
-        `path` begins with a slash and has its query with it. Only reading is sent again.
+        `path` begins with a slash and includes its query. Only reading calls are retried.
         """
         request = with_json(method, path, value) if value is not None else None
         bare = Request(method=method, path=path, repeatable=method in READING)
@@ -91,7 +91,7 @@ class AsyncAngelia(AsyncPublishing):
         return answer.json_or_text()
 
     async def readiness(self) -> Readiness:
-        """Whether it can take messages now, and which part is in the way."""
+        """Return whether it can accept messages now, and which part cannot."""
         try:
             return Readiness.of(await self._sender.json(get("/status/ready")))
         except ServiceError as error:

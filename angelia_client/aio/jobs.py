@@ -1,4 +1,4 @@
-"""Spark jobs, and what they found."""
+"""Spark jobs, and their results."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -27,12 +27,16 @@ class AsyncJobs:
         self._sender = sender
 
     async def all(self, *, state: str | None = None) -> AsyncIterator[Job]:
-        """Jobs, newest first; only those in that state, if one is given."""
+        """Yield jobs, newest first; only those in that state, if given."""
         async for found in self._sender.listed(get("/jobs", {"state": state})):
             yield Job.of(found)
 
     async def get(self, job_id: str) -> Job:
-        """A job as it stands, with the last lines of its log; NotFoundError."""
+        """Return a job with the last lines of its log.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         return Job.of(await self._sender.json(get(_path(job_id))))
 
     async def request(
@@ -45,9 +49,9 @@ class AsyncJobs:
         subscription: str | None = None,
         slo: timedelta | None = None,
     ) -> Job:
-        """Ask for a job over what happened from `start` to `end`; else over the last day.
+        """Request a job over what happened from `start` to `end`, by default over the last day.
 
-        LATENCY_ANALYTICS holds deliveries against the `slo`.
+        LATENCY_ANALYTICS compares deliveries with the `slo`.
         """
         given = {
             "kind": kind,
@@ -61,11 +65,11 @@ class AsyncJobs:
         return Job.of(await self._sender.json(creating("/jobs", body, key=str(uuid4()))))
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel a job: at once while it waits, within seconds while it runs."""
+        """Cancel a job: immediately while it waits, within seconds while it runs."""
         return Job.of(await self._sender.json(Request(method="DELETE", path=_path(job_id))))
 
     async def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> AsyncIterator[Job]:
-        """The job as it goes on, looked at `every` so often, until it has ended."""
+        """Yield the job regularly, each `every`, until it has ended."""
         while not (job := await self.get(job_id)).ended:
             yield job
             await asyncio.sleep(every.total_seconds())
@@ -73,33 +77,37 @@ class AsyncJobs:
 
 
 class AsyncAnalytics:
-    """`client.analytics`: what jobs have found, as the API answers it."""
+    """`client.analytics`: results of jobs, in the form of the API."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def undelivered(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Discarded messages, counted; `query`: by, job, topic, subscription, from, to, limit."""
+        """Return counts of discards; `query`: by, job, topic, subscription, from, to, limit."""
         return dict(await self._sender.json(get("/analytics/undelivered", query or {})))
 
     async def failures(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Discards with the same error and shape of payload; `query`: job, topic, limit."""
+        """Return discards with the same error and form of payload; `query`: job, topic, limit."""
         return dict(await self._sender.json(get("/analytics/failures", query or {})))
 
     async def latency(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """How long messages took to subscriptions; `query`: job, topic, subscription, limit."""
+        """Return how long messages took; `query`: job, topic, subscription, limit."""
         return dict(await self._sender.json(get("/analytics/latency", query or {})))
 
     async def simulate(
         self, topic: str, subscription: str, *, proposal: Mapping[str, Any] | None = None
     ) -> Job:
-        """Have another subscription tried on what was published, as the API's body has it."""
+        """Try a subscription with other settings on published messages; a body of the API."""
         path = f"{subscription_path(topic, subscription)}/simulate"
         body = dict(proposal or {})
         return Job.of(await self._sender.json(creating(path, body, key=str(uuid4()))))
 
     async def simulation(self, topic: str, subscription: str, *, id_: str) -> dict[str, Any]:
-        """What came of it, as the API answers it; `id_` is that of its job. NotFoundError."""
+        """Return its result in the form of the API; `id_` is that of its job.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         path = f"{subscription_path(topic, subscription)}/simulations/{escaped(id_)}"
         return dict(await self._sender.json(get(path)))
 

@@ -1,4 +1,4 @@
-"""Sending messages again, beside live traffic."""
+"""Retransmissions: sending messages again beside live traffic."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ class AsyncRetransmissions:
         self._sender = sender
 
     async def request(self, topic: str, subscription: str, *, which: Replay) -> Retransmission:
-        """Have messages sent again, beside new ones; a Spark runner chooses them."""
+        """Request messages again, beside new ones; a Spark runner chooses them."""
         path = f"{subscription_path(topic, subscription)}/retransmission"
         answer = await self._sender.send(creating(path, which.as_body(), key=str(uuid4())))
         where = answer.headers.get("location")
@@ -30,24 +30,28 @@ class AsyncRetransmissions:
         return Retransmission.of(await self._sender.json(get(where)))
 
     async def all(self, topic: str, subscription: str) -> list[Retransmission]:
-        """The newest ones of a subscription."""
+        """Return the newest ones of a subscription."""
         answer = await self._sender.send(get(_path(topic, subscription)))
         return [Retransmission.of(each) for each in answer.listed()]
 
     async def get(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
-        """One of them as it stands; NotFoundError."""
+        """Return one of them.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(await self._sender.json(get(path)))
 
     async def cancel(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
-        """Drop what is not sent yet; what is in the air lands."""
+        """Drop messages that are not sent yet; those in flight are completed."""
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(await self._sender.json(Request(method="DELETE", path=path)))
 
     async def follow(
         self, topic: str, subscription: str, *, id_: str, every: timedelta = _LOOK_EVERY
     ) -> AsyncIterator[Retransmission]:
-        """One of them as it goes on, looked at `every` so often, until it has ended."""
+        """Yield one of them regularly, each `every`, until it has ended."""
         while not (found := await self.get(topic, subscription, id_=id_)).ended:
             yield found
             await asyncio.sleep(every.total_seconds())

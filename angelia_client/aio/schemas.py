@@ -1,4 +1,4 @@
-"""What the messages of a topic must be."""
+"""The schemas of a topic's messages."""
 
 from uuid import uuid4
 
@@ -15,18 +15,18 @@ class AsyncSchemas:
         self._sender = sender
 
     async def get(self, topic: str, *, version: int | None = None) -> TopicSchema | None:
-        """The schema in force, or that version of it; None when there is none."""
+        """Return the schema in force, or that version of it; None if there is none."""
         which = "" if version is None else f"/versions/{version}"
         answer = await self._sender.send(get(_path(topic) + which))
         return _schema(answer) if answer.body else None
 
     async def versions(self, topic: str) -> list[SchemaVersion]:
-        """All versions, the oldest first."""
+        """Return all versions, the oldest first."""
         answer = await self._sender.send(get(f"{_path(topic)}/versions"))
         return [SchemaVersion.of(each) for each in answer.listed()]
 
     async def add(self, topic: str, text: str) -> int:
-        """Have another version in force, a JSON Schema or an Avro schema; which version it is.
+        """Put another JSON Schema or Avro schema into force; return its version.
 
         The text of the version in force changes nothing.
         """
@@ -43,7 +43,7 @@ class AsyncSchemas:
         return _number(answer, "schema-version")
 
     async def delete(self, topic: str) -> None:
-        """Hold what is published against no schema any more."""
+        """Stop validating messages against a schema."""
         await self._sender.send(Request(method="DELETE", path=_path(topic)))
 
 

@@ -1,4 +1,4 @@
-"""Carries requests to the API, and sends again those that may be."""
+"""Sends requests to the API, and repeats those that may be repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class AsyncSender:
-    """Requests to the API at `url`, over connections that are another's to close."""
+    """Requests to the API at `url`; the owner of the connections closes them."""
 
     def __init__(
         self,
@@ -35,7 +35,11 @@ class AsyncSender:
         self._retries = retries
 
     async def send(self, request: Request) -> Answer:
-        """The answer; ClientError when there is none, or when it is an error."""
+        """Return the response.
+
+        Raises:
+            ClientError: There is none, or it is an error.
+        """
         for attempt in count(1):
             try:
                 return await self._once(request)
@@ -47,11 +51,11 @@ class AsyncSender:
         raise AssertionError("attempts are counted without an end")
 
     async def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The JSON of the answer."""
+        """Return the JSON of the response."""
         return (await self.send(request)).json()
 
     async def listed(self, request: Request) -> AsyncIterator[Any]:
-        """Each item of a list, page by page: a page is asked for when it is needed."""
+        """Yield each item of a list; pages are requested on demand."""
         page: Request | None = request
         while page is not None:
             answer = await self.send(page)

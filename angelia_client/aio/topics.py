@@ -37,7 +37,7 @@ class AsyncGroups:
         await self._sender.send(creating("/groups", {"groupName": name}, key=str(uuid4())))
 
     async def delete(self, name: str) -> None:
-        """Delete a group that has no topics."""
+        """Delete a group without topics."""
         await self._sender.send(Request(method="DELETE", path=f"/groups/{escaped(name)}"))
 
 
@@ -48,20 +48,27 @@ class AsyncTopics:
         self._sender = sender
 
     async def names(self, *, group: str | None = None) -> list[str]:
-        """The qualified names of all topics, or of those of a group."""
+        """Return the full names of all topics, or of those of a group."""
         return (await self._sender.send(get("/topics", {"groupName": group}))).listed()
 
     async def query(self, query: Mapping[str, Any] | None = None) -> AsyncIterator[Topic]:
-        """The topics for which a query of Hermes holds (`{"name": {"like": ".*orders"}}`); all."""
+        """Yield the topics that match a query of Hermes, or all.
+
+        For example `{"name": {"like": ".*orders"}}`.
+        """
         async for found in self._sender.listed(asking("/query/topics", query or {})):
             yield Topic.of(found)
 
     async def get(self, name: str) -> Topic:
-        """A topic; NotFoundError."""
+        """Return a topic.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         return Topic.of(await self._sender.json(get(topic_path(name))))
 
     async def exists(self, name: str) -> bool:
-        """Whether there is such a topic."""
+        """Whether a topic with that name exists."""
         try:
             await self.get(name)
         except NotFoundError:
@@ -69,34 +76,34 @@ class AsyncTopics:
         return True
 
     async def create(self, name: str, settings: Mapping[str, Any] | None = None) -> Topic:
-        """Create a topic, with its group if need be; `settings` as in the API's topic body."""
+        """Create a topic, and its group if needed; `settings` as in the API's topic body."""
         body = {**(settings or {}), "name": name}
         return Topic.of(await self._sender.json(creating("/topics", body, key=str(uuid4()))))
 
     async def change(self, name: str, patch: Mapping[str, Any]) -> Topic:
-        """Change the settings that are in `patch`; None takes one back to its default."""
+        """Change the settings in `patch`; None sets one back to its default."""
         return Topic.of(await self._sender.json(with_json("PUT", topic_path(name), patch)))
 
     async def delete(self, name: str) -> None:
-        """Delete a topic that has no subscriptions, with its messages."""
+        """Delete a topic without subscriptions, with its messages."""
         await self._sender.send(Request(method="DELETE", path=topic_path(name)))
 
     async def metrics(self, name: str) -> TopicMetrics:
-        """What is known of its traffic."""
+        """Return what is known of its traffic."""
         request = in_numbers(get(f"{topic_path(name)}/metrics"))
         return TopicMetrics.of(await self._sender.json(request))
 
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> AsyncIterator[NamedTopicMetrics]:
-        """The same of topics whose figures a query holds for (`{"deliveryRate": {"gt": 9}}`)."""
+        """Yield the same for topics that match a query: `{"deliveryRate": {"gt": 9}}`."""
         request = in_numbers(asking("/query/topics/metrics", query or {}))
         async for found in self._sender.listed(request):
             yield NamedTopicMetrics.of(found)
 
 
 class AsyncMessages:
-    """`client.messages`: what is in the log, and what became of it."""
+    """`client.messages`: messages in the log, and their outcomes."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -111,10 +118,11 @@ class AsyncMessages:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> AsyncIterator[Message]:
-        """The topic's messages of a time (the last hour, unless said otherwise), by partition.
+        """Yield the topic's messages of a time (default: the last hour), by partition.
 
-        Those with that Partition-Key, or where the JSONPath `path` finds `value` (a string's text,
-        or JSON as 42, true): one of them must be given. Between two messages many may be read.
+        Those with that partition key, or with `value` (a string's text, or JSON such as 42, true)
+        at the JSONPath `path`: one of them is required. Many messages may be read between two
+        results.
         """
         query = {"key": key, "path": path, "value": value, "since": since, "until": until}
         async for found in self._sender.listed(get(f"{topic_path(topic)}/messages", query)):
@@ -123,7 +131,10 @@ class AsyncMessages:
     async def trace(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> list[TraceEntry]:
-        """What happened to a message, oldest first: anywhere, in a topic, at a subscription."""
+        """Return what happened to a message, oldest first.
+
+        In all topics, in one topic, or in one subscription.
+        """
         if subscription is not None and topic is None:
             raise ValueError("a subscription is named together with its topic")
         where = "" if topic is None else topic_path(topic)

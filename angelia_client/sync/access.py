@@ -1,4 +1,4 @@
-"""Who may call the API, and who has done what."""
+"""API keys, and the audit."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -18,21 +18,24 @@ class Keys:
         self._sender = sender
 
     def all(self) -> Iterator[ApiKey]:
-        """All API keys, also those that were revoked or have expired."""
+        """Yield all API keys, with revoked and expired ones."""
         for found in self._sender.listed(get("/keys", {"limit": 1000})):
             yield ApiKey.of(found)
 
     def create(
         self, name: str, *, scopes: Sequence[str], lifetime: timedelta | None = None
     ) -> NewApiKey:
-        """Make an API key; this answer alone has it. Without `lifetime` it is for good."""
+        """Create an API key; only this response contains it.
+
+        Without `lifetime` it never expires.
+        """
         body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
         if lifetime is not None:
             body["expiresIn"] = lifetime // timedelta(seconds=1)
         return NewApiKey.of(self._sender.json(with_json("POST", "/keys", body)))
 
     def revoke(self, key_id: str) -> None:
-        """Let an API key open nothing any more."""
+        """Revoke an API key: it becomes invalid."""
         self._sender.send(Request(method="DELETE", path=f"/keys/{escaped(key_id)}"))
 
 
@@ -43,6 +46,6 @@ class Audit:
         self._sender = sender
 
     def events(self, query: Query | None = None) -> Iterator[AuditEvent]:
-        """What was changed, newest first; `query` as in the API's document."""
+        """Yield changes, newest first; `query` as in the API's document."""
         for found in self._sender.listed(get("/audit", query or {})):
             yield AuditEvent.of(found)

@@ -30,11 +30,11 @@ _RETRIES: Final = Retries()
 
 
 class Angelia(Publishing):
-    """The API at `url`. Enter it with `with`, or call `close` at the end.
+    """The API at `url`. Use it with `with`, or call `close` at the end.
 
-    `timeout` is for one attempt, and `retries` say how often those follow that may. Proxies and
-    certificates are the environment's (`trust_env`), or those of an `http` of your own, which stays
-    yours to close. It may be shared by threads. Every method raises ClientError.
+    `timeout` is for one attempt, and `retries` define how often failed attempts are repeated.
+    Proxies and certificates come from the environment (`trust_env`), or from your own `http`
+    client, which you must close. Several tasks may share it. Every method raises ClientError.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Angelia(Publishing):
             self._http.close()
 
     def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Any call of the API's document, with `value` as JSON; what it answers, or None.
+        """Make any call of the API's document, with `value` as JSON; return the response, or None.
 
-        `path` begins with a slash and has its query with it. Only reading is sent again.
+        `path` begins with a slash and includes its query. Only reading calls are retried.
         """
         request = with_json(method, path, value) if value is not None else None
         bare = Request(method=method, path=path, repeatable=method in READING)
@@ -93,7 +93,7 @@ class Angelia(Publishing):
         return answer.json_or_text()
 
     def readiness(self) -> Readiness:
-        """Whether it can take messages now, and which part is in the way."""
+        """Return whether it can accept messages now, and which part cannot."""
         try:
             return Readiness.of(self._sender.json(get("/status/ready")))
         except ServiceError as error:

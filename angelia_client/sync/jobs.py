@@ -1,4 +1,4 @@
-"""Spark jobs, and what they found."""
+"""Spark jobs, and their results."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -29,12 +29,16 @@ class Jobs:
         self._sender = sender
 
     def all(self, *, state: str | None = None) -> Iterator[Job]:
-        """Jobs, newest first; only those in that state, if one is given."""
+        """Yield jobs, newest first; only those in that state, if given."""
         for found in self._sender.listed(get("/jobs", {"state": state})):
             yield Job.of(found)
 
     def get(self, job_id: str) -> Job:
-        """A job as it stands, with the last lines of its log; NotFoundError."""
+        """Return a job with the last lines of its log.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         return Job.of(self._sender.json(get(_path(job_id))))
 
     def request(
@@ -47,9 +51,9 @@ class Jobs:
         subscription: str | None = None,
         slo: timedelta | None = None,
     ) -> Job:
-        """Ask for a job over what happened from `start` to `end`; else over the last day.
+        """Request a job over what happened from `start` to `end`, by default over the last day.
 
-        LATENCY_ANALYTICS holds deliveries against the `slo`.
+        LATENCY_ANALYTICS compares deliveries with the `slo`.
         """
         given = {
             "kind": kind,
@@ -63,11 +67,11 @@ class Jobs:
         return Job.of(self._sender.json(creating("/jobs", body, key=str(uuid4()))))
 
     def cancel(self, job_id: str) -> Job:
-        """Cancel a job: at once while it waits, within seconds while it runs."""
+        """Cancel a job: immediately while it waits, within seconds while it runs."""
         return Job.of(self._sender.json(Request(method="DELETE", path=_path(job_id))))
 
     def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> Iterator[Job]:
-        """The job as it goes on, looked at `every` so often, until it has ended."""
+        """Yield the job regularly, each `every`, until it has ended."""
         while not (job := self.get(job_id)).ended:
             yield job
             time.sleep(every.total_seconds())
@@ -75,33 +79,37 @@ class Jobs:
 
 
 class Analytics:
-    """`client.analytics`: what jobs have found, as the API answers it."""
+    """`client.analytics`: results of jobs, in the form of the API."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
     def undelivered(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Discarded messages, counted; `query`: by, job, topic, subscription, from, to, limit."""
+        """Return counts of discards; `query`: by, job, topic, subscription, from, to, limit."""
         return dict(self._sender.json(get("/analytics/undelivered", query or {})))
 
     def failures(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Discards with the same error and shape of payload; `query`: job, topic, limit."""
+        """Return discards with the same error and form of payload; `query`: job, topic, limit."""
         return dict(self._sender.json(get("/analytics/failures", query or {})))
 
     def latency(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """How long messages took to subscriptions; `query`: job, topic, subscription, limit."""
+        """Return how long messages took; `query`: job, topic, subscription, limit."""
         return dict(self._sender.json(get("/analytics/latency", query or {})))
 
     def simulate(
         self, topic: str, subscription: str, *, proposal: Mapping[str, Any] | None = None
     ) -> Job:
-        """Have another subscription tried on what was published, as the API's body has it."""
+        """Try a subscription with other settings on published messages; a body of the API."""
         path = f"{subscription_path(topic, subscription)}/simulate"
         body = dict(proposal or {})
         return Job.of(self._sender.json(creating(path, body, key=str(uuid4()))))
 
     def simulation(self, topic: str, subscription: str, *, id_: str) -> dict[str, Any]:
-        """What came of it, as the API answers it; `id_` is that of its job. NotFoundError."""
+        """Return its result in the form of the API; `id_` is that of its job.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         path = f"{subscription_path(topic, subscription)}/simulations/{escaped(id_)}"
         return dict(self._sender.json(get(path)))
 

@@ -25,7 +25,10 @@ class Ledgers:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Ledger:
-        """What is known of that time; else of the 31 days up to the last midnight, or entry."""
+        """Return what is known of that time.
+
+        By default of 31 days up to the last midnight or entry.
+        """
         given = {
             "from": None if start is None else time_text(start),
             "to": None if end is None else time_text(end),
@@ -33,14 +36,17 @@ class Ledgers:
         return Ledger.of(self._sender.json(get(_path(topic, subscription), given)))
 
     def request(self, topic: str, subscription: str) -> Job:
-        """Have an entry made of the time since the last, by a Spark job."""
+        """Request an entry since the last one, from a Spark job."""
         request = creating(_path(topic, subscription), {}, key=str(uuid4()))
         return Job.of(self._sender.json(request))
 
     def check(
         self, topic: str, subscription: str, *, number: int | None = None, hash_: str | None = None
     ) -> LedgerCheck:
-        """Whether an entry was changed; also by the hash of the entry `number` that you kept."""
+        """Check whether an entry was changed.
+
+        With the hash of an entry `number` that you stored.
+        """
         path = f"{_path(topic, subscription)}/check"
         given = {"number": number, "hash": hash_}
         return LedgerCheck.of(self._sender.json(get(path, given)))

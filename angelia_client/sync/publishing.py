@@ -31,16 +31,18 @@ class Publishing:
         ack_expression: str | None = None,
         mandatory: bool = False,
     ) -> Published:
-        """Publish a message, and return once it is stored.
+        """Publish a message, and return when it is stored.
 
-        `message` goes as it is when it is bytes, which must be JSON, else as JSON. Messages with
-        one `key` share a partition. Without `message_id` it gets one of ours, so that it is the
-        same message when it must be sent twice; a topic with `deduplication` then stores it once.
-        With `wait` (at most 30 s) the answer says what became of it at each subscription; it comes
-        as soon as `ack_expression` (CEL, `delivered >= 1`) is true, if there is one. `mandatory`:
-        refuse it, or use the topic's `alternateTopic`, if nobody takes it. DuplicateError, where
-        the topic refuses duplicates; with a `message_id` also for a message that had to be sent
-        twice.
+        `message` is sent unchanged if it is bytes, which must be JSON; otherwise it is converted to
+        JSON. Messages with the same `key` share a partition. Without `message_id` it gets a new id,
+        so that a repeated request is the same message; a topic with `deduplication` then stores it
+        once. With `wait` (at most 30 s) the response has the outcome at each subscription; it comes
+        as soon as `ack_expression` (CEL, `delivered >= 1`) is true, if given. `mandatory`: refuse
+        it, or use the topic's `alternateTopic`, if no subscription takes it.
+
+        Raises:
+            DuplicateError: The topic refuses duplicates; with a `message_id` also for a message
+                that had to be sent twice.
         """
         given_id = message_id or str(uuid4())
         said = {"Content-Type": "application/json", "Idempotency-Key": given_id}
@@ -60,17 +62,20 @@ class Publishing:
         try:
             return _published(self._sender.send(request))
         except DuplicateError as error:
-            # Nobody else has an id of ours: it was stored before an answer that was lost.
+            # No other message has this id: it was stored before, and the response was lost.
             if message_id is not None or error.duplicate_of != given_id:
                 raise
             return Published(message_id=given_id, duplicate=True)
 
     def publish_batch(self, topic: str, messages: Iterable[object]) -> list[BatchResult]:
-        """Publish messages, as many in each request as it may hold; an answer for each, in order.
+        """Publish messages in as few requests as possible; return a result for each, in order.
 
         They are bytes of JSON, values that become JSON, or NewMessage with key and id. Some may be
-        stored while others are refused: look at each answer. RefusedError is for requests that are
-        refused as a whole (bytes that are no JSON, no leave to publish); earlier ones are stored.
+        stored while others are refused: check each result.
+
+        Raises:
+            RefusedError: A whole request is refused (invalid JSON, no permission to publish);
+                messages of earlier requests are stored.
         """
         results: list[BatchResult] = []
         given = GivenIds()

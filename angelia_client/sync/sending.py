@@ -1,4 +1,4 @@
-"""Carries requests to the API, and sends again those that may be."""
+"""Sends requests to the API, and repeats those that may be repeated."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -19,7 +19,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class Sender:
-    """Requests to the API at `url`, over connections that are another's to close."""
+    """Requests to the API at `url`; the owner of the connections closes them."""
 
     def __init__(
         self,
@@ -37,7 +37,11 @@ class Sender:
         self._retries = retries
 
     def send(self, request: Request) -> Answer:
-        """The answer; ClientError when there is none, or when it is an error."""
+        """Return the response.
+
+        Raises:
+            ClientError: There is none, or it is an error.
+        """
         for attempt in count(1):
             try:
                 return self._once(request)
@@ -49,11 +53,11 @@ class Sender:
         raise AssertionError("attempts are counted without an end")
 
     def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The JSON of the answer."""
+        """Return the JSON of the response."""
         return (self.send(request)).json()
 
     def listed(self, request: Request) -> Iterator[Any]:
-        """Each item of a list, page by page: a page is asked for when it is needed."""
+        """Yield each item of a list; pages are requested on demand."""
         page: Request | None = request
         while page is not None:
             answer = self.send(page)

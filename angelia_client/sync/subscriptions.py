@@ -1,4 +1,4 @@
-"""Subscriptions, and what their deliveries are signed with."""
+"""Subscriptions, and the secrets that sign their deliveries."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -47,16 +47,20 @@ class Subscriptions:
         return (self._sender.send(get(f"{topic_path(topic)}/subscriptions"))).listed()
 
     def query(self, query: Mapping[str, Any] | None = None) -> Iterator[Subscription]:
-        """The subscriptions of any topic for which a query of Hermes holds; without one all."""
+        """Yield the subscriptions of any topic that match a query of Hermes; without one all."""
         for found in self._sender.listed(asking("/query/subscriptions", query or {})):
             yield Subscription.of(found)
 
     def get(self, topic: str, name: str) -> Subscription:
-        """A subscription; NotFoundError."""
+        """Return a subscription.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
         return Subscription.of(self._sender.json(get(subscription_path(topic, name))))
 
     def exists(self, topic: str, name: str) -> bool:
-        """Whether the topic, which must exist, has such a subscription."""
+        """Whether the topic, which must exist, has a subscription with that name."""
         try:
             self.get(topic, name)
         except NotFoundError as error:
@@ -74,11 +78,12 @@ class Subscriptions:
         settings: Mapping[str, Any] | None = None,
         start_from: datetime | str | None = None,
     ) -> CreatedSubscription:
-        """Subscribe `endpoint`: it gets what is published from now on.
+        """Subscribe `endpoint`: it gets messages from now on.
 
-        `settings` are as in the API's subscription body, which asks for an `owner`. It gets what
-        was published since `start_from` first: a time, how long ago (`-6h`), or `earliest`. Its
-        `history` says what of that comes from the archive, and what is gone.
+        `settings` are as in the API's subscription body, which requires an `owner`. With
+        `start_from` it first gets earlier messages: since a time, for a duration (`-6h`), or from
+        the `earliest`. Its `history` says which of them come from the archive, and how many are
+        gone.
         """
         body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
         if start_from is not None:
@@ -88,12 +93,12 @@ class Subscriptions:
         return CreatedSubscription.of(made)
 
     def change(self, topic: str, name: str, *, patch: Mapping[str, Any]) -> Subscription:
-        """Change the settings that are in `patch`; None takes one back to its default."""
+        """Change the settings in `patch`; None sets one back to its default."""
         request = with_json("PUT", subscription_path(topic, name), patch)
         return Subscription.of(self._sender.json(request))
 
     def suspend(self, topic: str, name: str) -> Subscription:
-        """Stop delivering; what is published meanwhile waits."""
+        """Stop delivering; messages that are published meanwhile wait."""
         return self._set_state(topic, name, state="SUSPENDED")
 
     def activate(self, topic: str, name: str) -> Subscription:
@@ -105,45 +110,45 @@ class Subscriptions:
         self._sender.send(Request(method="DELETE", path=subscription_path(topic, name)))
 
     def metrics(self, topic: str, name: str) -> SubscriptionMetrics:
-        """Its counts and rates."""
+        """Return its counts and rates."""
         path = f"{subscription_path(topic, name)}/metrics"
         return SubscriptionMetrics.of(self._sender.json(in_numbers(get(path))))
 
     def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> Iterator[NamedSubscriptionMetrics]:
-        """The same of all subscriptions whose figures a query holds for (`{"lag": {"gt": 99}}`)."""
+        """Yield them for all subscriptions that match a query: `{"lag": {"gt": 99}}`."""
         path = "/query/subscriptions/metrics"
         for found in self._sender.listed(in_numbers(asking(path, query or {}))):
             yield NamedSubscriptionMetrics.of(found)
 
     def health(self, topic: str, name: str) -> Health:
-        """How it does, by Hermes' indicators, as of a few seconds ago."""
+        """Return its health by Hermes' indicators, as of a few seconds ago."""
         return Health.of(self._sender.json(get(f"{subscription_path(topic, name)}/health")))
 
     def forecast(self, topic: str, name: str) -> Forecast:
-        """What waits for it, when that is delivered, and what will be lost before it is."""
+        """Return its backlog, when that will be delivered, and what will be lost before."""
         path = f"{subscription_path(topic, name)}/forecast"
         return Forecast.of(self._sender.json(get(path)))
 
     def alerts(self, *, active: bool = True, limit: int = 100) -> list[Alert]:
-        """What is wrong with subscriptions (or also was, with `active` False), newest first."""
+        """Return problems of subscriptions (also past ones, with `active` False), newest first."""
         answer = self._sender.send(get("/alerts", {"active": active, "limit": limit}))
         return [Alert.of(each) for each in answer.listed()]
 
     def ping(self, topic: str, name: str) -> Pong:
-        """Send one test message now, and tell how the endpoint answered."""
+        """Send one test message now, and return the endpoint's response."""
         path = f"{subscription_path(topic, name)}/ping"
         return Pong.of(self._sender.json(Request(method="POST", path=path)))
 
     def retransmit(
         self, topic: str, name: str, *, since: datetime | str, dry_run: bool = False
     ) -> list[Position]:
-        """Send again all that was published since a time: the subscription is moved back there.
+        """Send again everything published since a time: the subscription is moved back there.
 
-        `since` is a time, or says how long ago: `-6h`, `-30m`, `-2d`. Where it is later than what
-        was delivered, messages before it are skipped. With `dry_run` nothing is moved. Answers
-        where each partition goes on.
+        `since` is a time or a duration before now: `-6h`, `-30m`, `-2d`. If it is later than the
+        last delivered message, messages before it are skipped. With `dry_run` nothing is moved.
+        Returns the new position in each partition.
         """
         said = moment_text(since)
         query = query_of({"dryRun": True if dry_run else None})
@@ -163,23 +168,23 @@ class SigningSecrets:
         self._sender = sender
 
     def all(self, topic: str, name: str) -> list[SigningSecret]:
-        """What a subscription's deliveries are signed with, without the secrets themselves."""
+        """Return the secrets that sign a subscription's deliveries, masked."""
         answer = self._sender.send(get(_secrets(topic, name)))
         return [SigningSecret.of(each) for each in answer.listed()]
 
     def create(
         self, topic: str, name: str, *, settings: Mapping[str, Any] | None = None
     ) -> SigningSecret:
-        """Sign with another secret, too; this answer alone has it.
+        """Add a signing secret; only this response contains it.
 
-        `settings`: `type` (v1 or v1a), a `secret` that you have already, and `overlap`, for how
-        many seconds the older ones go on signing.
+        `settings`: `type` (v1 or v1a), an existing `secret`, and `overlap`, for how many seconds
+        the older ones continue to sign.
         """
         request = with_json("POST", _secrets(topic, name), settings or {})
         return SigningSecret.of(self._sender.json(request))
 
     def delete(self, topic: str, name: str, *, secret_id: str) -> None:
-        """Sign with it no more."""
+        """Stop signing with it."""
         path = f"{_secrets(topic, name)}/{escaped(secret_id)}"
         self._sender.send(Request(method="DELETE", path=path))
 

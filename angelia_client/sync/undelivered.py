@@ -26,9 +26,9 @@ class Discards:
     def all(
         self, topic: str, subscription: str | None = None, *, query: DiscardQuery = _ALL
     ) -> Iterator[Undelivered]:
-        """Discarded messages, newest first: of a subscription, or of all of a topic's.
+        """Yield discarded messages, newest first: of a subscription, or of all of a topic's.
 
-        All of them, page by page, as long as you go on.
+        All of them, page by page, as long as you continue.
         """
         where = topic_path(topic)
         if subscription is not None:
@@ -37,12 +37,12 @@ class Discards:
             yield Undelivered.of(found)
 
     def last(self, topic: str, subscription: str) -> Undelivered | None:
-        """The newest discarded message of a subscription; None when there is none."""
+        """Return the newest discarded message of a subscription; None if there is none."""
         path = f"{subscription_path(topic, subscription)}/undelivered/last"
         try:
             return Undelivered.of(self._sender.json(get(path)))
         except NotFoundError as error:
-            # Without a code it says that there is none; with one, that there is no such topic.
+            # Without a code there is no message; with a code the topic does not exist.
             if error.code:
                 raise
             return None
@@ -50,7 +50,7 @@ class Discards:
     def redrive(
         self, topic: str, subscription: str, *, which: Redrive, dry_run: bool = False
     ) -> Redriven:
-        """Send discarded messages again, up to 1,000 of them; while there are `more`, ask again.
+        """Send up to 1,000 discarded messages again; repeat it while there are `more`.
 
         With `dry_run` nothing is sent.
         """
@@ -60,11 +60,12 @@ class Discards:
         return Redriven.of(self._sender.json(request))
 
     def redrive_all(self, topic: str, subscription: str, *, which: Redrive) -> Iterator[Redriven]:
-        """Send all that were discarded until now again: what each request has sent.
+        """Send all messages discarded until now again; yield the result of each request.
 
-        With `again` it is one request, as each would find the same: `more` says if some are left.
+        With `again` there is only one request, because each would find the same: `more` shows if
+        some are left.
         """
-        # What is discarded again meanwhile would be sent again for ever.
+        # Messages that are discarded again meanwhile would be sent again forever.
         before = replace(which, until=which.until or datetime.now(UTC))
         more = True
         while more:

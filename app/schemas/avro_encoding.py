@@ -1,9 +1,9 @@
-"""JSON into the binary form of Avro, by a schema (Avro 1.12, binary encoding).
+"""Encodes JSON in Avro's binary encoding, by a schema (Avro 1.12).
 
-JSON is taken in two ways. As people write it: the value of a union is that of the first of its
-types that it fits. And in Avro's own encoding (`avro/json`), where it is `{"type": value}`. In
-both, bytes are a text of the characters 0 to 255, a field that is absent has its default, and
-members that are no fields are passed over, as in Hermes. Decimals are numbers, or texts: `"1.20"`.
+JSON has two possible forms. In plain JSON, the value of a union has the first matching type. In
+Avro's own JSON encoding (`avro/json`), it is `{"type": value}`. In both, bytes are a text of the
+characters 0 to 255, a missing field has its default, and unknown members are ignored, as in Hermes.
+Decimals are numbers or texts: `"1.20"`.
 """
 
 import struct
@@ -18,26 +18,25 @@ from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# Steps of work (avro_work.py).
-# Of a default, which is written once.
+# The limit in steps of work (avro_work.py) for a default, which is encoded once.
 _DEFAULT_STEPS_MAX: Final = 28_000
-# Of each type that is tried in vain; of places above it that are copied to say what is wrong, in
-# one step.
+# The cost of each type that is tried in vain, and of the parent positions that are copied for an
+# error.
 _TRY_STEPS: Final = 10
 _PLACES_PER_STEP: Final = 16
-# Of each field, there or not, and of each member. An object has few members where the fields are
-# more than so many times as many.
+# The cost of each field, present or missing, and of each member. An object has few members if the
+# fields are more than this many times as many.
 _FIELD_STEPS: Final = 0.3
 _MEMBER_STEPS: Final = 2
 _FEW: Final = 4
-# Bytes of texts, and of defaults, in one step: these make a message longer than it was. Defaults of
-# so few bytes are in the steps of their fields.
+# Bytes of texts and defaults in one step: these can make a message longer. Shorter defaults are
+# included in the steps of their fields.
 _BYTES_PER_STEP: Final = 1_024
 _DEFAULT_BYTES_PER_STEP: Final = 16
 _DEFAULT_BYTES_FREE: Final = 4
-# Of a fixed decimal: it has all its bytes, however few digits are given.
+# For a fixed decimal: it has all its bytes, even with few digits.
 _FIXED_BYTES_PER_STEP: Final = 16
-# Levels of a message that surely can be read again; orjson writes 254.
+# A message with this many levels can surely be read again; orjson writes 254.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
@@ -50,7 +49,7 @@ _FLOATS: Final = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
 class _Walk:
-    """One message on its way: what is written of it, where in it we are, and the work left."""
+    """The state of encoding one message: its bytes, the position, and the remaining work."""
 
     __slots__ = ("is_deep", "left", "out", "path", "wrapped")
 
@@ -62,7 +61,11 @@ class _Walk:
         self.is_deep = False
 
     def spend(self, steps: float) -> None:
-        """Take work off what is left; AvroExhaustedError."""
+        """Subtract work.
+
+        Raises:
+            AvroExhaustedError: Less is left.
+        """
         self.left -= steps
         if self.left < 0:
             raise AvroExhaustedError
@@ -71,7 +74,7 @@ class _Walk:
         return MismatchError(tuple(self.path), problem)
 
     def number(self, value: int) -> None:
-        """An int or long: zigzag, seven bits a byte."""
+        """Write an int or long: zigzag, seven bits per byte."""
         if 0 <= value < 64:  # noqa: PLR2004 - one byte
             self.out.append(value << 1)
             return
@@ -87,8 +90,8 @@ class _Walk:
 
 
 _Write = Callable[[Any, _Walk], None]
-# One type of a union: its place, a look at a value that tells whether it may be of it, and the
-# steps of that.
+# One type of a union: its position, a quick check whether a value can have it, and the cost of the
+# check.
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
@@ -100,7 +103,7 @@ class AvroBytes(NamedTuple):
 
 
 class AvroWriter:
-    """Writes values of JSON as one schema has them; made once for each schema."""
+    """Encodes JSON values of one schema; created once for each schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -116,10 +119,13 @@ class AvroWriter:
         size: int = 0,
         work: RequestWork | None = None,
     ) -> AvroBytes:
-        """`value`, of JSON of `size` bytes, in binary; `wrapped`: it is in Avro's own JSON.
+        """Return `value`, from JSON of `size` bytes, in binary.
 
-        MismatchError: it is not what the schema asks for, or takes too much work.
-        ThroughputQuotaError: that is more than is left of the `work` of its request.
+        `wrapped`: it is in Avro's own JSON.
+
+        Raises:
+            MismatchError: It does not match the schema, or takes too much work.
+            ThroughputQuotaError: Too little of the `work` of its request is left.
         """
         steps = steps_allowed(size)
         left = steps if work is None else min(steps, work.left_ns / STEP_NS)
@@ -143,7 +149,7 @@ class AvroWriter:
             return self._made(kind)
         name = schema.name_of(kind)
         if name not in self._named:
-            # First a way to itself: a record may be in itself.
+            # A reference to itself first, because a record may contain itself.
             self._named[name] = self._later(name)
             self._named[name] = self._made(schema.named[name])
         return self._named[name]
@@ -233,7 +239,7 @@ class AvroWriter:
         return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
 
     def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
-        """The types of a union that a value of JSON may be of, by its kind."""
+        """Return the types of a union that are possible for a JSON value, by the value's kind."""
         choices: dict[type, list[_Choice]] = {}
         for index, (may_be, steps) in enumerate(self._shapes.looks(kind)):
             for known in self._shapes.kinds(kind[index]):
@@ -242,7 +248,7 @@ class AvroWriter:
 
 
 class _Defaults:
-    """What is written of the fields of a record that an object does not have."""
+    """The encoded defaults of a record's fields that are missing in an object."""
 
     __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
 
@@ -256,7 +262,12 @@ class _Defaults:
         self._tried = False
 
     def write(self, field: str, walk: _Walk) -> None:
-        """The default of one; MismatchError, AvroExhaustedError."""
+        """Write the default of one field.
+
+        Raises:
+            MismatchError: It has none.
+            AvroExhaustedError: Too little work is left.
+        """
         if field not in self._known:
             if field in self._needed:
                 walk.path.append(field)
@@ -268,14 +279,14 @@ class _Defaults:
         walk.out += found
 
     def suffice(self, value: Mapping[str, Any]) -> bool:
-        """Whether all that the object does not have is known, and can be copied."""
+        """Whether all missing fields have known defaults that can be copied."""
         if not self._tried:
             self._tried = True
             self._join()
         return bool(self._starts) and value.keys() >= self._needed
 
     def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
-        """The whole record, of an object with few members: the defaults between them at once."""
+        """Write the whole record of an object with few members, with all defaults between them."""
         joined, starts, at = self._joined, self._starts, 0
         walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
         for place in sorted(self._places[each] for each in value if each in self._places):
@@ -294,12 +305,12 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # One of them may not be needed: they are written one by one.
+            # Some defaults may not be needed: they are written one by one.
             return
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Defaults are never wrapped: they are values of the first type of a union, or of another.
+        # Defaults are never wrapped: they are values of any type of a union.
         _, write, said = self._fields[self._places[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)
@@ -308,7 +319,7 @@ class _Defaults:
 
 
 class _Union:
-    """Writes a value by one of several types."""
+    """Writes a value with one of several types."""
 
     __slots__ = ("_branches", "_choices", "_names", "_null", "_one", "_prefixes", "_problem")
 
@@ -333,7 +344,7 @@ class _Union:
             self._write(index, inner, walk)
             walk.path.pop()
         elif self._one is not None and value is not None:
-            # What is wrong with it can be said exactly.
+            # With one possible type, the error can be exact.
             walk.out += self._prefixes[self._one]
             self._branches[self._one](value, walk)
         else:
@@ -371,7 +382,7 @@ def _number(value: int) -> bytes:
 
 
 def _steps(write: _Write) -> int:
-    """Of a value that fits."""
+    """Return the cost of a matching value."""
     return 2 if isinstance(write, _Union) else 1
 
 

@@ -1,10 +1,10 @@
-"""What reading a value of Avro costs, known from its type before a byte of it is read.
+"""The cost of reading Avro values, known from their types before reading.
 
-It costs work, and room: memory for the values that are made, and bytes of JSON.
+The cost has three parts: work, memory for the values, and bytes of JSON.
 
-A value has a fixed part: a record with its fields, and of a union, an array or a map only that it
-is there. Which type of a union, and how many items, the message says; each of those is a fixed part
-of its own.
+Each value has a fixed part: a record with its fields; for a union, an array or a map only the
+container. The message then selects the type of a union and the number of items; each of these is a
+separate fixed part.
 """
 
 import math
@@ -43,19 +43,19 @@ _STEPS: Final = {
 }
 _DECIMAL_STEPS: Final = 2.2
 _FIELD_STEPS: Final = 0.12
-# Of each block of an array or a map, and of each key.
+# For each block of an array or a map, and for each key.
 BLOCK_STEPS: Final = 2
-# Of a type of a union that is not null: deep messages are made of these.
+# For a union's type other than null: deep messages consist of these.
 _BRANCH_STEPS: Final = 0.4
 _KEY_STEPS: Final = 0.9
-# Bytes of JSON in one step: of names, of symbols, and of zeros in decimals. Others are bytes of the
-# message, too.
+# Bytes of JSON written in one step: names, symbols, and zeros in decimals. Other bytes are also in
+# the message.
 _BYTES_PER_STEP: Final = 100
-# Around a name in JSON.
+# The quotes and punctuation around a name in JSON.
 _QUOTES: Final = 4
 _FEWEST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
-# Bytes of memory, of values beside their places in lists and maps, and of these places. Texts and
-# large numbers take no more than their bytes in the message allow.
+# Bytes of memory for values, and for their places in lists and maps. Texts and large numbers take
+# no more than their bytes in the message.
 _MEMORY: Final = {
     "float": sys.getsizeof(0.0),
     "double": sys.getsizeof(0.0),
@@ -64,17 +64,18 @@ _MEMORY: Final = {
 }
 _ITEM_MEMORY: Final = 9
 _ENTRY_MEMORY: Final = 100
-# What a list or a map takes more when it has the first of them.
+# The additional bytes of a list or a map with its first item.
 BLOCK_ROOM: Final = 128
-# Bytes of JSON that may be made of one of the message: a control character, false. More are priced.
+# The most bytes of JSON for one byte of the message: a control character, false. Higher costs are
+# counted separately.
 _JSON_OF_BYTE: Final = 6
 _NULL_JSON: Final = 5
 
 
 class AvroPrice(NamedTuple):
-    """What a fixed part takes, and the fewest bytes that it has in a message.
+    """The cost of a fixed part, and its minimum size in a message.
 
-    `memory` are the bytes that its values take, `json` those of JSON that only the schema has.
+    `memory` are the bytes of its values, `json` the bytes of JSON that come only from the schema.
     """
 
     steps: float
@@ -84,12 +85,12 @@ class AvroPrice(NamedTuple):
 
     @property
     def room(self) -> int:
-        """All that is made of it."""
+        """The bytes of memory and JSON together."""
         return self.memory + self.json
 
     @property
     def excess(self) -> tuple[float, float, float]:
-        """What its own bytes do not allow for, as shares of what each message has."""
+        """The cost beyond what its own bytes allow, as shares of what each message may take."""
         json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
         return (
             (self.steps - STEPS_PER_BYTE * self.bytes) / STEPS_MAX,
@@ -99,14 +100,14 @@ class AvroPrice(NamedTuple):
 
 
 class AvroPrices:
-    """The prices of the types of one schema."""
+    """The costs of the types of one schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
         self._known: dict[str, AvroPrice] = {}
 
     def of(self, kind: AvroType) -> AvroPrice:
-        """The price of the fixed part of a value of the type."""
+        """Return the cost of the fixed part of a value."""
         kind = self._schema.resolved(kind)
         if not self._schema.is_named(kind):
             return self._plain(kind)
@@ -117,26 +118,26 @@ class AvroPrices:
         return self._known[name]
 
     def of_item(self, kind: AvroType) -> AvroPrice:
-        """The price of the fixed part of an item of an array."""
+        """Return the cost of the fixed part of an array's item."""
         price = self.of(kind)
         return price._replace(memory=price.memory + _ITEM_MEMORY)
 
     def of_entry(self, kind: AvroType) -> AvroPrice:
-        """The price of a key of a map, and of the fixed part of its value."""
+        """Return the cost of a map's key, and of the fixed part of its value."""
         steps, length, memory, json = self.of(kind)
         return AvroPrice(steps + _KEY_STEPS, length + 1, memory + _ENTRY_MEMORY, json)
 
     def of_branch(self, kind: AvroType) -> AvroPrice:
-        """The price of the fixed part of a value of a type of a union, once that is chosen."""
-        # Null is in the price of the union.
+        """Return the cost of the fixed part of a value in a union with this type."""
+        # The cost of the union includes null.
         if self._schema.kind_of(kind) == "null":
             return AvroPrice(0, 0)
         price = self.of(kind)
         return price._replace(steps=price.steps + _BRANCH_STEPS)
 
     def certain_size(self) -> float:
-        """All messages of so many bytes may be read, whatever is in them."""
-        # Each part has a byte of its own, or follows one that says that it is there.
+        """Return the size up to which every message may be read, whatever it contains."""
+        # Each part has its own byte, or follows one that announces it.
         rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
         steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
         root = self.of(self._schema.root).excess
@@ -178,7 +179,7 @@ class AvroPrices:
             elif isinstance(kind, dict) and kind["type"] in {"array", "map"}:
                 is_map = kind["type"] == "map"
                 item = self.of_entry(kind["values"]) if is_map else self.of_item(kind["items"])
-                # All in one block, or each in a block of its own.
+                # All in one block, or each in its own block.
                 yield item
                 yield item._replace(
                     steps=item.steps + BLOCK_STEPS,
@@ -192,7 +193,7 @@ def _json_length(name: str) -> int:
 
 
 def _certain(root: float, rate: float) -> float:
-    """The bytes that a message may have at a rate of so much for each of them."""
+    """Return the size that a message may have with this cost for each byte."""
     if root >= 1:
         return 0
     return (1 - root) / rate if rate > 0 else math.inf

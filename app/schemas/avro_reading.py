@@ -1,7 +1,7 @@
-"""The binary form of Avro into values of JSON, by a schema (Avro 1.12, binary encoding).
+"""Decodes Avro's binary encoding to JSON values, by a schema (Avro 1.12).
 
-Bytes are texts of the characters 0 to 255, and decimals texts with all their digits. What a part of
-a message takes is taken off its work, and off its room, before that part is read.
+Bytes become texts of the characters 0 to 255, and decimals texts with all their digits. The cost of
+each part is subtracted before the part is read.
 """
 
 import io
@@ -23,9 +23,9 @@ from app.schemas.avro_work import (
 from app.schemas.request_work import RequestWork
 
 _MORE: Final = b"\x80"
-# Numbers of one byte: most are.
+# Numbers of one byte, which is the usual case.
 _one: Final = {bytes([byte]): (byte >> 1) ^ -(byte & 1) for byte in range(0x80)}.get
-# What each byte of a longer one adds, by its place: tables are faster than shifting.
+# What each byte of a longer number adds, by its position: tables are faster than shifts.
 _FIRST, *_LATER = [
     {bytes([byte]): (byte & 0x7F) << shift for byte in range(0x100)} for shift in range(0, 63, 7)
 ]
@@ -35,9 +35,9 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 
 
 class _Source(io.BytesIO):
-    """One message on its way: its bytes, and the work and the room left."""
+    """The state of decoding one message: its bytes, and the remaining work and memory."""
 
-    # A reader takes several of these for each value, and nothing reads bytes faster.
+    # A reader uses several of these for each value, and this is the fastest way to read bytes.
     __slots__ = ("left", "room", "size")
 
     def __init__(self, body: bytes) -> None:
@@ -47,7 +47,12 @@ class _Source(io.BytesIO):
         self.room = room_allowed(self.size)
 
     def spend(self, steps: float, room: int) -> None:
-        """Take work and room off what is left; AvroExhaustedError, AvroTooLargeError."""
+        """Subtract work and memory.
+
+        Raises:
+            AvroExhaustedError: Too little work is left.
+            AvroTooLargeError: The result would be too large.
+        """
         self.left -= steps
         self.room -= room
         if self.left < 0:
@@ -61,7 +66,7 @@ _Read = Callable[[_Source], Any]
 
 
 class AvroReader:
-    """Reads messages of one schema as values of JSON; made once for each schema."""
+    """Decodes messages of one schema to JSON values; created once for each schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -72,12 +77,12 @@ class AvroReader:
         self.certain_size = self._prices.certain_size()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
-        """The message in `body`, which is nothing but it; what it takes is taken off `work`.
+        """Return the message in `body`; its cost is subtracted from `work`.
 
         Raises:
-            EOFError, ValueError: It is not of the schema.
-            AvroExhaustedError: It takes more work than it may, or than is left.
-            AvroTooLargeError: What would be made of it is too large.
+            EOFError, ValueError: It does not match the schema.
+            AvroExhaustedError: It takes more work than allowed, or than is left.
+            AvroTooLargeError: The result would be too large.
             RecursionError: It is nested too deep.
         """
         source = _Source(body)
@@ -136,7 +141,7 @@ class AvroReader:
         def read_only(source: _Source) -> dict[str, Any]:
             return {only: fields[0][1](source)}
 
-        # Before its fields: it may be in itself.
+        # Before its fields, because it may contain itself.
         self._named[kind["name"]] = read_only if only else read
         fields += [(each["name"], self._reader(each["type"])) for each in kind["fields"]]
         return self._named[kind["name"]]
@@ -189,7 +194,7 @@ class AvroReader:
 
 
 def _optional(read_value: _Read, steps: float, room: int) -> _Read:
-    """A value or null: as any union, and most are such."""
+    """Return a reader for a value or null, the most frequent union."""
 
     def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
         first = source.read(1)
@@ -207,7 +212,11 @@ def _optional(read_value: _Read, steps: float, room: int) -> _Read:
 
 
 def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
-    """What a number says that begins with `first`; ValueError."""
+    """Return the choice for the number that starts with `first`.
+
+    Raises:
+        ValueError: There is no such choice.
+    """
     index = _one(first)
     if index is None:
         index = _longer(source, first)
@@ -217,11 +226,11 @@ def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
 
 
 def _block(source: _Source, count: int, price: AvroPrice) -> int:
-    """How many items a block has, whose work and room are taken off."""
+    """Return the number of items in a block, after their cost is subtracted."""
     if count < 0:
         count = -count
         _number(source)
-    # Each has a byte at least.
+    # Each item has at least one byte.
     if count > source.size:
         raise EOFError
     source.spend(BLOCK_STEPS + count * price.steps, BLOCK_ROOM + count * price.room)
@@ -229,13 +238,17 @@ def _block(source: _Source, count: int, price: AvroPrice) -> int:
 
 
 def _number(source: _Source) -> int:
-    """An int or long: zigzag, seven bits a byte; KeyError at the end."""
+    """Read an int or long: zigzag, seven bits per byte.
+
+    Raises:
+        KeyError: The message ends.
+    """
     found = _one(first := source.read(1))
     return _longer(source, first) if found is None else found
 
 
 def _int(source: _Source) -> int:
-    """A number of 32 bits, which others could not read otherwise."""
+    """Read a number of 32 bits; other readers could not read a longer one."""
     found = _one(first := source.read(1))
     if found is None:
         found = _longer(source, first)
@@ -245,7 +258,7 @@ def _int(source: _Source) -> int:
 
 
 def _longer(source: _Source, first: bytes) -> int:
-    """A number that begins with a byte after which there are more."""
+    """Read the rest of a number that starts with `first`."""
     read, found = source.read, _FIRST[first]
     for part in _LATER:
         byte = read(1)
@@ -267,7 +280,7 @@ def _exactly(source: _Source, size: int) -> bytes:
 
 
 def _null(source: _Source) -> None:
-    """It takes no room."""
+    """Return None, which has no bytes."""
 
 
 def _boolean(source: _Source) -> bool:

@@ -1,7 +1,7 @@
-"""What a value of JSON must look like, at first sight, to be of a type of Avro.
+"""Quick checks whether a JSON value can have an Avro type.
 
-A union tries its types one after another. Most that cannot be are told by the kind of the value, by
-the members that it must have, and by the symbols that stand in them; only the others are tried.
+A union tries its types one after another. Most impossible types are excluded by the kind of the
+value, by the members that it must have, and by their symbols; only the others are tried.
 """
 
 from collections import Counter
@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 
-# Steps of work (avro_work.py) of a look, of each name, and of each member: at most four.
+# The cost in steps of work (avro_work.py) of a check, of each name, and of each member: at most
+# four.
 _LOOK_STEPS: Final = 0.4
 _NAME_STEPS: Final = 0.1
 _MEMBER_STEPS: Final = 0.25
@@ -39,14 +40,14 @@ _Member = tuple[str, frozenset[type], frozenset[str] | None]
 
 
 class FirstSight(NamedTuple):
-    """Whether a value of a right kind may be of a type, and the steps that finding out takes."""
+    """A check whether a value of a possible kind can have a type, and its cost."""
 
     may_be: Callable[[Any], bool] | None
     steps: float
 
 
 class Shapes:
-    """The looks at the types of one schema; what is known of a named type is found out once."""
+    """The checks of one schema's types; each named type is analysed once."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -56,7 +57,7 @@ class Shapes:
         self._shared: dict[tuple[str, ...], AbstractSet[str]] = {}
 
     def kinds(self, kind: AvroType) -> frozenset[type]:
-        """The kinds of JSON values that may be of the type."""
+        """Return the kinds of JSON values that can have the type."""
         found = self._schema.resolved(kind)
         if isinstance(found, list):
             return frozenset().union(*map(self.kinds, found))
@@ -65,9 +66,9 @@ class Shapes:
         return _KINDS[self._schema.kind_of(kind)]
 
     def looks(self, union: list[AvroType]) -> list[FirstSight]:
-        """How values of one of the kinds of each type of a union are told apart further."""
+        """Return the further checks that distinguish the types of a union."""
         if sum(self._schema.kind_of(kind) != "null" for kind in union) <= 1:
-            # What is not null is of the other type: large schemas are full of these.
+            # Everything except null has the other type: this is frequent in large schemas.
             return [FirstSight(None, 0) for _ in union]
         records = tuple(self._schema.name_of(each) for each in union if self._is_record(each))
         if records not in self._shared:
@@ -80,19 +81,22 @@ class Shapes:
         if not self._is_record(kind):
             return FirstSight(None, 0)
         needed = self._needed_of(self._schema.name_of(kind))
-        # A member that no other type has tells enough by being there.
+        # A member that no other type has is enough.
         within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
         members = [self._member(name, needed[name]) for name in within]
         steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS
         return FirstSight(_record_look(needed.keys(), members), steps)
 
     def _shared_by(self, records: Sequence[str]) -> AbstractSet[str]:
-        """The members that more than one of them must have."""
+        """Return the members that more than one of them must have."""
         times = Counter(chain.from_iterable(map(self._needed_of, records)))
         return {name for name, count in times.items() if count > 1}
 
     def _needed_of(self, record: str) -> Mapping[str, AvroType]:
-        """The members that a record must have, and their types: enums first, which tell most."""
+        """Return the required members of a record with their types.
+
+        Enums come first, because they exclude most.
+        """
         if record not in self._needed:
             fields = self._schema.named[record]["fields"]
             needed = [(each["name"], each["type"]) for each in fields if "default" not in each]

@@ -1,7 +1,7 @@
-"""Avro schemas as they are written down: parsed, named types found by name, and known to be safe.
+"""Parsed Avro schemas with named types, checked for safety.
 
-Whoever may write a schema decides what reading a few bytes costs. So what would let a small message
-become a huge value, or one nested deeper than the stack, is refused or marked here.
+The author of a schema decides what a few bytes cost to read. So schemas that could turn a small
+message into a huge value, or a value nested deeper than the stack, are refused or marked here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,55 +14,59 @@ from fastavro.schema import SchemaParseException, UnknownType
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 from app.domain.errors import ValidationFailedError
 
-# Any of the forms in which Avro writes a type: a name, a union, or an object.
+# Any form of a type in Avro: a name, a union, or an object.
 AvroType = Any
 
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 RECORDS: Final = frozenset({"record", "error"})
-# Values that a reader makes without reading a byte: empty records, nulls in records.
+# The most values that a reader creates without reading a byte: empty records, nulls in records.
 FREE_VALUES_MAX: Final = 1_000
 NESTING_MAX: Final = 64
-# Records in each other, written there or by name: prices are found by going through all of them.
+# The most records inside each other, directly or by name: computing costs visits all of them.
 RECORDS_MAX: Final = 100
 
 
 class _Free(NamedTuple):
-    """Values of a type that take no room, and how many records are in each other in it."""
+    """The number of values of a type without bytes, and its depth of records."""
 
     values: int
     depth: int
 
 
 class AvroSchema:
-    """A schema of Avro, parsed. `root` is its type, `named` has its named types by full name."""
+    """A parsed Avro schema. `root` is its type, `named` has its named types by full name."""
 
     def __init__(self, text: str) -> None:
-        """ValidationFailedError for `schema`: it is none, or one that is refused."""
+        """Parse it.
+
+        Raises:
+            ValidationFailedError: It is not valid, or refused (field `schema`).
+        """
         self.named: dict[str, AvroType] = {}
         self.root: AvroType = _parsed(text, self.named)
         self._require_bounded()
 
     def resolved(self, kind: AvroType) -> AvroType:
-        """The type itself where it is given by its name."""
+        """Return the type itself if it is given by its name."""
         if isinstance(kind, str) and kind in self.named:
             return self.named[kind]
         return kind
 
     def name_of(self, kind: AvroType) -> str:
-        """What it is called in a union: its full name if it has one, else what it is."""
+        """Return its name in a union: the full name if it has one, otherwise its kind."""
         kind = self.resolved(kind)
         if isinstance(kind, dict):
             return str(kind["name"] if kind["type"] in NAMED else kind["type"])
-        # A union has none; all of its types are a long text.
+        # A union has no name; the text of all its types is long.
         return "[]" if isinstance(kind, list) else str(kind)
 
     def is_named(self, kind: AvroType) -> bool:
-        """Whether it is a named type; a map is none, also where a record has the name `map`."""
+        """Whether it is a named type; a map is not, even if a record has the name `map`."""
         kind = self.resolved(kind)
         return isinstance(kind, dict) and kind["type"] in NAMED
 
     def kind_of(self, kind: AvroType) -> str:
-        """`record`, `array`, `long`, …, and `union`."""
+        """Return `record`, `array`, `long`, …, or `union`."""
         kind = self.resolved(kind)
         if isinstance(kind, list):
             return "union"
@@ -76,14 +80,14 @@ class AvroSchema:
                 raise _refused(problem)
             if self._free(kind, free, ()).values > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
-        # Only now: whatever is free is small by then, and ends.
+        # Only now: everything without bytes is small by then, so this ends.
         for kind in kinds:
             items = kind.get("items") if isinstance(kind, dict) else None
             if items is not None and self._is_free(items):
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
-        """What fastavro lets pass, and others do not."""
+        """Return an error that fastavro accepts, and other libraries do not."""
         if isinstance(kind, list):
             names = [self.name_of(each) for each in kind]
             if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):
@@ -101,7 +105,7 @@ class AvroSchema:
         return None
 
     def types(self) -> Iterator[AvroType]:
-        """All types that it is made of; some may come twice."""
+        """Yield all types in it; some may come twice."""
         waiting = [self.root, *self.named.values()]
         while waiting:
             kind = waiting.pop()
@@ -126,7 +130,7 @@ class AvroSchema:
         return known[name]
 
     def _is_nothing(self, kind: AvroType) -> bool:
-        # Null may be written as an object, too.
+        # Null may also be written as an object.
         is_empty = isinstance(kind, dict) and kind.get("size") == 0
         return is_empty or self.kind_of(kind) == "null"
 
@@ -140,7 +144,7 @@ class AvroSchema:
 
 
 def decimal_of(kind: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Precision and scale of a decimal; None for another type, and for one that is not valid."""
+    """Return precision and scale of a valid decimal; None for another type."""
     precision, scale = kind.get("precision"), kind.get("scale", 0)
     if kind.get("logicalType") != "decimal" or kind.get("type") not in {"bytes", "fixed"}:
         return None
@@ -164,7 +168,7 @@ def _parsed(text: str, named: dict[str, AvroType]) -> AvroType:
 
 
 def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON is of any type
-    """The type without the meanings that others give its values (times, UUIDs), but decimals.
+    """Return the type without logical types (times, UUIDs), except decimals.
 
     Then a value is what is in the message, and JSON has the same numbers.
     """
@@ -194,7 +198,7 @@ def _is_union(kind: AvroType) -> bool:
 
 
 def _parts(kind: AvroType) -> list[AvroType]:
-    """The types that it is made of."""
+    """Return the types in it."""
     if isinstance(kind, list):
         return list(kind)
     if not isinstance(kind, dict):

@@ -1,10 +1,10 @@
-"""What a JSON Schema costs to hold a message against: a hostile one could take forever.
+"""The cost of validating a message with a JSON Schema: a hostile schema could take forever.
 
-Branches (`anyOf`, `oneOf`, …) that each lead to the same subschemas multiply, level by level: ten
-levels of two branches look a thousand times at the same place. And what looks at a place may have
-a thousand names, patterns or values to compare with. So the price of a look is known for each level
-of a message, and a message that would take too much is refused before it is looked at. Nothing
-could end the engine once it has begun.
+Branches (`anyOf`, `oneOf`, …) that lead to the same subschemas multiply, level by level: ten levels
+of two branches check the same value a thousand times. And a check may compare with a thousand
+names, patterns or values. So the cost of checks is computed for each level of a message, and a
+message that would cost too much is refused before validation: the engine cannot be stopped when it
+has started.
 """
 
 from collections.abc import Iterator
@@ -18,30 +18,34 @@ from app.schemas.levels import Levels, has_extremes
 from app.schemas.patterns import PatternPrices
 
 LEVELS_MAX: Final = 1_024
-# For each level, and each group of places in it.
+# For each level, and each group of positions in it.
 _LEVEL_STEPS: Final = 5
 _GROUP_STEPS: Final = 2
-# What no message may take at one place, in ns.
+# A cost in ns that no message may have at one position.
 _ENDLESS_NS: Final = 1e9
-# The shortest value and what is behind it, in bytes.
+# The shortest value with its separator, in bytes.
 _VALUE_BYTES: Final = 2
-# To find out how many values a message has in each level, for each of them.
+# The cost of counting the values of a message by level, for each value.
 _COUNTED_NS: Final = 50
-# Characters of a text that count as one value where all below a place is looked at.
+# Characters of a text that count as one value in checks of everything below a position.
 _BELOW_CHARACTERS: Final = 64
-# To report a problem, what it is about is copied.
+# A report copies the wrong value, at this cost.
 _COPIED_NS: Final = 80
-# The shortest number that takes many digits to be divided, and what is behind it.
+# The shortest number that takes long to be divided, with its separator.
 _EXTREME_BYTES: Final = 5
 
 
 class SchemaCost:
-    """What looks at each level of a message, and what that costs."""
+    """What checks each level of a message, and its cost."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
-        """ValidationFailedError for `schema`: it cannot be said, or is too much for any message.
+        """Compute the cost.
 
-        LookupError, ValueError, TypeError, AttributeError or RecursionError: it is no schema.
+        LookupError, ValueError, TypeError, AttributeError or RecursionError: it is not a schema.
+
+        Raises:
+            ValidationFailedError: The cost is unknown, or too high for any message (field
+                `schema`).
         """
         self._work = work
         kinds = PlaceKinds(schema, work, patterns)
@@ -54,9 +58,9 @@ class SchemaCost:
     def of(
         self, value: object, body: bytes, limit_ns: float, *, is_exact: bool = False
     ) -> float | None:
-        """What it costs at most to say whether `value`, of `body`, is valid; None: more than that.
+        """Return the highest cost of validating `value`, of `body`; None if above the limit.
 
-        `is_exact`: it is counted, also where any message of that size costs little enough.
+        `is_exact`: count it, even if any message of that size has a low cost.
         """
         at_most = self._at_most(len(body))
         if at_most <= limit_ns and not is_exact:
@@ -70,7 +74,7 @@ class SchemaCost:
         return self._places.cost(value, below, limit_ns, extreme=extreme)
 
     def of_report(self, value: object, body: bytes, limit_ns: float) -> float:
-        """What it costs at most to report all that is wrong; or any number above `limit_ns`."""
+        """Return the highest cost of reporting all errors; or any number above `limit_ns`."""
         copied = len(body) * _COPIED_NS
         if self._levels[0].errors * copied > limit_ns:
             return self._levels[0].errors * copied
@@ -79,7 +83,7 @@ class SchemaCost:
         return reported + sum(price.errors for price, _ in prices) * copied
 
     def _at_most(self, size: int) -> float:
-        """The cost of any message of that size."""
+        """Return the highest cost of a message of that size."""
         most, values = self._most, size / _VALUE_BYTES + 1
         each = most.value + max(most.text, most.number) + most.child + self._below
         of_bytes = most.character + most.name + most.extreme / _EXTREME_BYTES
@@ -101,7 +105,7 @@ class SchemaCost:
 
     def _by_level(self) -> Iterator[Price]:
         yield from self._levels
-        # What leads on and on costs on each level what it cost before.
+        # Recursive checks cost the same on each further level.
         yield from repeat(self._deepest)
 
     def _priced_levels(self, schema: object, kinds: PlaceKinds) -> list[Price]:

@@ -1,7 +1,7 @@
-"""The kinds of places that messages of a JSON Schema have, what each costs, and what is below it.
+"""The kinds of positions in messages of a JSON Schema, with their costs and what is below.
 
-A kind is the subschemas that look at a place, and how often. Those that have the same subschemas
-with members or items have the same kinds below them: these are found once, as a group.
+A kind is the set of subschemas that check a position, and how often each does. Kinds with the same
+subschemas for members or items have the same kinds below them: these are computed once, as a group.
 """
 
 from collections import Counter
@@ -23,12 +23,12 @@ from app.schemas.json_schema_work import PLACES, PreparationWork
 from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
-# Subschemas and how often they look, by the place below that they are for; None: any.
+# Subschemas and how often they check, by the position below; None: any.
 _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()
 
-# Of a subschema, and of each in a kind.
+# The cost of a subschema, and of each subschema in a kind.
 _PRICE_STEPS: Final = 30
 _PART_STEPS: Final = 2
 _CHILD_STEPS: Final = 3
@@ -42,7 +42,7 @@ _CHILDREN: Final = frozenset(
 
 
 class PlaceKinds:
-    """Kinds by number, found as they are asked for."""
+    """Kinds by number, computed on demand."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         self._work = work
@@ -60,15 +60,15 @@ class PlaceKinds:
         self.root = self._kind(self._looks.at(schema))
 
     def places(self) -> PricedPlaces:
-        """What is found by now."""
+        """The kinds that are known by now."""
         return PricedPlaces(self.root, self.prices, self.groups, self._of_kind)
 
     def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
-        """The numbers of the groups that are below places of these kinds."""
+        """Return the numbers of the groups below positions of these kinds."""
         return frozenset(map(self._group, kinds)) - {NOTHING}
 
     def below(self, group: int) -> frozenset[int]:
-        """Those that are below the places of a group."""
+        """Return the kinds below the positions of a group."""
         if group not in self._below:
             self._below[group] = self.groups_of(self.groups[group].kinds)
         return self._below[group]
@@ -100,7 +100,7 @@ class PlaceKinds:
         return Group(of_members, of_items, kinds, price)
 
     def _together(self, places: _Parts) -> Below:
-        """What looks at one of them and what looks at all of them."""
+        """Return the checks of single positions together with those of all positions."""
         anywhere = places.get(None, [])
         return {
             name: self._of_parts(parts if name is None else parts + anywhere)
@@ -108,7 +108,7 @@ class PlaceKinds:
         }
 
     def _of_parts(self, parts: list[tuple[Any, int]]) -> int:
-        """The kind of places at which these subschemas look, each so often."""
+        """Return the kind of positions that these subschemas check, each this often."""
         times = Counter[int]()
         for schema, count in parts:
             self._work.spend(_CHILD_STEPS, PLACES, at=schema)
@@ -164,7 +164,7 @@ class PlaceKinds:
 def _children(
     schema: Mapping[str, Any], named: str, anywhere: Iterable[str]
 ) -> Iterator[tuple[object, object]]:
-    """The subschemas one level below, by the place that they are for; None: any."""
+    """Yield the subschemas one level below, by their position; None: any."""
     found = schema.get(named)
     if isinstance(found, dict):
         yield from found.items()

@@ -1,4 +1,4 @@
-"""What looks at a place where a subschema of a JSON Schema does: by references and branches."""
+"""Which subschemas of a JSON Schema check the same position, through references and branches."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -7,14 +7,14 @@ from typing import Any, Final
 from app.schemas.json_schema_references import References
 from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, refused
 
-# Looks that one place may take.
+# The most checks of one position.
 LOOKS_MAX: Final = 400_000
-# How far within others what leads back to none of them does.
+# The depth of a subschema that leads back to no other.
 _NOWHERE: Final = 1 << 30
 # For each subschema and each of those that it leads to.
 _OPEN_STEPS: Final = 8
 _LOOK_STEPS: Final = 0.3
-# What finds out what was not looked at is made by the engine for each way that leads there.
+# The engine creates the code for unevaluated values for each way to it.
 _UNEVALUATED_STEPS: Final = 12
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -27,36 +27,41 @@ Looks = Counter[int]
 
 
 class SubschemaLooks:
-    """The subschemas of one schema, by number, and which of them look at the same place."""
+    """The subschemas of one schema by number, and which of them check the same position."""
 
     def __init__(self, schema: object, work: PreparationWork) -> None:
-        """ValidationFailedError, as `References`."""
+        """Create it. Errors are those of `References`."""
         self.nodes: dict[int, Any] = {}
         self._work = work
         self._references = References(schema)
-        # A subschema that is but a reference is as any other with the same one.
+        # A subschema with only a reference equals any other with the same reference.
         self._alike: dict[object, object] = {}
-        # Those that are being opened, by how far within others.
+        # The subschemas in progress, by their depth.
         self._open: dict[int, int] = {}
         self._opened: dict[int, Looks] = {}
 
     def at(self, schema: object) -> Looks:
-        """All that looks at a place where `schema` does.
+        """Return everything that checks the position that `schema` checks.
 
-        ValidationFailedError; LookupError, ValueError, TypeError or RecursionError for a schema
-        that is none.
+        LookupError, ValueError, TypeError or RecursionError: it is not a schema.
+
+        Raises:
+            ValidationFailedError: It takes too much work.
         """
         return self._looks(schema)[0]
 
     def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
-        """The first subschema that is but the same reference, or this one."""
+        """Return the first subschema with only the same reference, or this one."""
         if isinstance(schema, dict) and len(schema) == 1:
             reference = schema.get("$ref")
             return self._alike.setdefault(reference, schema) if reference else schema
         return schema
 
     def _looks(self, given: object) -> tuple[Looks, int]:
-        """And the outermost of those being opened that it leads back to, which the engine stops."""
+        """Return the checks, and the outermost subschema in progress to which it leads back.
+
+        The engine stops there.
+        """
         if not isinstance(given, dict):
             return Counter(), _NOWHERE
         schema: dict[str, Any] = self.alike(given)
@@ -69,7 +74,7 @@ class SubschemaLooks:
         self.nodes[key] = schema
         depth = self._open[key] = len(self._open)
         looks, outermost = Counter({key: 1}), _NOWHERE
-        # What it has not looked at is found by looking again.
+        # Values that it has not checked are found by a second check.
         times = 2 if any(name in schema for name in UNEVALUATED) else 1
         for branch in self._branches(schema):
             found, back = self._looks(branch)
@@ -82,7 +87,7 @@ class SubschemaLooks:
         return looks, outermost if outermost < depth else _NOWHERE
 
     def _keep(self, key: int, looks: Looks, *, leads_further: bool) -> None:
-        """But for those that, looked at from elsewhere, lead further: to what was stopped here."""
+        """Store it, unless it depends on a check that was stopped here."""
         schema, total = self.nodes[key], sum(looks.values())
         if total > LOOKS_MAX:
             raise self._work.refused(TOO_OFTEN, at=schema)

@@ -1,4 +1,4 @@
-"""Where the references of a JSON Schema lead: to its own parts, by pointers and by anchors."""
+"""The targets of references in a JSON Schema: its own parts, by pointers and anchors."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from app.schemas.json_schema_work import refused
 
-# Keywords that have subschemas: one, a list of them, and some by name.
+# Keywords with subschemas: one, a list, or several by name.
 _ONE: Final = (
     "not",
     "if",
@@ -31,15 +31,19 @@ _NAMED: Final = (
     "dependencies",
 )
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
-# What stands under these names the engine knows by itself.
+# The engine knows the schemas with these names.
 _STANDARD: Final = "//json-schema.org/draft"
 
 
 class References:
-    """The places in one schema that its `$ref`s may lead to."""
+    """The parts of one schema to which its `$ref`s may lead."""
 
     def __init__(self, root: object) -> None:
-        """ValidationFailedError: a part other than the root has an `$id`."""
+        """Collect them.
+
+        Raises:
+            ValidationFailedError: A part other than the root has an `$id`.
+        """
         self._root = root
         self._base = _id_of(root)
         self._anchors: dict[str, object] = {}
@@ -51,12 +55,20 @@ class References:
                 self._times[name] += 1
 
     def must_have_no_id(self, part: object) -> None:
-        """ValidationFailedError: it has, and so what it refers to would be looked for elsewhere."""
+        """Check that it has no `$id`, because its references would then lead elsewhere.
+
+        Raises:
+            ValidationFailedError: It has one.
+        """
         if part is not self._root and _id_of(part) is not None:
             raise refused("may have an $id at its root alone")
 
     def target(self, reference: str) -> object:
-        """ValidationFailedError: it is not in the schema."""
+        """Return the target of a reference.
+
+        Raises:
+            ValidationFailedError: It is not in the schema.
+        """
         try:
             return self._found(reference)
         except (LookupError, ValueError, TypeError) as exc:
@@ -88,7 +100,7 @@ class References:
 
 
 def name_the_whole(root: object) -> None:
-    """Make `#` of each empty reference: the engine holds nothing against that."""
+    """Replace each empty reference by `#`: the engine would ignore it."""
     for part in parts(root):
         if part.get("$ref") == "":
             part["$ref"] = "#"
@@ -100,7 +112,7 @@ def _id_of(part: object) -> str | None:
 
 
 def parts(root: object) -> Iterator[dict[str, Any]]:
-    """All subschemas; not what stands in examples, in values to compare with, or elsewhere."""
+    """Yield all subschemas, without those inside examples or values to compare."""
     waiting = [root]
     while waiting:
         part = waiting.pop()

@@ -1,6 +1,6 @@
-"""What each subschema of a JSON Schema costs where it is looked at, in nanoseconds.
+"""The cost of each subschema of a JSON Schema at one value, in nanoseconds.
 
-Measured on the engine, at the worst values that were found; what is usual costs about half.
+Measured with the engine at the worst known values; usual values cost about half.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,25 +17,25 @@ _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
 _NAME_NS: Final = 35
-# To make a text of the name of a member.
+# Creating a text from the name of a member.
 _MADE_NAME_NS: Final = 50
 _FORMAT_NS: Final = 100
 _CALL_NS: Final = 60
-# Values that a value is compared with: simple ones are found by a table, others one by one.
+# Comparing a value: simple values are found by a table, others one by one.
 _COMPARED_NS: Final = 200
-# Of whole ones a number with a fraction is compared with each.
+# A fractional number is compared with each whole number.
 _FRACTION_NS: Final = 750
 _COMPARED_WHOLE_NS: Final = 20
 _COMPARED_FLOAT_NS: Final = 1_200
 _WHOLE_MULTIPLE_NS: Final = 350
 _MULTIPLE_NS: Final = 1_100
 _EXTREME_MULTIPLE_NS: Final = 35_000
-# Of unique items, up to fifteen are compared with each other.
+# With unique items, up to fifteen are compared with each other.
 _UNIQUE_NS: Final = 500
 _BELOW_UNIQUE_NS: Final = 200
 _CONTAINED_NS: Final = 180
 _UNEVALUATED_NS: Final = 20
-# To report what is wrong, and what that quotes of the schema, for each character.
+# Reporting an error, and each character that it quotes from the schema.
 _ERROR_NS: Final = 20_000
 _QUOTED_NS: Final = 40
 _CHARACTER_NS: Final = 20
@@ -51,12 +51,12 @@ _ITEMS: Final = ("items", "unevaluatedItems")
 
 
 class Price(NamedTuple):
-    """What it costs to look at a value.
+    """The cost of checking a value.
 
-    `value` once; `text` and `number` too of those, and `extreme` of each number in a message that
-    has very large or small ones; `child` for each of its members or items, `below` for each value
-    anywhere in it, `character` for each of a text, `name` for each character of its members' names.
-    `error`: to report all that is wrong with it, of at most `errors` problems.
+    `value` counts once; `text` and `number` in addition for those types, and `extreme` for each
+    number in a message with very large or small ones; `child` for each member or item, `below` for
+    each value anywhere in it, `character` for each of a text, `name` for each character of its
+    members' names. `error` is the cost of reporting all its errors, at most `errors`.
     """
 
     value: float = 0
@@ -71,7 +71,7 @@ class Price(NamedTuple):
     errors: float = 0
 
     def times(self, count: float) -> "Price":
-        """Of looks in that number."""
+        """Return the cost of this number of checks."""
         return Price(*(each * count for each in self))
 
 
@@ -79,17 +79,17 @@ FREE: Final = Price()
 
 
 def added(prices: Iterable[Price]) -> Price:
-    """Of all of them, at one value."""
+    """Return the sum at one value."""
     return Price(*map(sum, zip(FREE, *prices, strict=True)))
 
 
 def highest(prices: Iterable[Price]) -> Price:
-    """The most of each."""
+    """Return the maximum of each part."""
     return Price(*map(max, zip(FREE, *prices, strict=True)))
 
 
 def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
-    """Of the subschema alone, without those in it."""
+    """Return the cost of the subschema without those in it."""
     errors = len(schema) + len(_listed(schema.get("required"))) + _dependents(schema)
     quoted = sum(len(orjson.dumps(schema[name])) for name in _QUOTED if name in schema)
     return added(
@@ -106,13 +106,13 @@ def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
 
 
 def unevaluated(below: Mapping[str, Any]) -> Price:
-    """Of finding out for each child whether `below`, a branch, has looked at it."""
+    """Return the cost of finding out for each child whether the branch `below` has checked it."""
     patterns = len(_named(below.get("patternProperties")))
     return Price(value=_UNEVALUATED_NS, child=_UNEVALUATED_NS + _CALL_NS * patterns)
 
 
 def of_names(names: Price) -> Price:
-    """Of what looks at the names of members, for the value that has them."""
+    """Return the cost of checking the names of members."""
     return Price(child=names.value + names.text + _MADE_NAME_NS, name=names.character)
 
 
@@ -175,7 +175,7 @@ def _compared_with(schema: Mapping[str, Any]) -> Iterable[list[Any]]:
 
 
 def _compared(values: list[Any]) -> Price:
-    """Of comparing a value with these."""
+    """Return the cost of comparing a value with these."""
     if all(isinstance(each, str | int | None) for each in values):
         whole = sum(type(each) is int for each in values)
         return Price(number=_COMPARED_WHOLE_NS * whole + _FRACTION_NS * (whole > 0))

@@ -1,7 +1,7 @@
-"""What a message costs place by place, where that by levels is too much.
+"""The cost of a message position by position, if the cost by levels is too high.
 
-By levels a text costs what the dearest member of its level does. So of a message of few values each
-is priced by what looks at its own place.
+By levels, a text costs as much as the most expensive member of its level. So in a message with few
+values, each value is counted with the checks of its own position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,18 +9,18 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.json_schema_unit_costs import Price
 
-# The kind of places, and the group, at which nothing looks.
+# The kind and the group of positions without checks.
 NOTHING: Final = 0
-# Kinds of places by name or number; None: all others.
+# Kinds of positions by name or index; None: all others.
 Below = Mapping[object, int]
 
-# Values that a message may have to be priced so, and what each takes, in ns: 4 ms in all.
+# The most values of such a message, and the cost of each in ns: 4 ms in total.
 VALUES_MAX: Final = 4_000
 _WALKED_NS: Final = 1_000
 
 
 class Group(NamedTuple):
-    """What is below the places of some kinds; `price` is the highest of each."""
+    """What is below the positions of some kinds; `price` is the maximum of each part."""
 
     members: Below
     items: Below
@@ -29,7 +29,7 @@ class Group(NamedTuple):
 
 
 class PricedPlaces(NamedTuple):
-    """The kinds of places of a schema: the price of each, and the group of what is below it."""
+    """The kinds of positions of a schema: the cost of each, and the group below it."""
 
     root: int
     prices: Sequence[Price]
@@ -37,7 +37,7 @@ class PricedPlaces(NamedTuple):
     of_kind: Mapping[int, int]
 
     def cost(self, value: object, below: int, limit_ns: float, *, extreme: bool) -> float | None:
-        """What `value`, with so many in it, costs; None: more than that, or it is not known."""
+        """Return the cost of `value`; None if it exceeds `limit_ns` or is unknown."""
         if below > VALUES_MAX:
             return None
         cost: float = _WALKED_NS * below

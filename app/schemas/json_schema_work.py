@@ -1,6 +1,7 @@
-"""The work of making a JSON Schema ready for messages: a small one could take all memory.
+"""The work of preparing a JSON Schema for messages: a small one could take all memory.
 
-Counted in steps of about a microsecond, before the engine gets the schema: nothing could end it.
+Counted in steps of about a microsecond before the engine gets the schema, because the engine cannot
+be stopped.
 """
 
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 from app.domain.errors import ValidationFailedError
 
-# What a schema may take. A usual one of 128 KiB takes about half of it.
+# The limit for one schema. A usual one of 128 KiB takes about half of it.
 STEPS_MAX: Final = 200_000
 
 BRANCHES: Final = (
@@ -29,30 +30,34 @@ _PLACE_MAX: Final = 300
 
 
 class PreparationWork:
-    """The steps that are left for one schema."""
+    """The remaining steps for one schema."""
 
     def __init__(self, root: object, steps: float = STEPS_MAX) -> None:
         self._root = root
         self.left = steps
 
     def spend(self, steps: float, problem: str, *, at: object) -> None:
-        """Take steps off what is left, for that part; ValidationFailedError: there are too few."""
+        """Subtract steps for that part.
+
+        Raises:
+            ValidationFailedError: Too few are left.
+        """
         self.left -= steps
         if self.left < 0:
             raise self.refused(problem, at=at)
 
     def refused(self, problem: str, *, at: object) -> ValidationFailedError:
-        """The schema, for that part of it."""
+        """Return the error about that part of the schema."""
         return refused(f"{problem} (at {place_of(at, self._root)})")
 
 
 def refused(problem: str) -> ValidationFailedError:
-    """The schema, for that."""
+    """Return the error about the schema."""
     return ValidationFailedError.of("schema", problem)
 
 
 def place_of(part: object, root: object) -> str:
-    """A pointer to where `part` is in `root`."""
+    """Return a pointer to `part` in `root`."""
     waiting: list[tuple[object, str]] = [(root, "#")]
     while waiting:
         found, place = waiting.pop()
@@ -63,7 +68,7 @@ def place_of(part: object, root: object) -> str:
 
 
 def _cut(place: str) -> str:
-    # At once: a deep schema has as many long ones as it has parts.
+    # Cut here: a deep schema has as many long pointers as it has parts.
     return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
 
 

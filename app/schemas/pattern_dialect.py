@@ -1,15 +1,15 @@
-"""Patterns of JSON Schemas as Python's parser reads them: what ECMA-262 writes in another way."""
+"""Converts patterns of JSON Schemas (ECMA-262) for Python's parser."""
 
 import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-# What stands for a property of characters: no pattern has a half of a surrogate pair.
+# Characters that stand for character properties: no pattern contains half of a surrogate pair.
 _MARKS_BEGIN: Final = 0xD800
 _PROPERTIES_MAX: Final = 20
 
-# A whole escape, so that what stands behind an escaped backslash is none; or a group's name.
+# A whole escape, so that the text behind an escaped backslash is not one; or a group's name.
 _WRITTEN: Final = re.compile(
     r"\\(?:(?P<is>[pP])(?:\{(?P<property>[^}]*)\}|(?P<short>.))"
     r"|[uxU]\{(?P<code>[0-9A-Fa-f]{1,8})\}|c(?P<control>[A-Za-z])|(?P<end>z)|.)"
@@ -45,14 +45,18 @@ _EACH: Final = {unicodedata.category(each): each for each in map(chr, range(0xD7
 
 
 class UnreadError(Exception):
-    """The pattern has parts that are not known here, or too many."""
+    """The pattern has unknown parts, or too many."""
 
 
 class Property:
-    """A general category of characters, as `L` or `Nd`, or all characters outside it."""
+    """A general category of characters, such as `L` or `Nd`, or all characters outside of it."""
 
     def __init__(self, name: str, *, is_outside: bool) -> None:
-        """UnreadError: it is another property, as a script."""
+        """Create it.
+
+        Raises:
+            UnreadError: It is another property, such as a script.
+        """
         short = re.sub(r"^(gc|general_?category)=", "", name, flags=re.IGNORECASE)
         self._category = _LONG.get(re.sub(r"[ _-]", "", short).lower(), short)
         self._is_outside = is_outside
@@ -66,20 +70,24 @@ class Property:
 
 
 class ReadablePattern:
-    """A pattern that Python's parser reads, and the properties that stand in it by marks."""
+    """A pattern that Python's parser can read, with marks for character properties."""
 
     def __init__(self, pattern: str) -> None:
-        """UnreadError for properties that are not known."""
+        """Convert it.
+
+        Raises:
+            UnreadError: A property is unknown.
+        """
         self._properties: dict[tuple[str, bool], tuple[int, Property]] = {}
         self.text = _WRITTEN.sub(self._readable, pattern)
         self._by_mark = dict(self._properties.values())
 
     def of_mark(self, code: int) -> Property | None:
-        """The property for which the character of that code stands."""
+        """Return the property for which the character with that code stands."""
         return self._by_mark.get(code)
 
     def distinguished(self) -> Iterable[str]:
-        """A character of each kind that the properties tell apart."""
+        """Yield a character of each kind that the properties distinguish."""
         each = self._by_mark.values()
         return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()
 

@@ -1,22 +1,23 @@
-r"""What the engine takes to make a pattern of a JSON Schema ready, in steps of a microsecond.
+r"""The cost of preparing a pattern of a JSON Schema in the engine, in steps of a microsecond.
 
-It reads the pattern again for each class as `\w` that it writes in the way of ECMA-262, and makes
-hundreds of parts for a property of characters as `\p{L}`. Measured at the worst that were found.
+The engine parses the pattern again for each class such as `\w` that it converts from ECMA-262, and
+creates hundreds of parts for a character property such as `\p{L}`. Measured at the worst known
+patterns.
 """
 
 import re
 from typing import Final, NamedTuple
 
-# For each character, and for each character and class that is written in another way.
+# For each character, and for each character and converted class.
 _CHARACTER_STEPS: Final = 1.5
 _CLASS_STEPS: Final = 0.7
-# A part lets a character pass, some kinds of them, or those that have a property.
+# A part accepts a character, some kinds of them, or those with a property.
 _PART_STEPS: Final = 1.0
 _WIDE_STEPS: Final = 6.0
 _PROPERTY_STEPS: Final = 800.0
-# By then its parts are more than the engine takes.
+# With this cost, a pattern has more parts than the engine accepts.
 _PARTS_STEPS_MAX: Final = 20_000.0
-# To find the other case of a range of characters, or of a property.
+# Finding the other case of a range of characters, or of a property.
 _FOLDED_STEPS: Final = 3_000
 
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
@@ -30,24 +31,25 @@ _TOKEN: Final = re.compile(
     r"|\[(?!\^)[^]\\\x80-\U0010ffff]*\]|(?P<wide>\.|\\[wWdDsS]|\[(?:\\.|[^]\\])*\])|\\.|.",
     re.DOTALL,
 )
-# Behind a pattern they end what it leaves open: else its end would be looked for again and again.
+# Added behind a pattern, they close what it leaves open: otherwise its end would be searched
+# repeatedly.
 _ENDS: Final = "]]}>"
-# Repeated any more often, a number is no longer one.
+# A higher number of repetitions is not exact any more.
 _SIZE_MAX: Final = 1e18
 
 
 class PatternSize(NamedTuple):
-    """The parts of a pattern once its repetitions are written out, and the steps of making them."""
+    """The parts of a pattern with its repetitions written out, and the steps to create them."""
 
     parts: float
     steps: float
 
     def and_(self, other: "PatternSize") -> "PatternSize":
-        """Of both."""
+        """Return the sum of both."""
         return PatternSize(self.parts + other.parts, self.steps + other.steps)
 
     def times(self, count: int) -> "PatternSize":
-        """Of it in that number."""
+        """Return the size of `count` repetitions."""
         return PatternSize(
             min(float(self.parts * count), _SIZE_MAX), min(self.steps * count, _SIZE_MAX)
         )
@@ -62,7 +64,7 @@ _OF_KIND: Final = {
 
 
 def making_steps(pattern: str) -> float:
-    """At most what it takes."""
+    """Return the highest cost."""
     read = len(pattern) * (_CHARACTER_STEPS + _CLASS_STEPS * len(_CLASSES.findall(pattern)))
     if _FOLDING.search(pattern) and (not pattern.isascii() or _WIDE.search(pattern)):
         read += _FOLDED_STEPS * len(_FOLDED.findall(pattern))
@@ -70,7 +72,7 @@ def making_steps(pattern: str) -> float:
 
 
 def written_size(pattern: str) -> PatternSize:
-    """What it has in it, as far as that shows without a parser of patterns."""
+    """Return the size of its content, as far as it is visible without parsing."""
     outer, last = list[PatternSize](), _EMPTY
     size = _EMPTY
     for found in _TOKEN.finditer(pattern + _ENDS):
@@ -84,11 +86,11 @@ def written_size(pattern: str) -> PatternSize:
             last, size = size, (outer.pop() if outer else _EMPTY).and_(size)
         elif found["least"]:
             least, most = int(found["least"]), found["most"]
-            # Without an end it goes on with itself.
+            # Without an end, the repetition refers to itself.
             count = least if most is None else int(most or least + 1)
             size, last = size.and_(last.times(max(count - 1, 0))), last.times(max(count, 1))
         elif kind == "free":
-            # What is repeated without a number may be repeated again.
+            # A part with a simple repetition may be repeated again.
             size = size.and_(_PLAIN)
         else:
             last = _OF_KIND.get(kind or "", _PLAIN)

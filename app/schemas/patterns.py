@@ -1,9 +1,9 @@
-"""What it costs to match a text against a pattern of a JSON Schema, for each of its characters.
+"""The cost of matching a text with a pattern of a JSON Schema, for each character.
 
-The engine is linear in the text, with a factor: it makes a state of a deterministic automaton at a
-time, and keeps them. Patterns that have few states run at full speed; those that have very many,
-as `[ab]*a[ab]{20}c`, make one for nearly each character. So the states are counted here, by the
-subset construction, over one character of each kind that the pattern tells apart.
+The engine is linear in the text, with a factor: it creates the states of a deterministic automaton
+on demand, and keeps them. Patterns with few states run at full speed; those with very many, such as
+`[ab]*a[ab]{20}c`, create a state for nearly each character. So the states are counted here by the
+subset construction, over one character of each kind that the pattern distinguishes.
 """
 
 import re
@@ -15,34 +15,34 @@ from app.schemas.json_schema_work import PATTERNS, PreparationWork
 from app.schemas.pattern_dialect import Property, ReadablePattern, UnreadError
 from app.schemas.pattern_making import making_steps, written_size
 
-# Python's own, by whose reading of a pattern its states are found; there is no other.
+# Python's own parser, which is used to find the states; there is no other.
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
 # ns for each character: of a pattern with few states, and for each state of one with many.
 FEW_STATES_NS: Final = 4
 EACH_STATE_NS: Final = 14
-# And for each property of characters: the engine has hundreds of states for one.
+# In addition for each character property: the engine has hundreds of states for one.
 PROPERTY_NS: Final = 10
 _PROPERTY_OF_MANY_NS: Final = 70
-# States of an automaton that are few; characters that are told apart, and what a test of one is.
+# The limit of "few" states of an automaton, of distinguished characters, and the cost of a test.
 _STATES_MAX: Final = 2_000
 _CHARACTERS_MAX: Final = 100
-# Work of all patterns of a schema that are read here, in steps of about 300 ns; what takes more is
-# taken for one of many states. To parse a character takes so many, and to make a test of one.
+# The work for all patterns of a schema, in steps of about 300 ns; a pattern beyond it counts as one
+# with many states. Then the cost of parsing a character, and of creating a test of one.
 STEPS_MAX: Final = 150_000
 _PARSED_STEPS: Final = 6
 _TESTED_STEPS: Final = 100
-# Parts of a pattern, once its repetitions are written out.
+# The most parts of a pattern with its repetitions written out.
 _PARTS_MAX: Final = 5_000
-# A pattern that cannot be read here is taken for one of at most so many parts.
+# An unreadable pattern counts as one with this many parts.
 _UNREAD_PARTS: Final = 1_000
 
 _CATEGORIES: Final = "aA0 _é-\n\u0416"
 
 
 class PatternPrices:
-    """Prices of the patterns of one schema."""
+    """The costs of the patterns of one schema."""
 
     def __init__(self, work: PreparationWork | None = None) -> None:
         self._work = work or PreparationWork({})
@@ -50,9 +50,11 @@ class PatternPrices:
         self._known: dict[str, int] = {}
 
     def of(self, pattern: str, at: object = None) -> int:
-        """The ns that a character of a text costs.
+        """Return the ns that a character of a text costs.
 
-        ValidationFailedError: with the others it takes the engine too much; it is in the part `at`.
+        Raises:
+            ValidationFailedError: With the others it takes the engine too much; it is in the part
+                `at`.
         """
         if pattern not in self._known:
             self._known[pattern] = self._price(pattern, at)
@@ -79,20 +81,26 @@ class _Automaton:
     def __init__(self, steps_max: float) -> None:
         self.spent = 0
         self._steps_max = steps_max
-        # Of each part the test of a character, and where it leads; None: it leads on without one.
+        # For each part the test of a character, and where it leads; None: it leads on without a
+        # test.
         self.tests: list[Any] = []
         self.ways: list[list[int]] = []
-        # How many tests ask for properties of characters.
+        # The number of tests for character properties.
         self.properties = 0
         self._characters: set[str] = set(_CATEGORIES)
         self._compiled: dict[str, Any] = {}
         self._flags = re.DOTALL | re.ASCII
         self._begins_anywhere = True
-        # Whether a text is looked at no further once the last part is reached.
+        # Whether the rest of a text is ignored after the last part.
         self._ends_anywhere = True
 
     def read(self, given: str) -> tuple[int, int]:
-        """Its first part and its last one; UnreadError, re.error."""
+        """Return its first and its last part.
+
+        Raises:
+            UnreadError: It has unknown parts.
+            re.error: It is not valid.
+        """
         self._spend(_PARSED_STEPS * len(given))
         pattern = self._pattern = ReadablePattern(given)
         self._characters.update(pattern.distinguished())
@@ -174,7 +182,7 @@ class _Automaton:
         if kind in {ops.MAX_REPEAT, ops.MIN_REPEAT}:
             return self._repeated(given, at)
         if kind is ops.AT:
-            # Of what it asks for nothing is known: it holds, or the text goes on.
+            # Its condition is unknown: both results are possible.
             self._ends_anywhere = False
             return at
         tested = self._part(self._test(kind, given))
@@ -238,12 +246,12 @@ class _Automaton:
 
 
 def _is_simple(text: str) -> bool:
-    """Whether it can be said of its characters which are the same but for their case."""
+    """Whether characters in the text differ from others at most by their case."""
     return text.isascii() and "\\u" not in text.lower()
 
 
 def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser's
-    """What the test of a character is made of."""
+    """Return the members of a character test."""
     if kind is ops.IN:
         return list(given)
     if kind is ops.NOT_LITERAL:
@@ -252,7 +260,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser's
-    """The characters at which the test of a character may change."""
+    """Yield the characters at which a character test may change."""
     if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:
@@ -260,7 +268,11 @@ def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser
 
 
 def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser's
-    """As a part of a class of characters; UnreadError if it is none."""
+    """Return it as a part of a character class.
+
+    Raises:
+        UnreadError: It is not one.
+    """
     if kind is ops.NEGATE:
         return ""
     if kind is ops.LITERAL:

@@ -123,7 +123,7 @@ def _new_of(
 def _archived(
     session: SparkSession, work: Work, new: _New, *, claim: Claim, part: tuple[int, int]
 ) -> _Written:
-    """Write the new part of a topic, the fraction `part` of the job.
+    """Write the new messages of a topic, the first number of `part` out of the second.
 
     Returns:
         What is archived then.
