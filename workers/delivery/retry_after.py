@@ -79,7 +79,13 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
         )
     except ValueError:
         return None
-    return minute + timedelta(seconds=second) if second <= _LEAP_SECOND else None
+    if second > _LEAP_SECOND:
+        return None
+    try:
+        return minute + timedelta(seconds=second)
+    except OverflowError:
+        # The leap second of the year 9999: there is no time after it.
+        return minute
 
 
 def _year(digits: str, now: datetime) -> int:

@@ -32,7 +32,15 @@ def test_understands_seconds_and_the_three_date_forms(text: str, seconds: int) -
 
 @pytest.mark.parametrize(
     "text",
-    ["7201", "7202", "86400", "9" * 5000, "Fri, 31 Dec 9999 23:59:59 GMT"],
+    [
+        "7201",
+        "7202",
+        "86400",
+        "9" * 5000,
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:59:60 GMT",
+        "Fri Dec 31 23:59:60 9999",
+    ],
 )
 def test_an_absurd_wait_is_as_long_as_no_message_lives(text: str) -> None:
     assert retry_after(text, NOW) == RETRY_AFTER_MAX
