@@ -8,6 +8,8 @@ import asyncio
 from datetime import timedelta
 from typing import Final
 
+import structlog
+
 from app.log.interface import Chunk
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
@@ -33,6 +35,8 @@ _CLIENT: Final = "angelia-reading"
 _PACKED_BYTES_MAX: Final = 32 * 1024
 _PLAIN_BYTES_MAX: Final = 512 * 1024
 _RECORDS_MAX: Final = 300
+
+_log = structlog.get_logger()
 
 
 class Fetcher:
@@ -77,7 +81,9 @@ async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
         decoded = decode(records, offset, aborted)
     else:
         decoded = await asyncio.to_thread(decode, records, offset, aborted)
-    return Chunk(partition, offset, decoded.next_offset, decoded.records, len(records))
+    for passed_over in decoded.passed_over:
+        _log.error("kafka_batch_too_large", partition=partition, offset=passed_over)
+    return Chunk(partition, offset, decoded.next_offset, decoded.records, decoded.size)
 
 
 def _is_quick(records: bytes) -> bool:

@@ -266,3 +266,36 @@ def test_keys_go_where_kafka_s_own_producers_send_them() -> None:
     }
     for key, value in hashes.items():
         assert partition_of(key, 1000) == (value & 0x7FFFFFFF) % 1000
+
+
+@pytest.mark.parametrize("codec", sorted(CODECS.keys() - {"none"}))
+def test_a_batch_that_is_too_large_decompressed_is_passed_over(codec: str) -> None:
+    huge = foreign_batch(codec=CODECS[codec], base=3, count=1, size=200_000)
+    usual = [foreign_batch(codec=CODECS[codec], base=base) for base in (0, 4)]
+    raw = usual[0] + huge + usual[1]
+    assert [each.offset for each in decode(raw, 0).records] == list(range(7))
+    first = decode(raw, 0, decompressed_max=100_000)
+    # What is decompressed already is taken first.
+    assert (len(first.records), first.next_offset, first.passed_over) == (3, 3, ())
+    assert first.size >= len(raw)
+    second = decode(huge + usual[1], 3, decompressed_max=100_000)
+    assert [each.offset for each in second.records] == [4, 5, 6]
+    assert (second.next_offset, second.passed_over) == (7, (3,))
+    assert decode(huge, 3, decompressed_max=100_000).next_offset == 4
+
+
+def test_batches_are_decompressed_no_further_than_one_answer_may_be() -> None:
+    raw = b"".join(foreign_batch(codec=4, base=3 * n, size=10_000) for n in range(10))
+    found = decode(raw, 0, decompressed_max=100_000)
+    assert (len(found.records), found.next_offset) == (9, 9)
+    assert 90_000 < found.size <= 100_000
+    assert decode(raw, 0).next_offset == 30
+
+
+@pytest.mark.parametrize("codec", sorted(CODECS.keys() - {"none"}))
+def test_what_ends_within_its_compression_is_corrupt(codec: str) -> None:
+    whole = foreign_batch(codec=CODECS[codec], count=1)
+    cut = bytearray(whole[:-3])
+    cut[8:12] = (len(cut) - 12).to_bytes(4)
+    with pytest.raises(CorruptBatchError, match=r"compression codec|ends inside a record"):
+        decode(with_checksum(cut), 0)

@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
-from kafka import codec
 from kafka.record import MemoryRecords
 
 from app.domain.message import Record
+from app.log.kafka.protocol.decompression import TooLargeError, decompressed
 from app.log.kafka.protocol.fetches import AbortedTransaction
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -29,12 +29,9 @@ _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 
-_DECOMPRESS: Final = {
-    1: (codec.has_gzip, codec.gzip_decode),
-    2: (codec.has_snappy, codec.snappy_decode),
-    3: (codec.has_lz4, codec.lz4_decode),
-    4: (codec.has_zstd, codec.zstd_decode),
-}
+# What the batches of one answer may have together when they are decompressed. Others wait for the
+# next answer; a batch that has more alone, which no producer has room for, is passed over.
+DECOMPRESSED_MAX: Final = 64 << 20
 
 
 class CorruptBatchError(Exception):
@@ -42,10 +39,16 @@ class CorruptBatchError(Exception):
 
 
 class Decoded(NamedTuple):
-    """The records from the requested offset on, and the next offset to read."""
+    """The records from the requested offset on, and the next offset to read.
+
+    `size`: their bytes, decompressed. `passed_over`: the first offsets of batches that are too
+    large.
+    """
 
     records: list[Record]
     next_offset: int
+    size: int = 0
+    passed_over: tuple[int, ...] = ()
 
 
 class _Batch(NamedTuple):
@@ -56,12 +59,19 @@ class _Batch(NamedTuple):
     size: int
 
 
-def decode(raw: bytes, offset: int, aborted: Iterable[AbortedTransaction] = ()) -> Decoded:
+def decode(
+    raw: bytes,
+    offset: int,
+    aborted: Iterable[AbortedTransaction] = (),
+    *,
+    decompressed_max: int = DECOMPRESSED_MAX,
+) -> Decoded:
     """The records of `raw` from `offset` on; an incomplete batch at its end is left for later.
 
     Those of transactions that were `aborted` are left out. Raises CorruptBatchError.
     """
     records: list[Record] = []
+    room, passed_over = _Room(decompressed_max), list[int]()
     aborted_batches = _AbortedBatches(aborted) if aborted else None
     position, end, next_offset = 0, len(raw), offset
     while position + _MAGIC_OFFSET < end:
@@ -76,10 +86,36 @@ def decode(raw: bytes, offset: int, aborted: Iterable[AbortedTransaction] = ()) 
             last = _decode_legacy(raw[position:batch_end], offset, records)
         else:
             batch = memoryview(raw)[position:batch_end]
-            last = base + _decode_batch(batch, offset, records, aborted_batches=aborted_batches)
+            try:
+                last_delta = _decode_batch(
+                    batch, offset, records, aborted_batches=aborted_batches, room=room
+                )
+            except TooLargeError:
+                if room.is_used:
+                    break
+                passed_over.append(base)
+                last_delta = _last_delta(batch)
+            last = base + last_delta
         next_offset = max(next_offset, last + 1)
         position = batch_end
-    return Decoded(records, next_offset)
+    size = max(end, decompressed_max - room.left)
+    return Decoded(records, next_offset, size, tuple(passed_over))
+
+
+class _Room:
+    """What is left for the decompressed batches of one answer."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = self.left = limit
+
+    @property
+    def is_used(self) -> bool:
+        """Whether another batch is decompressed already."""
+        return self.left < self._limit
+
+
+def _last_delta(raw: memoryview) -> int:
+    return int(_HEADER.unpack_from(raw)[6])
 
 
 class Contents(NamedTuple):
@@ -127,7 +163,12 @@ class _AbortedBatches:
 
 
 def _decode_batch(
-    raw: memoryview, offset: int, into: list[Record], *, aborted_batches: _AbortedBatches | None
+    raw: memoryview,
+    offset: int,
+    into: list[Record],
+    *,
+    aborted_batches: _AbortedBatches | None,
+    room: _Room,
 ) -> int:
     """Add a batch's records to `into`; return the offset of its last one."""
     if len(raw) < _HEADER.size:
@@ -147,7 +188,8 @@ def _decode_batch(
     if not attributes & _CONTROL and base + last_delta >= offset:
         body = bytes(raw[_HEADER.size :])
         if compression := attributes & _CODEC_MASK:
-            body = _decompressed(body, compression)
+            body = _decompressed(body, compression, room.left)
+            room.left -= len(body)
         stamp = newest if attributes & _LOG_APPEND_TIME else None
         try:
             into += _decode_records(body, _Batch(base, first, stamp, count), offset)
@@ -157,13 +199,11 @@ def _decode_batch(
     return int(last_delta)
 
 
-def _decompressed(body: bytes, compression: int) -> bytes:
-    available, decompress = _DECOMPRESS.get(compression, (None, None))
-    if available is None or decompress is None or not available():
-        message = f"no library for compression codec {compression}"
-        raise CorruptBatchError(message)
+def _decompressed(body: bytes, compression: int, limit: int) -> bytes:
     try:
-        return bytes(decompress(body))
+        return decompressed(body, compression, limit)
+    except TooLargeError:
+        raise
     except Exception as error:
         message = f"compression codec {compression}: {error}"
         raise CorruptBatchError(message) from error

@@ -1,0 +1,96 @@
+"""Decompression of record batches, each up to a limit: a few bytes can be made of gigabytes."""
+
+import io
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import lz4.frame
+import snappy
+import zstandard
+
+# The members of one body; producers write one.
+_GZIP_MEMBERS_MAX: Final = 100
+_GZIP: Final = 16 + zlib.MAX_WBITS
+# Java's snappy: a header, and blocks with their lengths in front.
+_XERIAL: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = 16
+_XERIAL_LENGTH: Final = 4
+
+
+class TooLargeError(Exception):
+    """The body would be larger than the limit."""
+
+
+def decompressed(body: bytes, compression: int, limit: int) -> bytes:
+    """Return `body` as it was before it was compressed by the codec with this number.
+
+    Raises:
+        TooLargeError: That has more than `limit` bytes.
+        Exception: The body is not of this codec, or the codec is not known (KeyError).
+    """
+    found = _DECOMPRESS[compression](body, limit)
+    if len(found) > limit:
+        raise TooLargeError
+    return found
+
+
+def _gzip(body: bytes, limit: int) -> bytes:
+    found, members = bytearray(), 0
+    while body and len(found) <= limit:
+        members += 1
+        if members > _GZIP_MEMBERS_MAX:
+            raise ValueError(f"gzip of more than {_GZIP_MEMBERS_MAX} members")
+        member = zlib.decompressobj(_GZIP)
+        found += member.decompress(body, limit + 1 - len(found))
+        if len(found) <= limit and not member.eof:
+            raise EOFError("gzip that ends too early")
+        # Zeros may follow.
+        body = member.unused_data.lstrip(b"\0")
+    return bytes(found)
+
+
+def _snappy(body: bytes, limit: int) -> bytes:
+    if not body.startswith(_XERIAL):
+        return _block(body, limit)
+    found, rest = bytearray(), memoryview(body)[_XERIAL_HEADER:]
+    while rest:
+        length = int.from_bytes(rest[:_XERIAL_LENGTH])
+        found += _block(bytes(rest[_XERIAL_LENGTH : _XERIAL_LENGTH + length]), limit - len(found))
+        rest = rest[_XERIAL_LENGTH + length :]
+    return bytes(found)
+
+
+def _block(body: bytes, limit: int) -> bytes:
+    # It begins with the length that it was made of.
+    length = 0
+    for place, byte in enumerate(body[:5]):
+        length |= (byte & 0x7F) << (7 * place)
+        if not byte & 0x80:
+            break
+    if length > limit:
+        raise TooLargeError
+    return bytes(snappy.decompress(body))
+
+
+def _lz4(body: bytes, limit: int) -> bytes:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    found: bytes = frame.decompress(body, max_length=limit + 1)
+    if len(found) <= limit and not frame.eof:
+        raise EOFError("LZ4 that ends too early")
+    return found
+
+
+def _zstd(body: bytes, limit: int) -> bytes:
+    with zstandard.ZstdDecompressor().stream_reader(
+        io.BytesIO(body), read_across_frames=True
+    ) as reader:
+        return bytes(reader.read(limit + 1))
+
+
+_DECOMPRESS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
+    1: _gzip,
+    2: _snappy,
+    3: _lz4,
+    4: _zstd,
+}
