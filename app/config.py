@@ -97,7 +97,7 @@ class Settings(BaseSettings):
         ),
     )
     database_password: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
-        default=None, description="password of the database, where its URL has none"
+        default=None, description="password of the database, instead of one in its URL"
     )
     database_direct_url: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
         default=None,

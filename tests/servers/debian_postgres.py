@@ -62,6 +62,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 5
+ignore_startup_parameters = extra_float_digits,{ignored}
 """
 # As systemd starts it: it takes over a socket that listens, so what comes early waits. Debian's sh
 # knows no number of a socket above 9.
@@ -136,12 +137,17 @@ class DebianPostgres:
             self._run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
 
     @contextmanager
-    def pgbouncer(self) -> Iterator[int]:
-        """The port of a pgbouncer before it, in transaction mode, which knows no TLS."""
+    def pgbouncer(self, *, ignored: str = "") -> Iterator[int]:
+        """The port of a pgbouncer before it, in transaction mode, which knows no TLS.
+
+        It ignores the parameter `ignored`, and refuses connections with other unusual ones.
+        """
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = int(listening.getsockname()[1])
             file = self.folder / f"pgbouncer-{port}.ini"
-            file.write_text(_POOLER.format(server=self.port, user=USER, password=PASSWORD))
+            file.write_text(
+                _POOLER.format(server=self.port, user=USER, password=PASSWORD, ignored=ignored)
+            )
             user, group = _owner()
             command = _ON_SOCKET.format(socket=listening.fileno())
             process = subprocess.Popen(
