@@ -14,10 +14,15 @@ SUFFIX: Final = "_file"
 
 
 class SecretFile(SecretStr):
-    """A secret that is read from its file whenever it is used."""
+    """A secret that is read from its file for each use."""
 
     def __init__(self, path: Path) -> None:
-        """OSError or ValueError: the file cannot be read, or has no text in it."""
+        """Read it once.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: The file has no text.
+        """
         text = _text(path)
         if not text:
             raise ValueError("there is no text in it")
@@ -25,18 +30,22 @@ class SecretFile(SecretStr):
         self.path = path
 
     def get_secret_value(self) -> str:
-        """What the file has now; while it cannot be read, or is empty, what it had before."""
-        # One that is just being replaced is read by the next use.
+        """Return the content of the file; if it cannot be read, or is empty, the last content."""
+        # A file that is just being replaced is read at the next use.
         with suppress(OSError, ValueError):
             self._secret_value = _text(self.path) or self._secret_value
         return self._secret_value
 
 
 class SecretFiles(EnvSettingsSource):
-    """The secrets that the environment has as names of files."""
+    """The secrets for which the environment has file names."""
 
     def __call__(self) -> dict[str, Any]:
-        """ValidationError names the variable of a file that cannot be used."""
+        """Return the secrets.
+
+        Raises:
+            ValidationError: A file cannot be used; the error names its variable.
+        """
         return dict(self._secrets())
 
     def _secrets(self) -> Iterator[tuple[str, SecretFile]]:
@@ -61,7 +70,10 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
-    """The environment's variables for a setting: its own, and one for its file if it is secret."""
+    """Return the environment's variables for a setting.
+
+    These are its own, and for a secret the one for its file.
+    """
     own = f"{settings.model_config['env_prefix']}{name}".upper()
     if is_secret(settings.model_fields[name]):
         return own, f"{own}{SUFFIX}".upper()
@@ -69,12 +81,12 @@ def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
 
 
 def variable_of(settings: type[BaseSettings], name: str, value: object) -> str:
-    """That of them which has, or names the file of, this value."""
+    """Return which of them has this value, or names its file."""
     return variables(settings, name)[-1 if isinstance(value, SecretFile) else 0]
 
 
 def as_text(value: object) -> str:
-    """A setting as the environment has it; of a secret in a file that is the file's path."""
+    """Return a setting as text for the environment; for a secret in a file the file's path."""
     if isinstance(value, SecretFile):
         return str(value.path.absolute())
     if isinstance(value, SecretStr):

@@ -1,4 +1,4 @@
-"""Forms that settings have: each is checked by itself, and refused with ValueError."""
+"""Validators of single settings. They raise ValueError."""
 
 import os
 import re
@@ -18,8 +18,8 @@ _BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-
 
 
 def authorities(path: Path) -> Path:
-    """The path of a PEM file with certificates."""
-    # Unlike those of `Path`, this takes whatever text a variable may have.
+    """Check the path of a PEM file with certificates."""
+    # Unlike methods of `Path`, this accepts any text of a variable.
     if not os.path.isfile(path):  # noqa: PTH113 - see above
         raise ValueError("must be the path of a file that exists")
     try:
@@ -30,7 +30,7 @@ def authorities(path: Path) -> Path:
 
 
 def readable(path: Path) -> Path:
-    """A text file that is there."""
+    """Check that a text file exists."""
     try:
         path.read_text()
     except (OSError, ValueError) as error:
@@ -39,19 +39,19 @@ def readable(path: Path) -> Path:
 
 
 def folder(path: Path) -> Path:
-    """The path of a folder that exists."""
+    """Check that a folder exists."""
     if not os.path.isdir(path):  # noqa: PTH112 - as above
         raise ValueError("must be the path of a folder that exists")
     return path
 
 
 def unless_empty(value: object) -> object:
-    """None for an empty text, which is how some ways to set an environment leave one out."""
+    """Return None for an empty text, which some environments set for a missing variable."""
     return None if value == "" else value
 
 
 def of_form(pattern: str, words: str) -> AfterValidator:
-    """A text that matches the pattern; `words` say of which form that is."""
+    """Return a validator for texts that match the pattern; `words` describe the form."""
 
     def validate(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -62,7 +62,7 @@ def of_form(pattern: str, words: str) -> AfterValidator:
 
 
 def brokers(text: str) -> str:
-    """`host:port,…`."""
+    """Check `host:port,…`."""
     for place in text.split(","):
         host, _, port = place.strip().rpartition(":")
         is_port = re.fullmatch("[1-9][0-9]{0,4}", port) and int(port) <= _PORT_MAX
@@ -72,7 +72,7 @@ def brokers(text: str) -> str:
 
 
 def http_url(url: SecretStr) -> SecretStr:
-    """A URL without a query."""
+    """Check a URL without a query."""
     if not re.fullmatch(r"https?://[^/\s]+(/[^?#\s]*)?", url.get_secret_value()):
         raise ValueError("must be an http:// or https:// URL with a host, and without a query")
     return url
@@ -82,9 +82,12 @@ _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
 
 
 def without_credentials(place: str | None) -> str | None:
-    """It is shown and stored: what opens a bucket is in the environment, or in Spark's settings."""
+    """Refuse credentials, because the value is shown.
+
+    They belong in the environment or in Spark's settings.
+    """
     parts = urlsplit(place or "")
-    # A secret may have a slash in it: then what is before that looks like a host with a port.
+    # A secret may have a slash in it: the text before the slash looks like a host with a port.
     clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
     if parts.scheme and not clean:
         raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
@@ -92,7 +95,7 @@ def without_credentials(place: str | None) -> str | None:
 
 
 def header_fields(text: SecretStr) -> SecretStr:
-    """Headers as `name=value,…`."""
+    """Check headers as `name=value,…`."""
     fields = pairs(text)
     if not all(re.fullmatch(r"[!-9;-~]+", name) and value for name, value in fields):
         raise ValueError("must be name=value,…")
@@ -100,19 +103,19 @@ def header_fields(text: SecretStr) -> SecretStr:
 
 
 def pairs(text: SecretStr) -> list[tuple[str, str]]:
-    """The names and values of `name=value,…`."""
+    """Return the names and values of `name=value,…`."""
     items = [item.partition("=") for item in text.get_secret_value().split(",")]
     return [(name.strip(), value.strip()) for name, _, value in items]
 
 
 def proxy_url(url: SecretStr) -> SecretStr:
-    """The URL of a proxy."""
+    """Check the URL of a proxy."""
     EgressProxy.of(url.get_secret_value())
     return url
 
 
 def hosts(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of hosts, or `*`."""
+    """Check names of hosts, or `*`."""
     for host in names:
         if host != ANY and (problem := host_problem(host)):
             raise ValueError(f"each {problem}")
@@ -120,7 +123,7 @@ def hosts(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def registry_url(url: SecretStr) -> SecretStr:
-    """The URL of a schema registry."""
+    """Check the URL of a schema registry."""
     parts = urlsplit(url.get_secret_value())
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL with a host")
@@ -128,7 +131,7 @@ def registry_url(url: SecretStr) -> SecretStr:
 
 
 def items(value: object) -> object:
-    """The items of a list with commas, as environments have them."""
+    """Return the items of a list with commas."""
     if not isinstance(value, str):
         return value
     return tuple(item.strip() for item in value.split(",") if item.strip())

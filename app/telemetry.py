@@ -18,18 +18,19 @@ LEVELS: Final = {
     "error": logging.ERROR,
 }
 FRAMES_MAX: Final = 40
-# While a broker is down it logs seventy errors a second; the adapter tells what matters of them.
-# As DEBUG it would log all requests, and passwords with them.
+# While a broker is down, this library logs seventy errors per second; the adapter logs the
+# important ones. At level DEBUG it would log all requests with their passwords.
 _FLOODING: Final = "kafka"
 
-# A defect is logged once in this time: one request, or one batch, can raise it a thousand times.
+# An unexpected error is logged once in this time: one request or batch can raise it a thousand
+# times.
 REPEATED_AFTER: Final = timedelta(minutes=1)
 _DEFECTS_MAX: Final = 1_000
-# Fields whose values make it another defect.
+# Events with different values of these fields are different errors.
 _NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what")
 
-# Without the local variables, which structlog would show: they have bodies and passwords in them,
-# and to print those of a deep stack takes seconds, in which the loop stands still.
+# Without local variables: they contain bodies and passwords, and printing those of a deep stack
+# would block the loop for seconds.
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=FRAMES_MAX)
 )
@@ -68,18 +69,23 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
 
 
 class SeldomRepeated:
-    """Drops events with an error that was logged lately; the next one that is not says how many.
+    """Drops events with an error that was recently logged; the next logged event has their number.
 
-    An error is known by its type, by where it was raised, and by what it was logged about.
+    Errors are equal if they have the same type, the same line that raised them, and the same
+    subject.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        # When each was logged last, and how many were dropped since.
+        # When each was last logged, and how many were dropped since.
         self._logged: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Return the event; structlog.DropEvent."""
+        """Return the event.
+
+        Raises:
+            structlog.DropEvent: Its error was recently logged.
+        """
         error = _error_in(event)
         if error is None:
             return event

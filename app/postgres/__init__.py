@@ -1,1 +1,1 @@
-"""The way to a PostgreSQL server: its URL, which of several servers, and why one refuses us."""
+"""Connections to PostgreSQL servers: the URL, the choice among several servers, and refusals."""

@@ -1,4 +1,4 @@
-"""New connections, to the one of several servers that takes us."""
+"""Opens connections to one of several servers."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -17,20 +17,28 @@ READ_ONLY: Final = "SHOW transaction_read_only"
 
 
 class Servers:
-    """The servers of a URL: the one that took us last is asked first.
+    """The servers of a URL: the server of the last connection is tried first.
 
-    One that hangs is not asked first the next time, so it costs one connection, and not each.
+    A server that hangs is not tried first the next time, so it delays only one connection.
     """
 
     def __init__(self, url: DatabaseUrl) -> None:
-        """StorageUnavailableError: the URL is not one of PostgreSQL."""
+        """Create it.
+
+        Raises:
+            StorageUnavailableError: The URL is not one of PostgreSQL.
+        """
         self._url = url
         self._first = 0
-        # Whether a connection to a server that takes no changes must be left.
+        # Whether a connection to a read-only server must be closed.
         self.writable = must_be_writable(url)
 
     async def connect(self, *, seconds_max: float, **options: Any) -> AsyncConnection:  # noqa: ANN401 - psycopg's
-        """A new connection; psycopg.OperationalError says in one line why there is none."""
+        """Open a connection.
+
+        Raises:
+            psycopg.OperationalError: There is none, for the reason in one line.
+        """
         asked: list[Parameters] = []
         refusals: list[str] = []
         try:
@@ -49,7 +57,11 @@ class Servers:
         raise psycopg.OperationalError("; ".join(refusals))
 
     async def probe(self, connection: AsyncConnection) -> None:
-        """Raise psycopg.Error unless its server answers, and is still one for us."""
+        """Check that the server of a connection responds, and is still suitable.
+
+        Raises:
+            psycopg.Error: It does not, or is not.
+        """
         (answer,) = await (await connection.execute(READ_ONLY)).fetchall()
         if self.writable and answer[0] == "on":
             raise psycopg.OperationalError("the server has become read-only")
@@ -58,27 +70,31 @@ class Servers:
         try:
             found = servers(self._url)
         except StorageUnavailableError as error:
-            # It is read anew, and may have been spoilt meanwhile.
+            # The URL is read again, and may have become invalid meanwhile.
             raise psycopg.OperationalError(error.message) from error
         begin = self._first % len(found)
         yield from (*found[begin:], *found[:begin])
 
 
 def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Our parameters over those of the URL; their settings of sessions are joined."""
+    """Return the URL's parameters with Angelia's in front; session settings are joined."""
     settings = [each["options"] for each in (server, options) if each.get("options")]
     joined = {"options": " ".join(settings)} if settings else {}
     return {**server, **options, **joined}
 
 
 def place_of(server: Parameters) -> str:
-    """Where that server is, for people."""
+    """Return the address of that server for users to read."""
     host = str(server.get("host") or server.get("hostaddr") or "localhost")
     return host if host.startswith("/") else f"{host}:{server.get('port') or 5432}"
 
 
 def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  # noqa: ANN401 - psycopg's
-    """A new connection, for calls that block; psycopg.OperationalError as by `Servers`."""
+    """Open a connection for blocking calls.
+
+    Raises:
+        psycopg.OperationalError: There is none, as in `Servers`.
+    """
     found = servers(url)
     refusals = []
     for server in found:

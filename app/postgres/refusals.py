@@ -1,7 +1,7 @@
-"""Why a server and we do not come together, in words that name what to set (pure).
+"""Why a server refuses a connection, in words that name the setting to change (pure).
 
-PostgreSQL says it in a text alone, and libpq lays its own words around that. What is not known here
-is told in the driver's words, as of servers that speak another language.
+PostgreSQL reports the reason only as text, and libpq adds its own words. An unknown text is shown
+as the driver has it, for example from a server with another language.
 """
 
 import re
@@ -20,7 +20,7 @@ class _Known(NamedTuple):
     words: str
 
 
-# The first that is found counts: libpq tries again without TLS, and tells of both.
+# The first match counts: libpq tries again without TLS, and reports both.
 _KNOWN: Final = (
     _Known(
         r"failed to resolve host|could not translate host name",
@@ -90,7 +90,7 @@ _PREFIX: Final = re.compile(
 
 
 def explained(error: Exception) -> str:
-    """What the server, or the way to it, is like: the end of a sentence that names it."""
+    """Return the state of the server or the connection, to end a sentence that names the server."""
     text = str(error).strip()
     for pattern, words in _KNOWN:
         if found := re.search(pattern, text, re.IGNORECASE | re.DOTALL):

@@ -1,4 +1,4 @@
-"""The URL of a database, as PostgreSQL's libpq has it: the one for all of its parameters."""
+"""The URL of a database with libpq's parameters."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,17 +13,17 @@ from app.domain.errors import StorageUnavailableError
 Parameters = Mapping[str, Any]
 
 _FORM: Final = "The database URL is not of the form postgresql://user:password@host:port/database"
-# Those of one server, in lists with commas.
+# The parameters of one server, in lists with commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredUrl:
-    """As it is set: read for each new connection, so that passwords may change.
+    """A configured URL. It is read for each new connection, so that passwords may change.
 
-    Where `pooled` is that of a pooler, which gives a connection to whoever has a transaction,
-    `direct` is that of the server itself: for all that lasts as long as a session.
+    `pooled` may be the URL of a pooler, which shares connections by transaction; `direct` is then
+    the URL of the server itself, for everything that needs a whole session.
     """
 
     pooled: Callable[[], str]
@@ -39,23 +39,24 @@ def is_pooled(url: DatabaseUrl) -> bool:
 
 
 def direct(url: DatabaseUrl) -> DatabaseUrl:
-    """The URL of the server itself."""
+    """Return the URL of the server itself."""
     if isinstance(url, ConfiguredUrl) and url.direct is not None:
         return ConfiguredUrl(pooled=url.direct)
     return url
 
 
 def libpq_url(url: DatabaseUrl) -> str:
-    """The URL of the server itself as it is now, for psycopg and the command line tools.
+    """Return the server's current URL for psycopg and the command line tools.
 
-    StorageUnavailableError when it is not a PostgreSQL URL; the message leaves its password out.
+    Raises:
+        StorageUnavailableError: It is not a PostgreSQL URL; the text does not contain its password.
     """
     parsed(direct(url))
     return _text(direct(url))
 
 
 def with_password(url: str, password: str | None) -> str:
-    """`url` with that password, where one is given; as `libpq_url`."""
+    """Return `url` with that password, if given. It raises the same as `libpq_url`."""
     if password is None:
         return url
     given = parsed(url)
@@ -63,7 +64,11 @@ def with_password(url: str, password: str | None) -> str:
 
 
 def parsed(url: DatabaseUrl) -> Parameters:
-    """The parameters of the URL as it is now; StorageUnavailableError as `libpq_url`."""
+    """Return the current parameters of the URL.
+
+    Raises:
+        StorageUnavailableError: As in `libpq_url`.
+    """
     text = _text(url)
     scheme = re.match(r"([\w+.-]+)://", text)
     if scheme and scheme[1] not in {"postgresql", "postgres"}:
@@ -73,7 +78,7 @@ def parsed(url: DatabaseUrl) -> Parameters:
     try:
         found = conninfo_to_dict(text)
     except psycopg.ProgrammingError:
-        # The driver's words may quote the password.
+        # The driver's text may quote the password.
         raise StorageUnavailableError(_FORM) from None
     if not all(port.isdecimal() or not port for port in str(found.get("port", "")).split(",")):
         raise StorageUnavailableError(_FORM)
@@ -81,7 +86,7 @@ def parsed(url: DatabaseUrl) -> Parameters:
 
 
 def servers(url: DatabaseUrl) -> list[Parameters]:
-    """The parameters of each server that the URL names, in its order."""
+    """Return the parameters of each server in the URL, in order."""
     found = parsed(url)
     several = {name: str(found[name]).split(",") for name in _OF_SERVERS if found.get(name)}
     common = {name: value for name, value in found.items() if name not in _OF_SERVERS}
@@ -90,18 +95,18 @@ def servers(url: DatabaseUrl) -> list[Parameters]:
 
 
 def must_be_writable(url: DatabaseUrl) -> bool:
-    """Whether servers that take no changes are not for us."""
+    """Whether read-only servers cannot be used."""
     return parsed(url).get("target_session_attrs") in _WRITABLE
 
 
 def _of_server(several: Mapping[str, list[str]], number: int) -> Iterator[tuple[str, str]]:
     for name, values in several.items():
-        # One port is that of all.
+        # A single port is for all servers.
         if value := values[number] if number < len(values) else values[0]:
             yield name, value
 
 
 def _text(url: DatabaseUrl) -> str:
     text = url if isinstance(url, str) else url.pooled()
-    # SQLAlchemy's spelling names the driver; libpq's does not.
+    # SQLAlchemy's URL names the driver; libpq's does not.
     return text.replace("postgresql+psycopg://", "postgresql://", 1)
