@@ -56,6 +56,8 @@ async def submitted(place: Path, asked: Retransmission, **settings: str) -> dict
     return said
 
 
+# Without a process, on the session of all tests: test_latency_job.py.
+@pytest.mark.long
 async def test_a_requested_retransmission_is_chosen_by_spark_submit_alone(
     database: Database, postgres_url: str, tmp_path: Path
 ) -> None:
