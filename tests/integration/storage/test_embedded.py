@@ -15,7 +15,7 @@ import pytest
 from app.domain.errors import StorageUnavailableError
 from app.storage.embedded.server import embedded_postgres
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 # Uses the home's server, says so, and ends when its input does.
 USER = """

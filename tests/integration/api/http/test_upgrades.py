@@ -99,8 +99,8 @@ async def test_behind_a_proxy_one_caller_gets_nothing_of_another(
     made = SharedConnection.made
     async with (
         nginx_before(server, tmp_path, connection=connection) as url,
-        httpx.AsyncClient(base_url=url, timeout=15) as mine,
-        httpx.AsyncClient(base_url=url, timeout=15) as yours,
+        httpx.AsyncClient(base_url=url, timeout=60) as mine,
+        httpx.AsyncClient(base_url=url, timeout=60) as yours,
     ):
         for number in range(5):
             sent = await mine.post("/topics/shop.mine", content=trap, headers=upgrading)

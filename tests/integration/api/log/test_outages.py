@@ -185,7 +185,7 @@ async def test_the_process_answers_on_the_embedded_log_and_ends_when_told_to(
     try:
         url = f"http://127.0.0.1:{unused_port}"
         transport = httpx.AsyncHTTPTransport(retries=8)
-        async with httpx.AsyncClient(base_url=url, transport=transport, timeout=20) as api:
+        async with httpx.AsyncClient(base_url=url, transport=transport, timeout=DEADLINE_S) as api:
             await until_ready(api)
             (await api.post("/topics", json={"name": "shop.orders"})).raise_for_status()
             published = await api.post("/topics/shop.orders", content=b"1")
