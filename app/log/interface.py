@@ -90,6 +90,8 @@ class LogStats:
     fetched_bytes: int = 0
     fetches: int = 0
     commits: int = 0
+    # For so long brokers wanted nothing, because a quota was used up.
+    throttled_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

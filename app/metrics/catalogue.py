@@ -341,6 +341,11 @@ LOG_FETCHED_BYTES: Final = _other(
 )
 LOG_FETCHES: Final = _other("angelia_log_fetches_total", "requests", "Reads of the log")
 LOG_COMMITS: Final = _other("angelia_log_commits_total", "requests", "Commits of positions")
+LOG_THROTTLED: Final = _other(
+    "angelia_log_throttled_seconds_total",
+    "seconds",
+    "Time for which Kafka brokers wanted no requests, because a quota was used up",
+)
 TRACES_RECORDED: Final = _other(
     "angelia_trace_entries_recorded_total", "entries", "Trace entries that the log has"
 )

@@ -16,6 +16,7 @@ class LogTotals(Protocol):
     fetched_bytes: int
     fetches: int
     commits: int
+    throttled_seconds: float
 
 
 class SpanTotals(Protocol):
@@ -74,6 +75,7 @@ def read_log(readings: Readings, totals: LogTotals) -> None:
             (catalogue.LOG_FETCHED_BYTES, totals.fetched_bytes),
             (catalogue.LOG_FETCHES, totals.fetches),
             (catalogue.LOG_COMMITS, totals.commits),
+            (catalogue.LOG_THROTTLED, totals.throttled_seconds),
         )
     )
 

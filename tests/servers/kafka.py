@@ -231,6 +231,13 @@ class KafkaBroker:
         """Go on after `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
+    def limit(self, client: str, quota: str) -> None:
+        """Set a quota of a client id: `producer_byte_rate=1000`."""
+        where = ["--bootstrap-server", self.bootstrap, "--alter", "--add-config", quota]
+        command = ["kafka.admin.ConfigCommand", *where]
+        command += ["--entity-type", "clients", "--entity-name", client]
+        subprocess.run(self._java(*command), check=True, capture_output=True)
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return

@@ -14,6 +14,7 @@ import structlog
 
 from app.domain.errors import LogUnavailableError
 from app.log.deadlines import CallDeadline
+from app.log.interface import LogStats
 from app.log.kafka.append_queues import AppendBatch
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.in_flight import InFlight
@@ -21,11 +22,13 @@ from app.log.kafka.link import Address, Link, connect_timeout, connected, renewe
 from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answer
 from app.log.kafka.protocol.wire import MalformedAnswerError
+from app.log.kafka.throttle import Throttle
 
 # A broker answers the requests of a connection one after the other. With two, the next request is
 # already there when one is finished. Records that arrive meanwhile go together.
 IN_FLIGHT_MAX: Final = 2
 RECONNECT_AFTER_S: Final = 0.05
+_ROUNDING_S: Final = 0.005
 
 
 _log = structlog.get_logger(__name__)
@@ -62,6 +65,7 @@ class Broker:
         credentials: KafkaCredentials,
         tasks: asyncio.TaskGroup,
         answer_timeout: timedelta,
+        stats: LogStats,
     ) -> None:
         self._node = node
         self._owner = owner
@@ -74,6 +78,7 @@ class Broker:
         self._connecting = False
         self._in_flight: InFlight[Sequence[AppendBatch]] = InFlight(answer_timeout, self._too_late)
         self._preparing = 0
+        self._throttle = Throttle(node, stats)
 
     @property
     def is_open(self) -> bool:
@@ -85,7 +90,7 @@ class Broker:
     def ready(self) -> bool:
         """Whether it accepts a request now."""
         has_room = len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
-        return self.is_open and has_room and not self._is_due
+        return self.is_open and has_room and not self._is_due and not self._throttle.left_s
 
     def open(self, address: Callable[[], Address | None]) -> None:
         """Connect, unless this is done or running; the owner is notified either way.
@@ -125,7 +130,12 @@ class Broker:
         Raises:
             MalformedAnswerError: It does not belong to the next request.
         """
-        _, answers = read_answer(frame)
+        _, answers, throttle_ms = read_answer(frame)
+        if throttle_ms > 0:
+            self._throttle.note(throttle_ms)
+            # A little later, so that it is over by then, however the loop rounds times.
+            wake_after = self._throttle.left_s + _ROUNDING_S
+            asyncio.get_running_loop().call_later(wake_after, self._owner.opened)
         self._owner.answered(self._in_flight.answered(frame), answers)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:

@@ -5,12 +5,13 @@ the rest of reading.
 """
 
 import asyncio
+import math
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
-from app.log.interface import Chunk
+from app.log.interface import Chunk, LogStats
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.partition_leaders import Places
@@ -23,6 +24,7 @@ from app.log.kafka.protocol.fetches import (
     fetch_frame,
     read_fetch,
 )
+from app.log.kafka.throttle import Throttle
 
 OFFSET_OUT_OF_RANGE: Final = 1
 
@@ -45,7 +47,16 @@ class Fetcher:
     A broker answers one connection in order, so a long poll needs a separate one.
     """
 
-    def __init__(self, places: Places, credentials: KafkaCredentials, options: ReadOptions) -> None:
+    def __init__(
+        self,
+        places: Places,
+        *,
+        credentials: KafkaCredentials,
+        options: ReadOptions,
+        stats: LogStats,
+    ) -> None:
+        self._stats = stats
+        self._throttles: dict[int, Throttle] = {}
         self._options = options
         self._callers = Callers(
             places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
@@ -56,18 +67,24 @@ class Fetcher:
         """Whether it was closed."""
         return self._callers.closed
 
-    async def fetch(self, node: int, request: FetchRequest) -> FetchAnswer:
-        """Return the broker's response.
+    async def fetch(
+        self, node: int, request: FetchRequest, *, patience_s: float = math.inf
+    ) -> FetchAnswer:
+        """Return the broker's response; it is asked once it wants to receive requests.
 
         Raises:
             NotSentError: There is no connection.
-            LogUnavailableError: There was no response.
+            LogUnavailableError: There was no response, or it wants none for `patience_s` and more.
             MalformedAnswerError: It cannot be read.
         """
+        throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
+        await throttle.over(patience_s)
         frame = await self._callers.of(node).ask(
             lambda correlation: fetch_frame(correlation, request, self._options, client=_CLIENT)
         )
-        return read_fetch(frame)
+        answer = read_fetch(frame)
+        throttle.note(answer.throttle_ms)
+        return answer
 
     def close(self) -> None:
         """Close all connections; waiting callers get an error."""

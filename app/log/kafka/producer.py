@@ -219,6 +219,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                 credentials=self._credentials,
                 tasks=self._tasks,
                 answer_timeout=APPEND_TIMEOUT,
+                stats=self._stats,
             )
         if not self._closed:
             broker.open(lambda: self._addresses.get(node))

@@ -56,7 +56,12 @@ class KafkaReader:
 
     def another_fetcher(self) -> Fetcher:
         """Return another fetcher for a caller with long polls, which must close it."""
-        return Fetcher(self._places, self._credentials, self._options)
+        return Fetcher(
+            self._places,
+            credentials=self._credentials,
+            options=self._options,
+            stats=self._stats,
+        )
 
     def close(self) -> None:
         """Close its connections."""
@@ -138,7 +143,7 @@ class KafkaReader:
         """
         node = await self._leader(partition)
         fetcher = self._waiting if request.wait_ms else self.fetcher
-        answer = await fetcher.fetch(node, request)
+        answer = await fetcher.fetch(node, request, patience_s=READ_TIMEOUT_S)
         if not answer.parts:
             raise MalformedAnswerError(f"{partition} is left unanswered")
         return answer.parts[0]

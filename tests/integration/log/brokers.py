@@ -35,9 +35,9 @@ def _until_gone(serve: Serve) -> Serve:
     return served
 
 
-def an_answer(correlation: int) -> bytes:
+def an_answer(correlation: int, *, throttle_ms: int = 0) -> bytes:
     """That says nothing of any topic."""
-    body = FRAME_LENGTH.pack(correlation) + FRAME_LENGTH.pack(0) + FRAME_LENGTH.pack(0)
+    body = b"".join(map(FRAME_LENGTH.pack, (correlation, 0, throttle_ms)))
     return FRAME_LENGTH.pack(len(body)) + body
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.domain.errors import LogUnavailableError
+from app.log.interface import LogStats
 from app.log.kafka.append_queues import AppendBatch, AppendTopic
 from app.log.kafka.broker import IN_FLIGHT_MAX, Broker
 from app.log.kafka.protocol.appends import Answers
@@ -66,11 +67,18 @@ class Heard:
 
 @asynccontextmanager
 async def connected(
-    serve: Serve, answer_timeout: timedelta = LONG
+    serve: Serve, answer_timeout: timedelta = LONG, *, stats: LogStats | None = None
 ) -> AsyncIterator[tuple[Broker, Heard]]:
     heard = Heard()
     async with serving(serve) as address, asyncio.TaskGroup() as tasks:
-        broker = Broker(3, heard, credentials=PLAIN, tasks=tasks, answer_timeout=answer_timeout)
+        broker = Broker(
+            3,
+            heard,
+            credentials=PLAIN,
+            tasks=tasks,
+            answer_timeout=answer_timeout,
+            stats=stats or LogStats(),
+        )
         broker.open(lambda: address)
         await heard.until(lambda: bool(heard.openings))
         try:
@@ -132,7 +140,9 @@ async def test_a_broker_that_is_not_there_is_said_to_be_unreachable(
 ) -> None:
     heard = Heard()
     async with asyncio.TaskGroup() as tasks:
-        broker = Broker(3, heard, credentials=PLAIN, tasks=tasks, answer_timeout=SOON)
+        broker = Broker(
+            3, heard, credentials=PLAIN, tasks=tasks, answer_timeout=SOON, stats=LogStats()
+        )
         broker.open(lambda: address)
         await heard.until(lambda: bool(heard.unreached))
     assert (heard.unreached, broker.is_open) == ([3], False)

@@ -92,7 +92,7 @@ def an_answer(error_code: int = 0) -> bytes:
         )
     ]
     response = FetchResponse(
-        throttle_time_ms=0,
+        throttle_time_ms=250,
         error_code=error_code,
         session_id=9,
         responses=[topic(topic="n.a", partitions=parts), topic(topic="n.ü", partitions=parts[:1])],
@@ -112,6 +112,7 @@ def test_an_answer_is_read_as_kafka_python_writes_it(error_code: int) -> None:
             FetchedPart(Partition("n.a", 5), 0, b"", ABORTED),
             FetchedPart(Partition("n.ü", 0), 0, b"some"),
         ],
+        250,
     )
 
 

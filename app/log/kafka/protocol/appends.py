@@ -47,8 +47,16 @@ def request_frame(
     return request(PRODUCE, correlation, client=client, body=body)
 
 
-def read_answer(frame: bytes) -> tuple[int, Answers]:
-    """Return the correlation id of a response (without its length) and its content.
+class AppendAnswer(NamedTuple):
+    """A response; for `throttle_ms` the broker wants no further requests."""
+
+    correlation: int
+    answers: Answers
+    throttle_ms: int
+
+
+def read_answer(frame: bytes) -> AppendAnswer:
+    """Return what a response (without its length) says.
 
     Raises:
         MalformedAnswerError: The response is invalid.
@@ -59,7 +67,7 @@ def read_answer(frame: bytes) -> tuple[int, Answers]:
         raise MalformedAnswerError(f"the answer to a produce request: {error}") from error
 
 
-def _answer(frame: bytes) -> tuple[int, Answers]:
+def _answer(frame: bytes) -> AppendAnswer:
     correlation, topics = _PARTITION.unpack_from(frame)
     at = _PARTITION.size
     found: Answers = {}
@@ -71,7 +79,8 @@ def _answer(frame: bytes) -> tuple[int, Answers]:
             index, code, offset, _, _ = _ANSWER.unpack_from(frame, at)
             at = _after_reasons(frame, at + _ANSWER.size)
             found[name or "", index] = PartitionAnswer(code, offset)
-    return correlation, found
+    (throttle_ms,) = COUNT.unpack_from(frame, at)
+    return AppendAnswer(correlation, found, throttle_ms)
 
 
 def _after_reasons(frame: bytes, at: int) -> int:

@@ -91,11 +91,15 @@ class FetchedPart(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A response. With a session it names only partitions that have news."""
+    """A response. With a session it names only partitions that have news.
+
+    For `throttle_ms` the broker wants no further requests.
+    """
 
     error_code: int
     session_id: int
     parts: list[FetchedPart]
+    throttle_ms: int = 0
 
 
 def fetch_frame(
@@ -137,7 +141,7 @@ def read_fetch(frame: bytes) -> FetchAnswer:
 
 
 def _answer(frame: bytes) -> FetchAnswer:
-    _, _, error_code, session_id, topics = _ANSWER.unpack_from(frame)
+    _, throttle_ms, error_code, session_id, topics = _ANSWER.unpack_from(frame)
     at = _ANSWER.size
     parts: list[FetchedPart] = []
     for _ in range(topics):
@@ -147,7 +151,7 @@ def _answer(frame: bytes) -> FetchAnswer:
         for _ in range(count):
             part, at = _part(frame, at, name or "")
             parts.append(part)
-    return FetchAnswer(error_code, session_id, parts)
+    return FetchAnswer(error_code, session_id, parts, throttle_ms)
 
 
 def _part(frame: bytes, at: int, topic: str) -> tuple[FetchedPart, int]:
