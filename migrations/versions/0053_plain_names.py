@@ -1,5 +1,8 @@
 """Give tables and columns the names that the code and the documents use.
 
+It renames in place, which processes of an older commit do not survive. That is for once: no release
+had the old names.
+
 Revision ID: 0053
 Revises: 0052
 """
