@@ -170,10 +170,10 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
 
 def _methods(request: Request) -> Sequence[str]:
     """Return the methods of the path over all routes."""
-    asked = {method: {**request.scope, "method": method} for method in _METHODS}
+    requested = {method: {**request.scope, "method": method} for method in _METHODS}
     found = {
         method
-        for method, scope in asked.items()
+        for method, scope in requested.items()
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
     }
     return sorted(found | {"HEAD"} if "GET" in found else found)

@@ -33,8 +33,8 @@ def _other(path: str) -> str | None:
 
 
 def _is_served(app: FastAPI, scope: Scope, path: str) -> bool:
-    asked = {**scope, "path": path}
-    return any(route.matches(asked)[0] is not Match.NONE for route in app.router.routes)
+    requested = {**scope, "path": path}
+    return any(route.matches(requested)[0] is not Match.NONE for route in app.router.routes)
 
 
 def _reference(path: str, other: str) -> str:

@@ -39,12 +39,12 @@ class Servers:
         Raises:
             psycopg.OperationalError: There is none, for the reason in one line.
         """
-        asked: list[Parameters] = []
+        requested: list[Parameters] = []
         refusals: list[str] = []
         try:
             async with asyncio.timeout(seconds_max):
                 for server in self._in_turn():
-                    asked.append(server)
+                    requested.append(server)
                     try:
                         return await psycopg.AsyncConnection.connect(**_with(server, options))
                     except psycopg.OperationalError as error:
@@ -52,7 +52,7 @@ class Servers:
                     self._first += 1
         except TimeoutError as error:
             self._first += 1
-            refusals.append(f"{place_of(asked[-1])} does not answer within {seconds_max:g} s")
+            refusals.append(f"{place_of(requested[-1])} does not answer within {seconds_max:g} s")
             raise ConnectionTimeout("; ".join(refusals)) from error
         raise psycopg.OperationalError("; ".join(refusals))
 

@@ -62,26 +62,26 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """
     if work.claim is None:
         raise ValueError("A retransmission is chosen for a job of the database")
-    asked = requested_choice(work.database_url, work.claim.job_id)
-    await_recorded(work, asked.request.streams)
-    spans = looked_at(work, asked)
-    read = reached(work, asked.topic, spans) if spans else Reached(starts={})
+    requested = requested_choice(work.database_url, work.claim.job_id)
+    await_recorded(work, requested.request.streams)
+    spans = looked_at(work, requested)
+    read = reached(work, requested.topic, spans) if spans else Reached(starts={})
     until = CHOSEN_SHARE if read.archived else 0.95
     work.progress.step("Choosing messages", done=0.1, until=until)
-    wanted = selected(session, work, asked, read=read)
-    if asked.request.dry_run:
+    wanted = selected(session, work, requested, read=read)
+    if requested.request.dry_run:
         result = _foreseen(wanted, read)
     else:
         total = _stored(wanted, read, url=work.database_url, claim=work.claim)
         work.progress.report(
             f"{total.messages} messages are to be sent again, of {total.size} bytes"
         )
-        stage(session, work, read, total=total, times=asked.request.times)
+        stage(session, work, read, total=total, times=requested.request.times)
         result = JobResult(counts=counts_of(total))
-    lost = gone(work, asked.topic, spans, read=read) if spans else 0
-    counts = {**result.counts, "gone": sum(asked.request.gone) + lost}
-    if asked.request.selection.only is Only.MISSING:
-        counts["untraced"] = _untraced(work, asked, spans)
+    lost = gone(work, requested.topic, spans, read=read) if spans else 0
+    counts = {**result.counts, "gone": sum(requested.request.gone) + lost}
+    if requested.request.selection.only is Only.MISSING:
+        counts["untraced"] = _untraced(work, requested, spans)
     return replace(result, counts=counts)
 
 

@@ -120,8 +120,8 @@ class RegisteredSchemas:
     async def _new_versions(
         self, registry: RegistryLookup, topic: str, missing: Sequence[int]
     ) -> list[Registered]:
-        asked = [await registry.version(topic, each) for each in missing]
-        found = [each for each in asked if each is not None]
+        requested = [await registry.version(topic, each) for each in missing]
+        found = [each for each in requested if each is not None]
         for each in found:
             await self._making.ready(ContentType.AVRO, each.text)
         return [each for each in found if self._is_usable(topic, each)]

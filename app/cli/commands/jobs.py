@@ -74,7 +74,7 @@ def request(  # noqa: PLR0913 - each an option
 ) -> None:
     """Request a job over a time span; default: the last day."""
     with connected(api) as client:
-        asked = client.jobs.request(
+        requested = client.jobs.request(
             kind,
             start=since,
             end=until,
@@ -82,7 +82,7 @@ def request(  # noqa: PLR0913 - each an option
             subscription=subscription,
             slo=None if slo is None else timedelta(seconds=slo),
         )
-    job = followed(api, asked.id) if wait else asked
+    job = followed(api, requested.id) if wait else requested
     words = job.waiting_for or f"Requested {job.id}"
     if wait:
         words = _ending(job)

@@ -92,14 +92,14 @@ def check(
 
 def conclusions(found: Ledger) -> Iterator[str]:
     """Yield what is proved of the requested time, and where missing messages are."""
-    asked = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
+    requested = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
     proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
     if found.covered_from is None:
-        yield f"{asked} {proved}: there is no entry about it"
+        yield f"{requested} {proved}: there is no entry about it"
         return
     covered = f"{output.local_time(found.covered_from)} to {output.local_time(found.covered_to)}"
     yield (
-        f"{asked} {proved}. {found.entry_count} entries, from {covered}:"
+        f"{requested} {proved}. {found.entry_count} entries, from {covered}:"
         f" {found.sums.published} published, {found.sums.missing} missing"
     )
     for entry in found.entries:

@@ -184,9 +184,9 @@ async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
     """Return all subscriptions in order, those with the largest values first."""
     query = None if shown.topic is None else {"topicName": shown.topic}
     async with asyncio.TaskGroup() as group:
-        asked = group.create_task(_subscriptions(client, query))
+        requested = group.create_task(_subscriptions(client, query))
         figures = group.create_task(_metrics(client, query))
-    subscriptions, metrics = asked.result(), figures.result()
+    subscriptions, metrics = requested.result(), figures.result()
     # A subscription that was created or deleted between the two is included the next time.
     known = sorted(subscriptions.keys() & metrics.keys())
     return in_order([TopRow.of(subscriptions[key], metrics[key]) for key in known], shown.order)

@@ -70,10 +70,10 @@ def parsed_query(body: Mapping[str, Any]) -> Query:
     Raises:
         InvalidQueryError: It is not valid.
     """
-    asked = body.get(_QUERY)
-    if not isinstance(asked, dict):
+    requested = body.get(_QUERY)
+    if not isinstance(requested, dict):
         raise InvalidQueryError('the body must be {"query": {…}}')
-    query = _all_of(asked, level=1)
+    query = _all_of(requested, level=1)
     if sum(1 for _ in _conditions(query)) > CONDITIONS_MAX:
         raise InvalidQueryError(f"must have at most {CONDITIONS_MAX} conditions")
     return query

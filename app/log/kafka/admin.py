@@ -153,8 +153,8 @@ class Admin:
         ours = {name: replicas for name, replicas in found.items() if name.startswith(prefix)}
         several = sorted(name for name, replicas in ours.items() if replicas > 1)
         # A single replica is always in sync, whatever the setting is.
-        asked = several[:SETTINGS_MAX]
-        told = await self._client.settings(asked, _IN_SYNC) if asked else {}
+        requested = several[:SETTINGS_MAX]
+        told = await self._client.settings(requested, _IN_SYNC) if requested else {}
         in_sync = {name: int(each[_IN_SYNC]) for name, each in told.items() if each}
         return {name: Copies(replicas, in_sync.get(name)) for name, replicas in ours.items()}
 

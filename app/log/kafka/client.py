@@ -261,13 +261,13 @@ class Client:
     ) -> Mapping[str, Mapping[str, str]]:
         """Return the settings `names` of each topic; unknown ones are missing."""
         kind = DescribeConfigsRequest.DescribeConfigsResource
-        asked = [
+        requested = [
             kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[*names])
             for each in topics
         ]
         response = await self.send_any(
             DescribeConfigsRequest(
-                resources=asked, include_synonyms=False, include_documentation=False
+                resources=requested, include_synonyms=False, include_documentation=False
             )
         )
         return {

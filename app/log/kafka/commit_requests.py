@@ -191,14 +191,14 @@ class _Commit:
             self._decide(group, codes)
 
     def _decide(self, group: str, codes: Mapping[Partition, int]) -> None:
-        left, asked = self._left[group], len(self._left[group])
+        left, requested = self._left[group], len(self._left[group])
         stale = STALE_COORDINATOR_CODES.intersection(codes.values())
         for partition, code in codes.items():
             if code not in stale and left.pop(partition, None) is not None and code:
                 self._fail(group, [partition], _failure(code))
         if stale - {_LOADING}:
             self._coordinators.forget([group])
-        if len(left) < asked:
+        if len(left) < requested:
             self._be_patient()
         if left:
             self._causes[group] = reason(min(stale)) if stale else "a partition had no answer"

@@ -94,16 +94,16 @@ class Session:
 
     async def _poll(self) -> None:
         # A copy: a partition that is followed again meanwhile is not the one in the request.
-        asked = self._members.copy()
+        requested = self._members.copy()
         answer = await self._reading.polls.fetch(self._node, self._request())
         if answer.error_code:
             self._start_over()
             return
         self._advance(answer.session_id)
-        for wrong in await self._reading.arrived(asked, answer.parts):
+        for wrong in await self._reading.arrived(requested, answer.parts):
             self.leave(wrong.partition)
             self._reading.again([wrong])
-        self._note_moved(asked, answer.parts)
+        self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
         """Return the next poll. From here on the broker counts as informed."""

@@ -206,20 +206,20 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def _read_first(self, node: int, joining: list[Followed]) -> None:
         """Send one fetch that does not wait; after it the partitions belong to the session."""
         await self.room()
-        asked = {each.partition: each for each in joining if self._is_current(each)}
-        positions = {partition: each.offset for partition, each in asked.items()}
+        requested = {each.partition: each for each in joining if self._is_current(each)}
+        positions = {partition: each.offset for partition, each in requested.items()}
         request = FetchRequest(positions=positions, bytes_max=CHUNK_BYTES_MAX, wait_ms=0)
         try:
             answer = await self._reader.fetcher.fetch(node, request)
-            wrong = await self.arrived(asked, answer.parts)
+            wrong = await self.arrived(requested, answer.parts)
         except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
-            self._interrupted(asked.values(), error)
+            self._interrupted(requested.values(), error)
             return
         if wrong:
             self.again(wrong)
         for misplaced in wrong:
-            del asked[misplaced.partition]
-        self._enter_session(node, [each for each in asked.values() if self._is_current(each)])
+            del requested[misplaced.partition]
+        self._enter_session(node, [each for each in requested.values() if self._is_current(each)])
 
     def _interrupted(self, followed: Collection[Followed], error: Exception) -> None:
         if self.polls.closed:

@@ -52,13 +52,15 @@ class Offsets:
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> dict[Place, str]:
         """Store them durably; return those that failed, with the reason."""
-        asked = {
+        requested = {
             (group, partition): committed
             for group, partitions in offsets.items()
             for partition, committed in partitions.items()
         }
-        failed = {place: why for place, committed in asked.items() if (why := refusal(committed))}
-        good = {place: committed for place, committed in asked.items() if place not in failed}
+        failed = {
+            place: why for place, committed in requested.items() if (why := refusal(committed))
+        }
+        good = {place: committed for place, committed in requested.items() if place not in failed}
         stored: set[Place] = set()
         if good:
             stored = await self._connections.run(lambda connection: self._store(connection, good))

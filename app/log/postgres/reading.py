@@ -94,10 +94,10 @@ class PostgresReader:
         names, indexes = self._columns(offsets)
         cursor = connection.cursor(binary=True)
         await cursor.execute(_READ, [names, indexes, list(offsets.values()), bytes_max])
-        asked = list(offsets.items())
+        requested = list(offsets.items())
         found = []
         for n, group in groupby(await cursor.fetchall(), key=itemgetter(0)):
-            partition, offset = asked[n - 1]
+            partition, offset = requested[n - 1]
             rows = list(group)
             found.append((_chunk(partition, offset, rows), rows[0][2]))
         return found

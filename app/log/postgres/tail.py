@@ -127,15 +127,15 @@ class PostgresTail:
         self._polled_at = asyncio.get_running_loop().time()
 
     async def _read(self, partitions: Sequence[Partition]) -> list[Chunk]:
-        asked = {partition: self._positions[partition] for partition in partitions}
+        requested = {partition: self._positions[partition] for partition in partitions}
         for partition in partitions:
             del self._news[partition]
         try:
             connection = await self._connected()
             with bounded(connection, CALL_SECONDS_MAX):
-                read = await self._reader.chunks(connection, asked, BYTES_PER_PARTITION_MAX)
+                read = await self._reader.chunks(connection, requested, BYTES_PER_PARTITION_MAX)
         except BaseException:
-            for partition in self._positions.keys() & asked.keys():
+            for partition in self._positions.keys() & requested.keys():
                 self._has_news(partition)
             raise
         return [chunk for chunk, end in read if self._accept(chunk, end)]

@@ -148,12 +148,12 @@ class AccessService:
 
     async def roles(self, caller: Caller, target: Target) -> Sequence[Role]:
         """Return Hermes' roles of the caller for the target."""
-        asked = [Role.ANY, Role.ADMIN]
+        requested = [Role.ANY, Role.ADMIN]
         if target.topic is not None:
-            asked.append(Role.TOPIC_OWNER)
+            requested.append(Role.TOPIC_OWNER)
         if target.subscription is not None:
-            asked.append(Role.SUBSCRIPTION_OWNER)
-        return [role for role in asked if await self._has_if_any(caller, role, target)]
+            requested.append(Role.SUBSCRIPTION_OWNER)
+        return [role for role in requested if await self._has_if_any(caller, role, target)]
 
     def require_new_group(self, caller: Caller, name: str) -> None:
         """Check that the caller may create the group.

@@ -94,9 +94,9 @@ async def requested_history(
     if opening.request is None:
         return History(gone=opening.gone) if opening.gone else None
     scope = _scope(subscription, opening.request)
-    asked = await RetransmissionChanges(session).request(subscription, opening.request, scope)
+    requested = await RetransmissionChanges(session).request(subscription, opening.request, scope)
     live = await SparkRunnerRepository(session).any_live()
-    return History(gone=opening.gone, retransmission=asked, runner_live=live)
+    return History(gone=opening.gone, retransmission=requested, runner_live=live)
 
 
 async def opened(

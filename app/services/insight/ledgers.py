@@ -88,12 +88,12 @@ class LedgerService:
             ledgers = LedgerRepository(session)
             last = await ledgers.last(known.id)
             end = None if last is None else last.until
-            asked = requested_window(since, until, last=end, now=datetime.now(UTC))
-            if asked.since >= asked.until:
+            requested = requested_window(since, until, last=end, now=datetime.now(UTC))
+            if requested.since >= requested.until:
                 raise ValidationFailedError.of("from", "must be before `to`")
-            survey = Survey(asked, born=known.created_at, newest=limit)
+            survey = Survey(requested, born=known.created_at, newest=limit)
             after = 0
-            while page := await ledgers.overlapping(known.id, asked, after=after, limit=_LINKS):
+            while page := await ledgers.overlapping(known.id, requested, after=after, limit=_LINKS):
                 survey.add(page)
                 after = page[-1].number
         return survey.ledger()

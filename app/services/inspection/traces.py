@@ -48,9 +48,9 @@ class TraceService:
             SubscriptionNotFoundError: The subscription does not exist.
         """
         found_as = traced_id(message_id.encode("utf-8", "replace"))
-        asked = TraceQuestion(message_id=found_as, topic=topic, subscription=subscription)
+        requested = TraceQuestion(message_id=found_as, topic=topic, subscription=subscription)
         trace = await self._database.read(
-            lambda reading: _trace_of(TraceLookup(reading, asked, limit=ENTRIES_MAX))
+            lambda reading: _trace_of(TraceLookup(reading, requested, limit=ENTRIES_MAX))
         )
         if trace.entries or topic is None:
             return trace

@@ -31,9 +31,9 @@ class RetransmissionChanges:
             JobQueueFullError: Too many jobs wait.
         """
         job = await self._jobs.add(JobKind.RETRANSMISSION, scope)
-        asked = await self._retransmissions.add(job, subscription, request)
-        await note(self._audit, _change(Action.REQUESTED, asked))
-        return asked
+        requested = await self._retransmissions.add(job, subscription, request)
+        await note(self._audit, _change(Action.REQUESTED, requested))
+        return requested
 
     async def cancel(self, item: Retransmission) -> bool:
         """Cancel it with its job; return whether it was open."""

@@ -94,15 +94,15 @@ async def spans_in_log(
     """
     partitions = sorted(bounds)
     if wanted.offsets is not None:
-        asked = wanted.offsets
-        if unknown := sorted(asked.keys() - {each.index for each in partitions}):
+        requested = wanted.offsets
+        if unknown := sorted(requested.keys() - {each.index for each in partitions}):
             raise ValidationFailedError.of("offsets", f"there is no partition {unknown[0]}")
     else:
-        asked = await _places_of_time(log, bounds, wanted)
+        requested = await _places_of_time(log, bounds, wanted)
     spans = []
     for partition in partitions:
         bound = bounds[partition]
-        start, end = asked.get(partition.index, (bound.end, None))
+        start, end = requested.get(partition.index, (bound.end, None))
         end = bound.end if end is None else min(end, bound.end)
         spans.append(
             OffsetSpan(

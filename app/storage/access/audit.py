@@ -58,7 +58,7 @@ class AuditRepository:
 
 def _conditions(wanted: AuditFilter, before_id: int | None) -> list[ColumnElement[bool]]:
     row = AuditEventRow
-    asked: list[tuple[Any, Callable[[Any, Any], Any], object]] = [
+    requested: list[tuple[Any, Callable[[Any, Any], Any], object]] = [
         (row.kind, eq, wanted.kind),
         (row.name, eq, wanted.name),
         (row.actor, eq, wanted.actor),
@@ -67,7 +67,7 @@ def _conditions(wanted: AuditFilter, before_id: int | None) -> list[ColumnElemen
         (row.at, lt, wanted.until),
         (row.id, lt, before_id),
     ]
-    return [compare(column, value) for column, compare, value in asked if value is not None]
+    return [compare(column, value) for column, compare, value in requested if value is not None]
 
 
 def _event_of(row: AuditEventRow) -> AuditEvent:

@@ -31,8 +31,8 @@ async def subscription_id(connection: AsyncConnection, topic: str, name: str) ->
         TopicNotFoundError: The topic does not exist.
         SubscriptionNotFoundError: The subscription does not exist.
     """
-    asked = {"topic": topic, "name": name}
-    row = (await connection.exec_driver_sql(_SUBSCRIPTION, asked)).mappings().one()
+    requested = {"topic": topic, "name": name}
+    row = (await connection.exec_driver_sql(_SUBSCRIPTION, requested)).mappings().one()
     if not row["topic_there"]:
         raise no_topic(topic)
     if row["id"] is None:

@@ -48,11 +48,11 @@ class ArchiveCoverageRepository:
 
     async def dated(self, topic: Topic, times: Times) -> Mapping[int, Dated]:
         """Return the archived part of a time for each archived partition."""
-        asked = {
+        requested = {
             "since_ms": times.since_ms or 0,
             "until_ms": _FOR_EVER_MS if times.until_ms is None else times.until_ms,
         }
-        rows = await self._session.execute(_DATED, _of(topic) | asked)
+        rows = await self._session.execute(_DATED, _of(topic) | requested)
         return {index: Dated(first, first_ms, end) for index, first, first_ms, end in rows}
 
 

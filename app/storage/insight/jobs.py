@@ -195,12 +195,12 @@ class JobRepository:
             "log": [storable(line) for line in progress.log],
             "lease_until": _NOW + lease,
         }
-        asked = await self._session.scalar(
+        requested = await self._session.scalar(
             _of(claim).values(reported).returning(JobRow.cancel_requested)
         )
-        if asked is None:
+        if requested is None:
             return ClaimState.LOST
-        return ClaimState.CANCELLED if asked else ClaimState.KEPT
+        return ClaimState.CANCELLED if requested else ClaimState.KEPT
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
         """Set it to DONE with that result; return False if the claim was lost."""

@@ -144,12 +144,12 @@ class LedgerRepository:
         Raises:
             SecretKeyMissingError: The entry before is signed, and this process has no key.
         """
-        asked = await self._session.get(LedgerRequestRow, claim.job_id)
-        if asked is None:
+        requested = await self._session.get(LedgerRequestRow, claim.job_id)
+        if requested is None:
             return None
-        owner = asked.subscription_id
+        owner = requested.subscription_id
         await self.hold(owner)
-        request = LedgerRequest(**from_json(LedgerRequest, asked.request))
+        request = LedgerRequest(**from_json(LedgerRequest, requested.request))
         last = await self.last(owner)
         content = written(owner, request, await self._found(claim))
         link = self._link_behind(last, request.number, content)

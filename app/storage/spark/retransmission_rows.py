@@ -108,9 +108,9 @@ def finished_places(
     if when is None:
         yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
         return
-    asked = {"subscription_id": subscription_id, "first": when[0], "end": when[1]}
-    yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **asked), PLACES_SLICE)
-    for packs in _slices(url, _PACKS.format(**asked), PACKS_SLICE):
+    requested = {"subscription_id": subscription_id, "first": when[0], "end": when[1]}
+    yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **requested), PLACES_SLICE)
+    for packs in _slices(url, _PACKS.format(**requested), PACKS_SLICE):
         for (body,) in packs:
             # Some packs have only other entries of the subscription, or of another time.
             if places := places_in(body, subscription_id, when=when, ends=_ENDS):

@@ -75,14 +75,14 @@ def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequ
     Raises:
         StorageUnavailableError: The database cannot be reached.
     """
-    asked = {
+    requested = {
         "first": when[0],
         "end": when[1],
         "topic": scope.topic,
         "subscription": scope.subscription,
     }
-    yield from _slices(url, _ROWS.format(statuses=list(_STATUSES), **asked), ROWS_SLICE)
-    for packs in _slices(url, _PACKS.format(**asked), _PACKS_SLICE):
+    yield from _slices(url, _ROWS.format(statuses=list(_STATUSES), **requested), ROWS_SLICE)
+    for packs in _slices(url, _PACKS.format(**requested), _PACKS_SLICE):
         rows = [row for (body,) in packs for row in _rows_in(body, scope, when)]
         if rows:
             yield rows

@@ -110,19 +110,19 @@ class TraceLookup:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
         """
-        asked = self._asked
-        stored_id = storable(asked.message_id[:MESSAGE_ID_MAX])
+        requested = self._asked
+        stored_id = storable(requested.message_id[:MESSAGE_ID_MAX])
         values = {
             "key": self._key,
             "stored_id": stored_id,
-            "topic": asked.topic,
-            "subscription": asked.subscription,
+            "topic": requested.topic,
+            "subscription": requested.subscription,
             "limit": self._limit,
         }
         rows: Mapping[int, list[_Row]] = defaultdict(list)
         for row in await self._connection.exec_driver_sql(_KNOWN, values):
             rows[row[0]].append(_Row._make(row))
-        _require(asked, rows)
+        _require(requested, rows)
         return _known(rows, stored_id)
 
     async def entries(self, known: KnownTrace) -> Sequence[TraceEntry]:

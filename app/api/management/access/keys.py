@@ -39,8 +39,8 @@ KeyId = Annotated[str, Path(description="id of the key: 12 characters")]
 )
 async def create_key(request: Request, services: ServicesOf) -> Response:
     """Create a key. Only this response contains its token, `key`."""
-    asked = await json_request(request)
-    wanted = key_body(asked.body)
+    requested = await json_request(request)
+    wanted = key_body(requested.body)
     draft = KeyDraft(name=wanted.name, scopes=scopes_of(wanted), expires_at=_expiry(wanted))
     made = await services.keys.create(draft)
     location = {"Location": f"/keys/{made.key.id}", "Cache-Control": "no-store"}

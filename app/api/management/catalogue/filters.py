@@ -26,6 +26,6 @@ _EXAMPLE = {
 )
 async def try_filters(request: Request, topic: TopicName, services: ServicesOf) -> Response:
     """Try filters on a message with the code of deliveries; nothing is published."""
-    asked = await json_request(request)
+    requested = await json_request(request)
     await services.topics.get(topic)
-    return answer(tried(topic, asked.body, strict=asked.strict))
+    return answer(tried(topic, requested.body, strict=requested.strict))

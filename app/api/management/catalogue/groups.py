@@ -32,11 +32,13 @@ async def list_groups(request: Request, services: ServicesOf, page: NamePageOf) 
 )
 async def create_group(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Create a group, as an admin or one of its owners."""
-    asked = await json_request(request)
-    name = new_group(asked.body, strict=asked.strict)
+    requested = await json_request(request)
+    name = new_group(requested.body, strict=requested.strict)
     services.access.require_new_group(caller, name)
     await services.groups.create(name)
-    notes = AnswerNotes(ignored=ignored_in_group(asked.body), extra={"Location": f"/groups/{name}"})
+    notes = AnswerNotes(
+        ignored=ignored_in_group(requested.body), extra={"Location": f"/groups/{name}"}
+    )
     return answer(GroupBody(group_name=name), 201, notes)
 
 
@@ -58,10 +60,10 @@ async def get_group(group: GroupName, services: ServicesOf) -> Response:
 )
 async def change_group(request: Request, group: GroupName, services: ServicesOf) -> Response:
     """Accepted as in Hermes: a group has only its name, which cannot change."""
-    asked = await json_request(request)
-    new_group({"groupName": group, **asked.body}, strict=asked.strict, fixed=group)
+    requested = await json_request(request)
+    new_group({"groupName": group, **requested.body}, strict=requested.strict, fixed=group)
     await services.groups.require(group)
-    return answer(None, 204, AnswerNotes(ignored=ignored_in_group(asked.body)))
+    return answer(None, 204, AnswerNotes(ignored=ignored_in_group(requested.body)))
 
 
 @router.delete(

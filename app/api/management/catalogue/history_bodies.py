@@ -45,13 +45,13 @@ def created_subscription_read(made: Acknowledged) -> CreatedSubscriptionRead:
 
 
 def _history_read(history: History) -> HistoryRead:
-    asked = history.retransmission
-    if asked is None:
+    requested = history.retransmission
+    if requested is None:
         return HistoryRead(gone=history.gone)
     return HistoryRead(
-        retransmission=asked.id,
+        retransmission=requested.id,
         waiting_for=None if history.runner_live else NO_RUNNER,
-        offsets=_looked_at(asked),
+        offsets=_looked_at(requested),
         gone=history.gone,
     )
 

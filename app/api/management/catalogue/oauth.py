@@ -62,11 +62,11 @@ async def list_oauth_providers(services: ServicesOf) -> list[str]:
 )
 async def create_oauth_provider(request: Request, services: ServicesOf) -> Response:
     """Create an OAuth provider, to be named in the `oAuthPolicy` of subscriptions."""
-    asked = await json_request(request)
-    provider = new_provider(asked.body, strict=asked.strict)
+    requested = await json_request(request)
+    provider = new_provider(requested.body, strict=requested.strict)
     await services.oauth.create(provider)
     notes = AnswerNotes(
-        ignored=ignored_in_provider(asked.body),
+        ignored=ignored_in_provider(requested.body),
         extra={"Location": f"/oauth/providers/{provider.name}"},
     )
     return answer(provider_read(provider), 201, notes)
@@ -93,11 +93,11 @@ async def change_oauth_provider(
     request: Request, name: ProviderName, services: ServicesOf
 ) -> Response:
     """Change an OAuth provider by a merge patch; its subscriptions request new tokens."""
-    asked = await json_request(request)
+    requested = await json_request(request)
     changed = await services.oauth.change(
-        name, lambda current: changed_provider(current, asked.body, strict=asked.strict)
+        name, lambda current: changed_provider(current, requested.body, strict=requested.strict)
     )
-    notes = AnswerNotes(ignored=ignored_in_provider(asked.body), applied=changed.applied)
+    notes = AnswerNotes(ignored=ignored_in_provider(requested.body), applied=changed.applied)
     return answer(provider_read(changed.provider), notes=notes)
 
 

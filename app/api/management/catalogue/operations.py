@@ -62,11 +62,11 @@ async def list_constraints(services: ServicesOf) -> Response:
 )
 async def constrain_topic(request: Request, services: ServicesOf) -> Response:
     """Store a topic's constraints, which have no effect; 201 if it had none."""
-    asked = await json_request(request)
-    body = _constraints(TopicConstraintsBody, asked)
+    requested = await json_request(request)
+    body = _constraints(TopicConstraintsBody, requested)
     wanted = body.constraints.to_domain()
     made = await services.operations.constrain(wanted, topic=body.topic_name)
-    return _kept(TopicConstraintsBody, asked, made=made)
+    return _kept(TopicConstraintsBody, requested, made=made)
 
 
 @router.put(
@@ -80,12 +80,12 @@ async def constrain_topic(request: Request, services: ServicesOf) -> Response:
 )
 async def constrain_subscription(request: Request, services: ServicesOf) -> Response:
     """Store a subscription's constraints, which have no effect; 201 if it had none."""
-    asked = await json_request(request)
-    body = _constraints(SubscriptionConstraintsBody, asked)
+    requested = await json_request(request)
+    body = _constraints(SubscriptionConstraintsBody, requested)
     topic, name = body.named()
     wanted = body.constraints.to_domain()
     made = await services.operations.constrain(wanted, topic=topic, subscription=name)
-    return _kept(SubscriptionConstraintsBody, asked, made=made)
+    return _kept(SubscriptionConstraintsBody, requested, made=made)
 
 
 @router.delete(
@@ -137,10 +137,10 @@ async def set_readiness(
     services: ServicesOf,
 ) -> Response:
     """Put the data centre into service, or out: then `/status/ready` answers 503."""
-    asked = await json_request(request)
-    body = body_of(ReadinessBody, asked.body, strict=asked.strict)
+    requested = await json_request(request)
+    body = body_of(ReadinessBody, requested.body, strict=requested.strict)
     await services.operations.set_ready(datacenter, ready=body.is_ready)
-    return answer(None, 202, AnswerNotes(ignored=ignored_in(ReadinessBody, asked.body)))
+    return answer(None, 202, AnswerNotes(ignored=ignored_in(ReadinessBody, requested.body)))
 
 
 @router.get(

@@ -106,8 +106,8 @@ async def query_topic_metrics(
 
     In Hermes' form with `Prefer: figures=texts`.
     """
-    asked = await _requested(request)
-    found = await services.catalogue_figures.topics(asked, _keyed(page, 1))
+    requested = await _requested(request)
+    found = await services.catalogue_figures.topics(requested, _keyed(page, 1))
     return _described(request, found, hermes_metrics.NAMED_TOPIC if texts else None)
 
 
@@ -124,8 +124,8 @@ async def query_subscription_metrics(
 
     In Hermes' form with `Prefer: figures=texts`.
     """
-    asked = await _requested(request)
-    found = await services.catalogue_figures.subscriptions(asked, _keyed(page, 2))
+    requested = await _requested(request)
+    found = await services.catalogue_figures.subscriptions(requested, _keyed(page, 2))
     return _described(request, found, hermes_metrics.NAMED_SUBSCRIPTION if texts else None)
 
 

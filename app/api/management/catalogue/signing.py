@@ -53,8 +53,8 @@ async def add_secret(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
     """Sign with a new secret; only this response contains it."""
-    asked = await json_request_or_none(request)
-    wanted = signing_body(asked.body)
+    requested = await json_request_or_none(request)
+    wanted = signing_body(requested.body)
     added = await services.signing.add(
         topic,
         name,

@@ -98,15 +98,15 @@ async def create_subscription(
     does not reach back so far, a retransmission sends the archived messages from before: `history`
     describes it, and counts the messages that are gone.
     """
-    asked = await json_request(request)
-    draft = new_subscription(topic, asked.body, strict=asked.strict)
+    requested = await json_request(request)
+    draft = new_subscription(topic, requested.body, strict=requested.strict)
     if topic == ALERTS:
         await services.announcer.make_topic()
     await services.access.require_new_subscription(caller, draft)
     await _require_dead_letter(services, caller, draft.dead_letter)
-    made = await services.subscriptions.create(draft, beginning_in(asked.body), caller=caller)
+    made = await services.subscriptions.create(draft, beginning_in(requested.body), caller=caller)
     notes = AnswerNotes(
-        ignored=ignored_in_subscription(asked.body, new=True),
+        ignored=ignored_in_subscription(requested.body, new=True),
         applied=made.applied,
         extra={
             "Location": f"/topics/{topic}/subscriptions/{draft.name}",
@@ -152,19 +152,19 @@ async def change_subscription(
     caller: CallerOf,
 ) -> Response:
     """Change a subscription by a merge patch (both methods, as in Hermes)."""
-    asked = await json_request(request)
+    requested = await json_request(request)
 
     def edit(current: Subscription) -> Subscription:
-        return changed_subscription(current, asked.body, strict=asked.strict)
+        return changed_subscription(current, requested.body, strict=requested.strict)
 
-    if asked.body.get("deadLetter") is not None:
+    if requested.body.get("deadLetter") is not None:
         current, _ = await services.subscriptions.get(topic, name)
         if (wanted := edit(current).dead_letter) != current.dead_letter:
             await _require_dead_letter(services, caller, wanted)
     changed = await services.subscriptions.change(
         topic, name, if_unchanged(request, edit), caller=caller
     )
-    return _noted(changed, ignored_in_subscription(asked.body))
+    return _noted(changed, ignored_in_subscription(requested.body))
 
 
 @router.delete(

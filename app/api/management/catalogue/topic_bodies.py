@@ -453,8 +453,8 @@ def changed_topic(
         # A JSON Schema from before is not an Avro schema.
         before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
-    asked = by_enabled(merged(before, patch), patch, current.tracking)
-    body = parse(TopicBody, asked, rules)
+    requested = by_enabled(merged(before, patch), patch, current.tracking)
+    body = parse(TopicBody, requested, rules)
     kind, migrated = ContentType(body.content_type), body.migrated_from_json_type
     require_migration(current, kind, migrated=migrated)
     wanted = body.to_domain()

@@ -66,16 +66,16 @@ async def create_topic(request: Request, services: ServicesOf, caller: CallerOf)
 
     The caller must be one of its owners.
     """
-    asked = await json_request(request)
-    body = await _with_known_schema(services, asked.body)
+    requested = await json_request(request)
+    body = await _with_known_schema(services, requested.body)
     is_avro = body.get("contentType") == ContentType.AVRO
     await services.schemas.prepare(_kind(is_avro=is_avro), body.get("schema"))
-    draft = new_topic(body, strict=asked.strict)
+    draft = new_topic(body, strict=requested.strict)
     await services.access.require_new_topic(caller, draft)
     await _require_alternate(services, caller, draft.alternate_topic)
     topic = await services.topics.create(await services.schemas.registered_draft(draft))
     notes = AnswerNotes(
-        ignored=ignored_in_topic(asked.body),
+        ignored=ignored_in_topic(requested.body),
         extra={"Location": f"/topics/{topic.name}", **etag(topic)},
     )
     return answer(topic_read(topic), 201, notes)
@@ -102,8 +102,8 @@ async def change_topic(
     request: Request, topic: TopicName, services: ServicesOf, *, caller: CallerOf
 ) -> Response:
     """Change a topic by a merge patch."""
-    asked = await json_request(request)
-    body = await _migrated_by_registry(services, topic, asked.body)
+    requested = await json_request(request)
+    body = await _migrated_by_registry(services, topic, requested.body)
     registered = NOT_REGISTERED
     if body.get("schema"):
         current = await services.topics.get(topic)
@@ -112,7 +112,7 @@ async def change_topic(
         await services.schemas.prepare(kind, body["schema"], current)
 
     def edit(current: Topic) -> Topic:
-        return changed_topic(current, body, strict=asked.strict, registered=registered)
+        return changed_topic(current, body, strict=requested.strict, registered=registered)
 
     if body.get("alternateTopic") is not None:
         current = await services.topics.get(topic)
@@ -123,7 +123,7 @@ async def change_topic(
         check(request)(current)
         registered = await services.schemas.registered_change(current, edit(current))
     changed = await services.topics.change(topic, if_unchanged(request, edit))
-    notes = AnswerNotes(ignored=ignored_in_topic(asked.body), extra=etag(changed))
+    notes = AnswerNotes(ignored=ignored_in_topic(requested.body), extra=etag(changed))
     return answer(topic_read(changed), notes=notes)
 
 

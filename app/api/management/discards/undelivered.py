@@ -38,7 +38,7 @@ _QUERY: Final = asks(
 async def _wanted(request: Request) -> UndeliveredRequest:
     given = request.query_params.get
     status, key = given("status"), given("key")
-    asked = UndeliveredFilter(
+    requested = UndeliveredFilter(
         since=instant_of(given("since"), path="since"),
         until=instant_of(given("until"), path="until"),
         status=None if not status or status == _DISCARDED else status_code_of(status),
@@ -46,7 +46,7 @@ async def _wanted(request: Request) -> UndeliveredRequest:
         key=None if key is None else key.encode("utf-8", "replace"),
         message_id=given("messageId"),
     )
-    return UndeliveredRequest(asked=asked, limit=limit_of(given("limit")), after=given("after"))
+    return UndeliveredRequest(asked=requested, limit=limit_of(given("limit")), after=given("after"))
 
 
 WantedOf = Annotated[UndeliveredRequest, Depends(_wanted)]

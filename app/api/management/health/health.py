@@ -66,8 +66,8 @@ async def _wanted(
         ),
     ] = True,
 ) -> HealthQuery:
-    asked = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
-    if any(_NUL in each for each in asked):
+    requested = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
+    if any(_NUL in each for each in requested):
         # No name has this character, and the database accepts none in a query.
         raise ValidationFailedError.of("query", "must be without zero characters")
     return HealthQuery(

@@ -82,12 +82,12 @@ def job_body(body: Mapping[str, Any]) -> JobBody:
     Raises:
         ValidationFailedError: The body is invalid.
     """
-    asked = parse_own(JobBody, body)
-    if asked.kind == "ARCHIVE":
-        _require_none(asked)
-    if asked.slo_seconds is not None and asked.kind != "LATENCY_ANALYTICS":
+    requested = parse_own(JobBody, body)
+    if requested.kind == "ARCHIVE":
+        _require_none(requested)
+    if requested.slo_seconds is not None and requested.kind != "LATENCY_ANALYTICS":
         raise ValidationFailedError.of("sloSeconds", "must be given with LATENCY_ANALYTICS only")
-    return asked
+    return requested
 
 
 def _require_none(asked: JobBody) -> None:

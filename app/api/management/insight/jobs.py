@@ -54,8 +54,8 @@ JobId = Annotated[str, Path(description="id of the job")]
 )
 async def request_job(request: Request, services: ServicesOf, caller: CallerOf) -> Response:
     """Request a job, which the next free Spark runner takes; `Location` leads to it."""
-    asked = await json_request(request)
-    body = job_body(asked.body)
+    requested = await json_request(request)
+    body = job_body(requested.body)
     await _require_owner(services, caller, body.topic)
     seen = await services.jobs.request(JobKind(body.kind), _scope(body, datetime.now(UTC)))
     [job] = jobs_read(seen)
@@ -97,8 +97,8 @@ async def get_job(job: JobId, services: ServicesOf) -> Response:
 )
 async def cancel_job(job: JobId, services: ServicesOf, caller: CallerOf) -> Response:
     """Cancel a job: immediately while it waits, within seconds while it runs."""
-    [asked] = (await services.jobs.get(job)).jobs
-    await _require_owner(services, caller, asked.scope.topic)
+    [requested] = (await services.jobs.get(job)).jobs
+    await _require_owner(services, caller, requested.scope.topic)
     [cancelled] = jobs_read(await services.jobs.cancel(job), with_log=True)
     return answer(cancelled)
 

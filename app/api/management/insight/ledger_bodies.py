@@ -107,12 +107,12 @@ class LedgerCheckRead(Schema):
 
 def ledger_read(ledger: Ledger) -> LedgerRead:
     """Return the response for a ledger."""
-    asked, covered = ledger.asked, ledger.covered
+    requested, covered = ledger.asked, ledger.covered
     # By name, because `from` cannot be a keyword argument.
     return LedgerRead.model_validate(
         {
-            "from": asked.since.isoformat(),
-            "to": asked.until.isoformat(),
+            "from": requested.since.isoformat(),
+            "to": requested.until.isoformat(),
             "coveredFrom": None if covered is None else covered.since.isoformat(),
             "coveredTo": None if covered is None else covered.until.isoformat(),
             "proved": ledger.is_proved,

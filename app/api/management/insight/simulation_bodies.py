@@ -117,18 +117,18 @@ def wanted_of(body: JsonObject, *, now: datetime) -> WantedSimulation:
     Raises:
         ValidationFailedError: The body is invalid.
     """
-    asked = parse_own(SimulateBody, body)
-    until = now if asked.to is None else moment_of(asked.to, now=now, path="to")
+    requested = parse_own(SimulateBody, body)
+    until = now if requested.to is None else moment_of(requested.to, now=now, path="to")
     since = until - WINDOW_DEFAULT
-    if asked.from_ is not None:
-        since = moment_of(asked.from_, now=now, path="from")
-    took = asked.request_millis
+    if requested.from_ is not None:
+        since = moment_of(requested.from_, now=now, path="from")
+    took = requested.request_millis
     return WantedSimulation(
         since=since,
         until=until,
-        filters=None if asked.filters is None else filters_of(asked.filters),
-        rate=asked.rate,
-        in_flight_max=asked.inflight_size,
+        filters=None if requested.filters is None else filters_of(requested.filters),
+        rate=requested.rate,
+        in_flight_max=requested.inflight_size,
         request_time=None if took is None else timedelta(milliseconds=took),
     )
 

@@ -41,8 +41,8 @@ async def simulate(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
     """Let Spark try other filters and another rate on published messages; see `Location`."""
-    asked = await json_request_or_none(request)
-    wanted = wanted_of(asked.body, now=datetime.now(UTC))
+    requested = await json_request_or_none(request)
+    wanted = wanted_of(requested.body, now=datetime.now(UTC))
     [job] = jobs_read(await services.simulating.request(topic, name, wanted))
     where = f"/topics/{topic}/subscriptions/{name}/simulations/{job.id}"
     return answer(job, 202, AnswerNotes(extra={"Location": where}))

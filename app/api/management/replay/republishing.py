@@ -57,8 +57,8 @@ async def request_offline_task(
 
     All subscriptions of the target get them as new messages. The next free Spark runner does it.
     """
-    asked = await json_request(request)
-    wanted = wanted_task(asked.body, strict=asked.strict)
+    requested = await json_request(request)
+    wanted = wanted_task(requested.body, strict=requested.strict)
     for topic in (wanted.source, wanted.target):
         await services.access.require(caller, Role.TOPIC_OWNER, Target(topic=topic))
     seen = await services.offline.request(
@@ -66,7 +66,7 @@ async def request_offline_task(
     )
     [task] = tasks_read(seen)
     where = {"Location": f"/offline-retransmission/tasks/{task.task_id}"}
-    return answer(task, 201, AnswerNotes(ignored=ignored_in_task(asked.body), extra=where))
+    return answer(task, 201, AnswerNotes(ignored=ignored_in_task(requested.body), extra=where))
 
 
 @router.get(
@@ -113,8 +113,8 @@ async def offline_tasks_of_topic(
 )
 async def cancel_offline_task(task: TaskId, services: ServicesOf, caller: CallerOf) -> Response:
     """Cancel one, for owners of its target. Messages published so far stay."""
-    [asked] = (await services.offline.get(task)).tasks
-    target = Target(topic=asked.request.target)
+    [requested] = (await services.offline.get(task)).tasks
+    target = Target(topic=requested.request.target)
     await services.access.require(caller, Role.TOPIC_OWNER, target)
     [cancelled] = tasks_read(await services.offline.cancel(task))
     return answer(cancelled)

@@ -93,12 +93,12 @@ def wanted_task(body: Mapping[str, Any], *, strict: bool) -> WantedTask:
         ValidationFailedError: The body is invalid.
     """
     _require_topic(body)
-    asked = parse(OfflineTaskBody, body, Rules(others=_OTHER_FIELDS, strict=strict))
+    requested = parse(OfflineTaskBody, body, Rules(others=_OTHER_FIELDS, strict=strict))
     return WantedTask(
-        source=asked.source_topic,
-        target=asked.target_topic,
-        since=_instant(asked.start_timestamp, "startTimestamp"),
-        until=_instant(asked.end_timestamp, "endTimestamp"),
+        source=requested.source_topic,
+        target=requested.target_topic,
+        since=_instant(requested.start_timestamp, "startTimestamp"),
+        until=_instant(requested.end_timestamp, "endTimestamp"),
     )
 
 

@@ -65,10 +65,10 @@ def seek_body(body: JsonObject) -> SeekBody:
     Raises:
         ValidationFailedError: The body is invalid.
     """
-    asked = parsed(SeekBody, body, RetransmissionWay.SEEK)
-    if (asked.from_ is None) == (asked.offsets is None):
+    requested = parsed(SeekBody, body, RetransmissionWay.SEEK)
+    if (requested.from_ is None) == (requested.offsets is None):
         raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
-    return asked
+    return requested
 
 
 def places_of(asked: SeekBody) -> Mapping[int, int]:

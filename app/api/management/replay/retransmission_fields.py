@@ -54,12 +54,12 @@ def parsed(model: type[OwnT], body: Mapping[str, Any], way: RetransmissionWay | 
     elsewhere = _elsewhere(body, way)
     fitting = {name: value for name, value in body.items() if name not in elsewhere}
     try:
-        asked = parse_own(model, fitting)
+        requested = parse_own(model, fitting)
     except ValidationFailedError as exc:
         raise ValidationFailedError([*misplaced, *exc.details]) from exc
     if misplaced:
         raise ValidationFailedError(misplaced)
-    return asked
+    return requested
 
 
 def require_fitting(body: Mapping[str, Any], way: RetransmissionWay) -> None:

@@ -143,12 +143,12 @@ def retransmit_body(body: JsonObject) -> RetransmitBody:
     Raises:
         ValidationFailedError: The body is invalid.
     """
-    asked = parsed(RetransmitBody, body, way_of(body))
-    if (asked.from_ is None) == (asked.offsets is None):
+    requested = parsed(RetransmitBody, body, way_of(body))
+    if (requested.from_ is None) == (requested.offsets is None):
         raise ValidationFailedError.of("from", "must be given, or offsets, and not both")
-    if asked.offsets is not None and asked.to is not None:
+    if requested.offsets is not None and requested.to is not None:
         raise ValidationFailedError.of("to", "belongs to from; offsets end with their toOffset")
-    return asked
+    return requested
 
 
 def selection_of(asked: RetransmitBody) -> Selection:
