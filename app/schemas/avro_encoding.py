@@ -61,11 +61,7 @@ class _Walk:
         self.is_deep = False
 
     def spend(self, steps: float) -> None:
-        """Subtract work.
-
-        Raises:
-            AvroExhaustedError: Less is left.
-        """
+        """Subtract work, or raise AvroExhaustedError if less is left."""
         self.left -= steps
         if self.left < 0:
             raise AvroExhaustedError

@@ -260,11 +260,7 @@ class SubscriptionBody(Schema):
         )
 
     def to_domain(self, base: Subscription) -> Subscription:
-        """Return `base` with all fields of this body.
-
-        Raises:
-            ValidationFailedError: A field is not valid.
-        """
+        """Return `base` with all fields of this body, or raise ValidationFailedError."""
         # Only Angelia sets PENDING: from a client it changes nothing.
         state = base.state if self.state == State.PENDING else State(self.state)
         return replace(
@@ -445,11 +441,7 @@ def subscription_read(subscription: Subscription, state: State) -> SubscriptionR
 
 
 def new_subscription(topic: str, body: JsonObject, *, strict: bool) -> Subscription:
-    """Return the subscription that a creation body describes.
-
-    Raises:
-        ValidationFailedError: The body is invalid; the error has all its problems.
-    """
+    """Return the subscription in a creation body, or raise ValidationFailedError."""
     rules = Rules(others=OTHER_FIELDS, fixed={"topicName": topic}, strict=strict)
     wanted = parse(NewSubscriptionBody, _with_defaults(merged({}, body)), rules)
     base = Subscription(id=uuid4().hex, topic=topic, name=wanted.name, endpoint=wanted.endpoint)
@@ -497,11 +489,7 @@ def _with_defaults(body: JsonObject) -> JsonObject:
 
 
 def state_of(text: str) -> State:
-    """Parse a state from a client.
-
-    Raises:
-        ValidationFailedError: It is not a state.
-    """
+    """Parse a state from a client, or raise ValidationFailedError."""
     try:
         return State(text)
     except ValueError as exc:
