@@ -23,7 +23,7 @@ from app.api.cors import with_origins
 from app.api.dependencies import Services
 from app.api.dispatch import Dispatcher
 from app.api.management.application import management_app
-from app.api.management.catalogue.subscription_bodies import subscription_read
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.catalogue.topic_bodies import topic_read
 from app.api.management.fields.oauth import provider_described
 from app.api.management.health.metrics_bodies import SubscriptionMetricsRead, TopicMetricsRead

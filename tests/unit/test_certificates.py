@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
 from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     new_subscription,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.certificates import certificate_chain, client_certificate, private_key
 from app.domain.catalogue.client_certificate import ClientCertificate
 from app.domain.catalogue.subscription import State, Subscription

@@ -9,7 +9,7 @@ from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.api.bodies.base import JsonObject
-from app.api.management.catalogue.subscription_bodies import subscription_read
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.catalogue.topic_bodies import topic_read
 from app.domain.catalogue.batching import BatchFormat, DeliveryType
 from app.domain.catalogue.dead_letter import DeadLetter

@@ -7,8 +7,8 @@ import pytest
 from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     new_subscription,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.fields.filters import tried
 from app.domain.catalogue.filters import FILTERS_MAX
 from app.domain.catalogue.subscription import State

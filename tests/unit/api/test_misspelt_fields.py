@@ -20,8 +20,8 @@ from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     ignored_in_subscription,
     new_subscription,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.catalogue.topic_bodies import OTHER_FIELDS as TOPICS
 from app.api.management.catalogue.topic_bodies import TopicBody, ignored_in_topic
 from app.api.management.fields.circuit import CircuitBreakerBody

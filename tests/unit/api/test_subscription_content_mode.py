@@ -3,8 +3,8 @@ import pytest
 from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     new_subscription,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.domain.catalogue.subscription import ContentMode, State
 from app.domain.errors import ValidationFailedError
 

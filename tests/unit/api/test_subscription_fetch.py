@@ -5,8 +5,8 @@ import pytest
 from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     new_subscription,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.domain.catalogue.fetch import FetchMode, FetchPolicy
 from app.domain.catalogue.subscription import State
 from app.domain.errors import ValidationFailedError

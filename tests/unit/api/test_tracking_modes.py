@@ -7,8 +7,8 @@ import pytest
 from app.api.management.catalogue.subscription_bodies import (
     changed_subscription,
     new_subscription,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import subscription_read
 from app.api.management.catalogue.topic_bodies import changed_topic, new_topic, topic_read
 from app.domain.catalogue.subscription import State
 from app.domain.trace import TrackingMode

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from app.api.bodies.base import Schema
-from app.api.management.catalogue.subscription_bodies import SubscriptionRead, subscription_read
+from app.api.management.catalogue.subscription_read import SubscriptionRead, subscription_read
 from app.api.management.insight.job_bodies import NO_RUNNER
 from app.api.management.replay.retransmissions_bodies import SpanRead, spans_of
 from app.domain.replay.retransmission import Retransmission

@@ -11,7 +11,7 @@ from app.api.dependencies import ServicesOf, TextsWanted, TopicName
 from app.api.documented import LINK_HEADER, answers, errors, names_listed, takes
 from app.api.management.catalogue.group_bodies import GroupBody
 from app.api.management.catalogue.query_bodies import QueryBody, SearchRead, StatsRead
-from app.api.management.catalogue.subscription_bodies import SubscriptionRead, subscription_read
+from app.api.management.catalogue.subscription_read import SubscriptionRead, subscription_read
 from app.api.management.catalogue.topic_bodies import TopicRead, topic_read
 from app.api.management.health import hermes_metrics
 from app.api.management.health.hermes_metrics import HermesForm

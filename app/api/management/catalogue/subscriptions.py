@@ -30,13 +30,12 @@ from app.api.management.catalogue.history_bodies import (
 from app.api.management.catalogue.subscription_bodies import (
     NewSubscriptionBody,
     SubscriptionBody,
-    SubscriptionRead,
     changed_subscription,
     ignored_in_subscription,
     new_subscription,
     state_of,
-    subscription_read,
 )
+from app.api.management.catalogue.subscription_read import SubscriptionRead, subscription_read
 from app.api.management.fields.start_position import beginning_in
 from app.api.management.health import hermes_metrics
 from app.api.management.health.metrics_bodies import LifetimeRead, SubscriptionMetricsRead

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.api.bodies.base import OwnSchema
+from app.domain.catalogue.subscription import Subscription
 from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, TimeUnit
 from app.domain.names import NAME_LENGTH_MAX
 
@@ -63,3 +64,9 @@ class CircuitBreakerBody(OwnSchema):
             trip_timeout_unit=TimeUnit(self.trip_timeout_unit),
             circuit_name=self.circuit_name,
         )
+
+
+def circuit_breaker_body(subscription: Subscription) -> CircuitBreakerBody | None:
+    """Return the body of the subscription's circuit breaker; None if it has none."""
+    wanted = subscription.circuit_breaker
+    return CircuitBreakerBody.of(wanted) if wanted else None

@@ -33,6 +33,7 @@ from app.domain.catalogue.oauth import (
     provider_name,
     token_endpoint,
 )
+from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.token_grants import UNRESTRICTED
 from app.domain.errors import ValidationFailedError
 from app.domain.names import NAME_LENGTH_MAX
@@ -267,3 +268,9 @@ def _unmasked(given: str | None, current: str | None, *, path: str) -> str | Non
     if current is None:
         raise ValidationFailedError.of(path, MASKED)
     return current
+
+
+def oauth_body(subscription: Subscription) -> OAuthPolicyBody | None:
+    """Return the body of the subscription's OAuth policy; None if it has none."""
+    wanted = subscription.oauth
+    return OAuthPolicyBody.of(wanted) if wanted else None
