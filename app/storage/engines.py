@@ -28,6 +28,7 @@ READS_AT_ONCE: Final = 4
 # has filled.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _DEADLINE: Final = "deadline"
+_HAS_ANSWERED: Final = "has_answered"
 
 
 def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelta) -> AsyncEngine:
@@ -151,6 +152,9 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
 
     SQLAlchemy's own ping would wait for a server that hangs, and so would a cancelled statement:
     psycopg asks the server to cancel it, and waits. A socket that is shut fails at once.
+
+    A connection that has answered before is replaced by a new one. If a new one does not answer,
+    as behind a pooler that cannot reach its server, the error is the driver's.
     """
     ping = _ping_writable if writable else engine.dialect.do_ping
 
@@ -159,15 +163,19 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
         try:
             ping(dbapi)
         except psycopg.Error as exc:
-            raise DisconnectionError from exc
+            if _HAS_ANSWERED in entry.info:
+                raise DisconnectionError from exc
+            raise
+        entry.info[_HAS_ANSWERED] = True
         _arm(entry, dbapi.driver_connection, longest)
 
+    _bound_first_statements(engine)
     event.listen(engine, "checkout", check_and_arm)
     event.listen(engine, "checkin", _disarm)
 
 
 def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
-    """As `do_ping`; DisconnectionError if the server takes no changes."""
+    """As `do_ping`; psycopg.OperationalError if the server takes no changes."""
     before, dbapi.autocommit = dbapi.autocommit, True
     cursor = dbapi.cursor()
     try:
@@ -178,7 +186,7 @@ def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
         if not dbapi.closed:
             dbapi.autocommit = before
     if answer == "on":
-        raise DisconnectionError
+        raise psycopg.OperationalError("the server has become read-only")
 
 
 def _limit(engine: Engine, longest: timedelta) -> None:
@@ -187,8 +195,18 @@ def _limit(engine: Engine, longest: timedelta) -> None:
     def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - as above
         _arm(entry, dbapi.driver_connection, longest)
 
+    _bound_first_statements(engine)
     event.listen(engine, "checkout", arm)
     event.listen(engine, "checkin", _disarm)
+
+
+def _bound_first_statements(engine: Engine) -> None:
+    """Close a new connection that does not answer what SQLAlchemy asks a server first."""
+
+    def arm(dbapi: Any, entry: ConnectionPoolEntry) -> None:  # noqa: ANN401 - as above
+        _arm(entry, dbapi.driver_connection, CONNECT_TIMEOUT)
+
+    event.listen(engine, "connect", arm, insert=True)
 
 
 def _arm(entry: ConnectionPoolEntry, connection: AsyncConnection[Any], after: timedelta) -> None:

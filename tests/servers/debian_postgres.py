@@ -60,6 +60,7 @@ _POOLER: Final = """\
 [pgbouncer]
 unix_socket_dir =
 auth_type = any
+admin_users = {user}
 pool_mode = transaction
 default_pool_size = 5
 ignore_startup_parameters = extra_float_digits,{ignored}
@@ -179,6 +180,13 @@ class DebianPostgres:
                 group=group,
             )
             assert done.returncode == 0, (program, (self.folder / "output").read_text())
+
+
+def command_pgbouncer(port: int, command: str) -> None:
+    """Give it a command of its console, which knows simple queries only."""
+    url = f"postgresql://{USER}@127.0.0.1:{port}/pgbouncer"
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as console:
+        console.execute(command.encode())
 
 
 def _owner() -> tuple[int, int]:

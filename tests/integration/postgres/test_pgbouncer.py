@@ -8,11 +8,12 @@ from typing import Final
 import pytest
 from sqlalchemy import text
 
+from app.domain.errors import StorageUnavailableError
 from app.postgres.urls import ConfiguredUrl
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.database import Database, Reading, open_database
 from app.storage.notices import CHANGES, listen
-from tests.servers.debian_postgres import USER, DebianPostgres
+from tests.servers.debian_postgres import USER, DebianPostgres, command_pgbouncer
 
 LATE: Final = timedelta(seconds=60)
 # psycopg prepares a statement that was executed more often than 5 times.
@@ -111,3 +112,21 @@ async def test_a_pooler_that_was_not_said_is_noticed(
         async with open_database(f"postgresql://{USER}@127.0.0.1:{port}/{debian_database}") as one:
             with pytest.raises(Exception, match="is a pgbouncer: set ANGELIA_DATABASE_DIRECT_URL"):
                 await one.ping()
+
+
+async def test_a_pooler_whose_server_does_not_answer_is_a_database_that_is_away(
+    debian_postgres: DebianPostgres, debian_database: str
+) -> None:
+    itself = debian_postgres.verified(debian_database)
+    with debian_postgres.pgbouncer() as port:
+        pooled = f"postgresql://{USER}@127.0.0.1:{port}/{debian_database}"
+        address = ConfiguredUrl(pooled=lambda: pooled, direct=lambda: itself)
+        async with open_database(address) as known, open_database(address) as new:
+            await known.ping()
+            # It lets clients in, and gives them no session.
+            command_pgbouncer(port, "PAUSE")
+            async with asyncio.timeout(LATE.total_seconds()):
+                told = await asyncio.gather(known.ping(), new.ping(), return_exceptions=True)
+            assert {type(each) for each in told} == {StorageUnavailableError}
+            command_pgbouncer(port, "RESUME")
+            await asyncio.gather(known.ping(), new.ping())
