@@ -15,7 +15,7 @@ from app.log.interface import Chunk, LogStats
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.partition_leaders import Places
-from app.log.kafka.protocol.decoder import begins_plain, contents, decode
+from app.log.kafka.protocol.decoder import contents, decode, is_one_plain
 from app.log.kafka.protocol.fetches import (
     FetchAnswer,
     FetchedPart,
@@ -37,6 +37,8 @@ _CLIENT: Final = "angelia-reading"
 _PACKED_BYTES_MAX: Final = 32 * 1024
 _PLAIN_BYTES_MAX: Final = 512 * 1024
 _RECORDS_MAX: Final = 300
+# Few packed bytes can become many. What is more is decompressed again on a thread.
+_DECOMPRESSED_MAX: Final = 1 << 20
 
 _log = structlog.get_logger()
 
@@ -94,20 +96,22 @@ class Fetcher:
 async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
     """The chunk from `offset` on in what was fetched; CorruptBatchError."""
     partition, _, records, aborted = part
+    decoded = None
     if _is_quick(records):
-        decoded = decode(records, offset, aborted)
-    else:
+        decoded = decode(records, offset, aborted, decompressed_max=_DECOMPRESSED_MAX)
+    if decoded is None or decoded.cut:
         decoded = await asyncio.to_thread(decode, records, offset, aborted)
-    for passed_over in decoded.passed_over:
-        _log.error("kafka_batch_too_large", partition=partition, offset=passed_over)
+    if decoded.passed_over is not None:
+        _log.error("kafka_batch_too_large", partition=partition, offset=decoded.passed_over)
     return Chunk(partition, offset, decoded.next_offset, decoded.records, decoded.size)
 
 
 def _is_quick(records: bytes) -> bool:
     size = len(records)
-    if size <= _PACKED_BYTES_MAX and begins_plain(records):
+    if size <= _PACKED_BYTES_MAX and is_one_plain(records):
         return True
     said = contents(records) if size <= _PLAIN_BYTES_MAX else None
-    if said is None or said.records > _RECORDS_MAX:
+    if said is None:
         return False
-    return size <= _PACKED_BYTES_MAX or not said.packed
+    little, few = size <= _PACKED_BYTES_MAX, said.records <= _RECORDS_MAX
+    return (little and few) if said.packed else (little or few)

@@ -1,6 +1,7 @@
 """Record batches: what we write, any client reads; what any client writes, we read."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -13,9 +14,9 @@ from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.decoder import (
     Contents,
     CorruptBatchError,
-    begins_plain,
     contents,
     decode,
+    is_one_plain,
 )
 from app.log.kafka.protocol.encoding import (
     BATCH_OVERHEAD,
@@ -117,9 +118,10 @@ def test_the_records_of_plain_batches_are_counted_without_reading_them() -> None
 def test_batches_say_whether_some_are_packed(codec: int) -> None:
     plain, packed = foreign_batch(), foreign_batch(base=3, codec=codec)
     assert contents(plain + packed) == Contents(6, packed=True)
-    assert begins_plain(b"")
-    assert begins_plain(plain + packed)
-    assert not begins_plain(packed + plain)
+    assert is_one_plain(b"")
+    assert is_one_plain(plain)
+    assert not is_one_plain(plain + packed)
+    assert not is_one_plain(packed)
 
 
 @pytest.mark.parametrize("codec", [1, 4])
@@ -131,8 +133,36 @@ async def test_what_is_packed_is_taken_apart_on_the_loop_only_if_it_is_little(co
     loop.call_soon(turns.set)
     assert len((await chunk_of(FetchedPart(PARTITION, 0, little), 0)).records) == 300
     assert not turns.is_set()
+    # A plain batch in front does not change that.
+    after = foreign_batch(count=1) + much
+    assert len((await chunk_of(FetchedPart(PARTITION, 0, after), 0)).records) == 3_001
+    assert turns.is_set()
+    turns.clear()
+    loop.call_soon(turns.set)
     assert len((await chunk_of(FetchedPart(PARTITION, 0, much), 0)).records) == 3_000
     assert turns.is_set()
+
+
+# Snappy makes no more of this little.
+@pytest.mark.parametrize("codec", [1, 3, 4])
+async def test_little_that_is_much_decompressed_is_taken_apart_beside_the_loop(codec: int) -> None:
+    huge = foreign_batch(codec=codec, count=1, size=3_000_000)
+    assert len(huge) < 32 * 1024
+    turns = asyncio.Event()
+    asyncio.get_running_loop().call_soon(turns.set)
+    (record,) = (await chunk_of(FetchedPart(PARTITION, 0, huge), 0)).records
+    assert record.value == b"0" + b"v" * 3_000_000
+    assert turns.is_set()
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_room_for_a_small_batch_is_not_taken_for_all_that_is_allowed(codec: int) -> None:
+    small = foreign_batch(codec=codec, count=1, size=1_000)
+    tracemalloc.start()
+    assert len(decode(small, 0).records) == 1
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_records_below_the_offset_asked_for_are_left_out() -> None:
@@ -276,12 +306,14 @@ def test_a_batch_that_is_too_large_decompressed_is_passed_over(codec: str) -> No
     assert [each.offset for each in decode(raw, 0).records] == list(range(7))
     first = decode(raw, 0, decompressed_max=100_000)
     # What is decompressed already is taken first.
-    assert (len(first.records), first.next_offset, first.passed_over) == (3, 3, ())
+    assert (len(first.records), first.next_offset, first.passed_over) == (3, 3, None)
+    assert first.cut
     assert first.size >= len(raw)
+    # The batches behind it are for the next answer: each could take as long.
     second = decode(huge + usual[1], 3, decompressed_max=100_000)
-    assert [each.offset for each in second.records] == [4, 5, 6]
-    assert (second.next_offset, second.passed_over) == (7, (3,))
-    assert decode(huge, 3, decompressed_max=100_000).next_offset == 4
+    assert (second.records, second.next_offset, second.passed_over) == ([], 4, 3)
+    third = decode(usual[1], 4, decompressed_max=100_000)
+    assert (len(third.records), third.cut, third.passed_over) == (3, False, None)
 
 
 def test_batches_are_decompressed_no_further_than_one_answer_may_be() -> None:

@@ -41,22 +41,20 @@ class CorruptBatchError(Exception):
 class Decoded(NamedTuple):
     """The records from the requested offset on, and the next offset to read.
 
-    `size`: their bytes, decompressed. `passed_over`: the first offsets of batches that are too
-    large.
+    `size`: their bytes, decompressed. `cut`: whether it ends where batches would be more than the
+    limit. `passed_over`: the first offset of a batch there that is too large alone.
     """
 
     records: list[Record]
     next_offset: int
-    size: int = 0
-    passed_over: tuple[int, ...] = ()
-
-
-class _Batch(NamedTuple):
-    base_offset: int
-    base_timestamp: int
-    # The broker's time for all records, if the topic is set so.
-    append_timestamp: int | None
     size: int
+    cut: bool = False
+    passed_over: int | None = None
+
+
+# The first offset, the first timestamp, the broker's timestamp if that counts, and the number of
+# records. It has no names because making it would take longer.
+_Batch = tuple[int, int, int | None, int]
 
 
 def decode(
@@ -71,10 +69,10 @@ def decode(
     Those of transactions that were `aborted` are left out. Raises CorruptBatchError.
     """
     records: list[Record] = []
-    room, passed_over = _Room(decompressed_max), list[int]()
+    room, passed_over = _Room(decompressed_max), None
     aborted_batches = _AbortedBatches(aborted) if aborted else None
-    position, end, next_offset = 0, len(raw), offset
-    while position + _MAGIC_OFFSET < end:
+    position, end, next_offset, cut = 0, len(raw), offset, False
+    while position + _MAGIC_OFFSET < end and not cut:
         base, length = _LENGTH.unpack_from(raw, position)
         batch_end = position + _LOG_OVERHEAD + length
         if batch_end > end:
@@ -87,31 +85,24 @@ def decode(
         else:
             batch = memoryview(raw)[position:batch_end]
             try:
-                last_delta = _decode_batch(
-                    batch, offset, records, aborted_batches=aborted_batches, room=room
-                )
+                last = base + _decode_batch(batch, offset, records, aborted_batches, room)
             except TooLargeError:
-                if room.is_used:
+                cut = True
+                if room.used:
                     break
-                passed_over.append(base)
-                last_delta = _last_delta(batch)
-            last = base + last_delta
+                passed_over, last = base, base + _last_delta(batch)
         next_offset = max(next_offset, last + 1)
         position = batch_end
-    size = max(end, decompressed_max - room.left)
-    return Decoded(records, next_offset, size, tuple(passed_over))
+    return Decoded(records, next_offset, max(end, room.used), cut, passed_over)
 
 
 class _Room:
-    """What is left for the decompressed batches of one answer."""
+    """What the decompressed batches of one answer may have, and have."""
+
+    __slots__ = ("limit", "used")
 
     def __init__(self, limit: int) -> None:
-        self._limit = self.left = limit
-
-    @property
-    def is_used(self) -> bool:
-        """Whether another batch is decompressed already."""
-        return self.left < self._limit
+        self.limit, self.used = limit, 0
 
 
 def _last_delta(raw: memoryview) -> int:
@@ -138,11 +129,14 @@ def contents(raw: bytes) -> Contents | None:
     return Contents(count, bool(packed))
 
 
-def begins_plain(raw: bytes) -> bool:
-    """Whether the first batch, if there is one, has the current format and is not compressed."""
-    if len(raw) <= _ATTRIBUTES_OFFSET:
+def is_one_plain(raw: bytes) -> bool:
+    """Whether it is one batch at most, of the current format and not compressed."""
+    end = len(raw)
+    if end <= _ATTRIBUTES_OFFSET:
         return True
-    return raw[_MAGIC_OFFSET] >= _MAGIC and not raw[_ATTRIBUTES_OFFSET] & _CODEC_MASK
+    if raw[_MAGIC_OFFSET] < _MAGIC or raw[_ATTRIBUTES_OFFSET] & _CODEC_MASK:
+        return False
+    return int(_LENGTH.unpack_from(raw)[1]) + _LOG_OVERHEAD >= end
 
 
 class _AbortedBatches:
@@ -166,7 +160,6 @@ def _decode_batch(
     raw: memoryview,
     offset: int,
     into: list[Record],
-    *,
     aborted_batches: _AbortedBatches | None,
     room: _Room,
 ) -> int:
@@ -188,11 +181,11 @@ def _decode_batch(
     if not attributes & _CONTROL and base + last_delta >= offset:
         body = bytes(raw[_HEADER.size :])
         if compression := attributes & _CODEC_MASK:
-            body = _decompressed(body, compression, room.left)
-            room.left -= len(body)
+            body = _decompressed(body, compression, room.limit - room.used)
+            room.used += len(body)
         stamp = newest if attributes & _LOG_APPEND_TIME else None
         try:
-            into += _decode_records(body, _Batch(base, first, stamp, count), offset)
+            into += _decode_records(body, (base, first, stamp, count), offset)
         except IndexError as error:
             message = f"the batch at {base} ends inside a record"
             raise CorruptBatchError(message) from error
@@ -235,10 +228,10 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
     """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
-    base_offset, base_timestamp, stamp = batch.base_offset, batch.base_timestamp, None
-    if batch.append_timestamp is not None:
-        base_timestamp, stamp = 0, batch.append_timestamp
-    for _ in range(batch.size):
+    base_offset, base_timestamp, stamp, size = batch
+    if stamp is not None:
+        base_timestamp = 0
+    for _ in range(size):
         length, position = varint(body, position)
         end = position + length
         # The skipped byte has the record's attributes, which have no meaning yet.

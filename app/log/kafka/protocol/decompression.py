@@ -1,6 +1,5 @@
 """Decompression of record batches, each up to a limit: a few bytes can be made of gigabytes."""
 
-import io
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -16,6 +15,8 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _XERIAL_LENGTH: Final = 4
+# What the first piece of output has room for.
+_PIECE_BYTES: Final = 64 * 1024
 
 
 class TooLargeError(Exception):
@@ -75,17 +76,33 @@ def _block(body: bytes, limit: int) -> bytes:
 
 def _lz4(body: bytes, limit: int) -> bytes:
     frame = lz4.frame.LZ4FrameDecompressor()
-    found: bytes = frame.decompress(body, max_length=limit + 1)
+    ahead = iter([body])
+
+    def read(size: int) -> bytes:
+        return b"" if frame.eof else bytes(frame.decompress(next(ahead, b""), max_length=size))
+
+    found = _read(read, limit)
     if len(found) <= limit and not frame.eof:
         raise EOFError("LZ4 that ends too early")
     return found
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
-    with zstandard.ZstdDecompressor().stream_reader(
-        io.BytesIO(body), read_across_frames=True
-    ) as reader:
-        return bytes(reader.read(limit + 1))
+    with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
+        return _read(reader.read, limit)
+
+
+def _read(read: Callable[[int], bytes], limit: int) -> bytes:
+    """What can be read, up to one byte above the limit.
+
+    Each piece has room for as much as all before it: for all that is allowed, these libraries would
+    take memory first.
+    """
+    pieces, size = list[bytes](), 0
+    while size <= limit and (piece := read(min(max(size, _PIECE_BYTES), limit + 1 - size))):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
 
 
 _DECOMPRESS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
