@@ -85,7 +85,9 @@ def decode(
         else:
             batch = memoryview(raw)[position:batch_end]
             try:
-                last = base + _decode_batch(batch, offset, records, aborted_batches, room)
+                last = base + _decode_batch(
+                    batch, offset, records, aborted_batches=aborted_batches, room=room
+                )
             except TooLargeError:
                 cut = True
                 if room.used:
@@ -160,6 +162,7 @@ def _decode_batch(
     raw: memoryview,
     offset: int,
     into: list[Record],
+    *,
     aborted_batches: _AbortedBatches | None,
     room: _Room,
 ) -> int:
