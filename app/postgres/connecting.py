@@ -1,7 +1,7 @@
 """Opens connections to one of several servers."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -39,22 +39,30 @@ class Servers:
         Raises:
             psycopg.OperationalError: There is none, for the reason in one line.
         """
-        requested: list[Parameters] = []
+        found = self._found()
+        begin = current = self._first % len(found)
         refusals: list[str] = []
         try:
             async with asyncio.timeout(seconds_max):
-                for server in self._in_turn():
-                    requested.append(server)
+                for current in (*range(begin, len(found)), *range(begin)):
                     try:
-                        return await psycopg.AsyncConnection.connect(**_with(server, options))
+                        return await self._connected(found, current, options)
                     except psycopg.OperationalError as error:
-                        refusals.append(f"{place_of(server)} {explained(error)}")
-                    self._first += 1
+                        refusals.append(f"{place_of(found[current])} {explained(error)}")
         except TimeoutError as error:
-            self._first += 1
-            refusals.append(f"{place_of(requested[-1])} does not answer within {seconds_max:g} s")
+            # Of those that wait for the same server at once, the first one moves on for all.
+            if self._first % len(found) == begin:
+                self._first = current + 1
+            refusals.append(f"{place_of(found[current])} does not answer within {seconds_max:g} s")
             raise ConnectionTimeout("; ".join(refusals)) from error
         raise psycopg.OperationalError("; ".join(refusals))
+
+    async def _connected(
+        self, found: Sequence[Parameters], number: int, options: Mapping[str, Any]
+    ) -> AsyncConnection:
+        connection = await psycopg.AsyncConnection.connect(**_with(found[number], options))
+        self._first = number
+        return connection
 
     async def probe(self, connection: AsyncConnection) -> None:
         """Check that the server of a connection responds, and is still suitable.
@@ -66,14 +74,12 @@ class Servers:
         if self.writable and answer[0] == "on":
             raise psycopg.OperationalError("the server has become read-only")
 
-    def _in_turn(self) -> Iterator[Parameters]:
+    def _found(self) -> Sequence[Parameters]:
         try:
-            found = servers(self._url)
+            return servers(self._url)
         except StorageUnavailableError as error:
             # The URL is read again, and may have become invalid meanwhile.
             raise psycopg.OperationalError(error.message) from error
-        begin = self._first % len(found)
-        yield from (*found[begin:], *found[:begin])
 
 
 def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:

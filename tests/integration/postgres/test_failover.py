@@ -1,6 +1,7 @@
 """Of several servers the one that takes changes is used; one that no longer does is left."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,11 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+from psycopg.errors import ConnectionTimeout
 from sqlalchemy import text
 
 from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.log.interface import MessageLog
 from app.log.postgres import postgres_log
+from app.postgres.connecting import Servers
 from app.storage.catalogue.groups import GroupRepository
 from app.storage.database import Database, Reading, open_database
 from app.storage.notices import CHANGES, listen
@@ -144,3 +147,20 @@ async def test_a_server_that_is_gone_is_left(pair: Pair, how: str) -> None:
         await asyncio.gather(*(add(database, f"after{number}") for number in range(8)))
         await asyncio.to_thread(pair.first.start if how == "killed" else pair.first.thaw)
     assert len(names_at(pair.second)) == 9
+
+
+async def test_who_connects_at_once_leaves_a_server_that_hangs(postgres_url: str) -> None:
+    folder = parse_qs(urlsplit(postgres_url).query)["host"][0]
+    # Its kernel accepts connections; nobody answers them.
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hanging:
+        port = hanging.getsockname()[1]
+        path = urlsplit(postgres_url).path
+        servers = Servers(f"postgresql://postgres@{path}?host=127.0.0.1,{folder}&port={port},")
+        told = await asyncio.gather(
+            *(servers.connect(seconds_max=0.5) for _ in range(10)), return_exceptions=True
+        )
+        assert {type(each) for each in told} == {ConnectionTimeout}
+        for each in await asyncio.gather(
+            *(servers.connect(seconds_max=LATE.total_seconds()) for _ in range(10))
+        ):
+            await each.close()
