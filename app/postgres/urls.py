@@ -70,6 +70,9 @@ def parsed(url: DatabaseUrl) -> Parameters:
         StorageUnavailableError: As in `libpq_url`.
     """
     text = _text(url)
+    if not text.strip():
+        # libpq would take its defaults.
+        raise StorageUnavailableError(_FORM)
     scheme = re.match(r"([\w+.-]+)://", text)
     if scheme and scheme[1] not in {"postgresql", "postgres"}:
         raise StorageUnavailableError(

@@ -9,8 +9,9 @@ import structlog
 from pydantic import SecretStr
 
 from app.config import Settings
-from app.domain.errors import AngeliaError
+from app.domain.errors import AngeliaError, StorageUnavailableError
 from app.postgres.urls import ConfiguredUrl, DatabaseUrl, parsed, with_password
+from app.secret_files import variable_of
 from app.storage.embedded.server import embedded_postgres
 from app.storage.keyring import open_vault
 from app.storage.migrate import upgrade
@@ -19,15 +20,31 @@ _log = structlog.get_logger(__name__)
 
 
 def configured_url(settings: Settings) -> ConfiguredUrl | None:
-    """The URL of the configured database, with its password; None: it is the embedded one."""
+    """The URL of the configured database, with its password; None: it is the embedded one.
+
+    Raises:
+        StorageUnavailableError: A URL is not one of PostgreSQL; the text names its variable.
+    """
     if settings.database_url is None:
         return None
+    _require_postgresql(settings, "database_url", "database_direct_url")
     password = settings.database_password
     direct = settings.database_direct_url
     return ConfiguredUrl(
         pooled=partial(_with_password, settings.database_url, password),
         direct=None if direct is None else partial(_with_password, direct, password),
     )
+
+
+def _require_postgresql(settings: Settings, *names: str) -> None:
+    for name in names:
+        url: SecretStr | None = getattr(settings, name)
+        try:
+            if url is not None:
+                parsed(url.get_secret_value())
+        except StorageUnavailableError as exc:
+            variable = variable_of(Settings, name, url)
+            raise StorageUnavailableError(f"{variable}: {exc.message}") from exc
 
 
 def _with_password(url: SecretStr, password: SecretStr | None) -> str:
@@ -44,7 +61,6 @@ def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
     StorageUnavailableError when it cannot start, or the URL is none of PostgreSQL.
     """
     if configured := configured_url(settings):
-        parsed(configured)
         yield configured
         return
     with embedded_postgres(settings.home) as url:

@@ -8,6 +8,8 @@ from app.cli.commands.check import check
 from app.cli.errors import CliError
 from app.cli.settings import api_url, changed, settings_with
 from app.config import Settings
+from app.domain.errors import StorageUnavailableError
+from app.storage.embedded.configured import configured_url
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +95,45 @@ def test_a_check_shows_no_password(
         "from": "environment",
     }
     assert settings["ANGELIA_PORT"]["from"] == "default"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://angelia:2024?x@127.0.0.1:1/angelia",
+        "postgresql://angelia:2024#x@127.0.0.1:1/angelia",
+        "postgresql://angelia:2024[x@127.0.0.1:1/angelia",
+    ],
+)
+def test_a_check_shows_no_part_of_a_password_with_separators(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", url)
+    with pytest.raises(CliError):
+        check(as_json=True)
+    assert "2024" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"ANGELIA_DATABASE_URL": ""}, "ANGELIA_DATABASE_URL: .* is not of the form postgresql:"),
+        (
+            {
+                "ANGELIA_DATABASE_URL": "postgresql://joe@db.test/shop",
+                "ANGELIA_DATABASE_DIRECT_URL": "mysql://db.test/shop",
+            },
+            "ANGELIA_DATABASE_DIRECT_URL: .* must be PostgreSQL .*, not mysql",
+        ),
+    ],
+)
+def test_a_url_that_is_not_of_postgresql_is_refused_by_its_variable(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(StorageUnavailableError, match=told):
+        configured_url(settings_with())
 
 
 def test_a_check_says_where_acknowledged_messages_can_be_lost(
