@@ -101,11 +101,15 @@ def _shown(name: str, value: object) -> str:
 
 def _masked(secret: str) -> str:
     """Return a URL without its password and parameters."""
-    parts = urlsplit(secret)
+    try:
+        parts = urlsplit(secret)
+    except ValueError:
+        return _MASK
     credentials, _, hosts = parts.netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # A password with a slash in it would be parsed as the path.
-    if not parts.scheme or "@" in parts.path or not _HOSTS.fullmatch(hosts):
+    # For libpq, a password may have "?" and "#" in it, which end the hosts of other URLs.
+    behind = f"{parts.path}{parts.query}{parts.fragment}"
+    if not parts.scheme or "@" in behind or not _HOSTS.fullmatch(hosts):
         return _MASK
     return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{hosts}{parts.path}"
 
