@@ -8,7 +8,7 @@ import structlog
 from app.domain.access.audit import Action, Change
 from app.domain.catalogue.adoption import as_in_log
 from app.domain.catalogue.topic import Topic
-from app.domain.errors import TopicNotFoundError, ValidationFailedError
+from app.domain.errors import LogUnavailableError, TopicNotFoundError, ValidationFailedError
 from app.log.interface import FoundTopic, MessageLog
 from app.services.access.audit import Describe, note
 from app.storage.access.audit import AuditRepository
@@ -41,28 +41,34 @@ class AdoptionService:
         self._describe = describe
 
     async def look(self) -> None:
-        """Take over their partitions and retention; LogUnavailableError, StorageUnavailableError.
+        """Take over their partitions and retention; StorageUnavailableError.
 
-        One that is gone from the log, or has too many partitions by now, stays as it was.
+        One that is gone from the log, or has too many partitions by now, or about which the log
+        does not tell, stays as it was.
         """
         async with self._database.transaction() as session:
             names = await TopicRepository(session).adopted()
         for name in names:
             try:
                 await self._take_over(name, await self._log.topic(name))
-            except (TopicNotFoundError, ValidationFailedError) as error:
-                _log.warning("adopted_topic_not_followed", topic=name, reason=error.message)
+            except (TopicNotFoundError, ValidationFailedError, LogUnavailableError) as error:
+                # With its error an event is logged once a minute.
+                reason = error.message
+                _log.warning(
+                    "adopted_topic_not_followed", topic=name, reason=reason, exc_info=error
+                )
 
     async def _take_over(self, name: str, found: FoundTopic) -> None:
         async with self._database.transaction() as session:
-            topics = TopicRepository(session)
-            current = await topics.get(name)
-            if not current.adopted or _as_found(current, found) == current:
+            if not _is_behind(await TopicRepository(session).get(name), found):
                 return
         async with self._database.transaction() as session:
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             current = await topics.get(name)
+            # It may have been deleted since, and made anew as one of ours.
+            if not _is_behind(current, found):
+                return
             changed = await topics.update(_as_found(current, found))
             event = Change(
                 action=Action.UPDATED,
@@ -72,6 +78,10 @@ class AdoptionService:
                 after=self._describe(changed),
             )
             await note(AuditRepository(session), event)
+
+
+def _is_behind(topic: Topic, found: FoundTopic) -> bool:
+    return topic.adopted and _as_found(topic, found) != topic
 
 
 def _as_found(topic: Topic, found: FoundTopic) -> Topic:

@@ -1,16 +1,24 @@
 """Topics that are in the log already: they are taken over, and stay as they are there."""
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.catalogue.topic import Topic
+from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
-from app.log.interface import LogTopic
+from app.log.interface import FoundTopic, LogTopic
 from app.services.catalogue.adoption import AdoptionService
+from app.storage.catalogue.changes import ChangeFeed
+from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import open_database
+from app.telemetry import SeldomRepeated
 from tests.fakes.memory_log import MemoryLog
 
 NAME = "shop.theirs"
@@ -27,6 +35,13 @@ class ForeignLog(MemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.done: list[str] = []
+        # The topic whose settings may not be seen.
+        self.untold = ""
+
+    async def topic(self, name: str) -> FoundTopic:
+        if name == self.untold:
+            raise LogUnavailableError("is DescribeConfigs allowed?")
+        return await super().topic(name)
 
     async def create_topic(self, topic: LogTopic) -> None:
         self.done.append(f"create {topic.name}")
@@ -156,6 +171,59 @@ async def test_what_others_change_of_an_adopted_topic_is_taken_over(
     assert after["retentionTime"] == {"duration": 3650, "retentionUnit": "DAYS"}
     assert after["modifiedAt"] > before["modifiedAt"] == before["createdAt"]
     assert (await api.get(PATH)).json() == after
+
+
+@pytest.mark.usefixtures("adopted")
+async def test_an_adopted_topic_of_which_the_log_does_not_tell_delays_no_others(
+    api: httpx.AsyncClient, log: ForeignLog, postgres_url: str
+) -> None:
+    other = "shop.theirs_too"
+    await log.theirs(replace(THEIRS, name=other))
+    (await api.post("/topics", json={**NONE_OF_IT, "name": other})).raise_for_status()
+    await log.theirs(replace(THEIRS, name=other, partitions=4))
+    log.untold = NAME
+    async with open_database(postgres_url) as database:
+        service = AdoptionService(database, log, describe=_described)
+        with capture_logs([SeldomRepeated()]) as logged:
+            await service.look()
+            await service.look()
+    assert (await api.get(f"/topics/{other}")).json()["partitions"] == 4
+    assert [(each["event"], each["topic"]) for each in logged] == [
+        ("adopted_topic_not_followed", NAME)
+    ]
+
+
+@pytest.mark.usefixtures("adopted")
+async def test_a_topic_that_was_made_anew_as_ours_is_not_taken_over(
+    api: httpx.AsyncClient, log: ForeignLog, postgres_url: str
+) -> None:
+    await log.theirs(replace(THEIRS, partitions=5))
+    async with open_database(postgres_url) as database, asyncio.TaskGroup() as tasks:
+        service = AdoptionService(database, log, describe=_described)
+        async with database.transaction() as session:
+            await ChangeFeed(session).hold()
+            tasks.create_task(service.look())
+            await _until_waiting(postgres_url)
+            topics = TopicRepository(session)
+            current = await topics.get(NAME)
+            await topics.delete(NAME)
+            await topics.add(replace(current, adopted=False, partitions=2))
+    found = (await api.get(PATH)).json()
+    assert (found["adopted"], found["partitions"]) == (False, 2)
+
+
+async def _until_waiting(url: str) -> None:
+    """Return when somebody waits for a lock."""
+    waiting = (
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    async with (
+        asyncio.timeout(60),
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+    ):
+        while not await (await connection.execute(waiting)).fetchone():
+            pass
 
 
 def _described(topic: Topic) -> dict[str, Any]:
