@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 import structlog
 from sqlalchemy import Engine, create_engine
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from app.domain.errors import StorageUnavailableError
@@ -50,10 +50,8 @@ def upgrade(url: DatabaseUrl) -> None:
             if revision != head():
                 _require_known(revision)
                 _migrate(url)
-    except psycopg.OperationalError as exc:
-        raise StorageUnavailableError(f"Cannot migrate the database: {exc}") from exc
-    except (psycopg.errors.InsufficientPrivilege, ProgrammingError) as exc:
-        raise StorageUnavailableError(f"Cannot migrate the database: {_right(exc)}") from exc
+    except (psycopg.Error, DBAPIError) as exc:
+        raise StorageUnavailableError(f"Cannot migrate the database: {_reason(exc)}") from exc
 
 
 def head() -> str:
@@ -95,17 +93,21 @@ def _migrate(url: DatabaseUrl) -> None:
 
 def engine_of(url: DatabaseUrl) -> Engine:
     """What Alembic works on: a new connection to the server itself each time."""
-    creator = partial(connected, direct(url))
+    creator = partial(connected, direct(url), connect_timeout=_CONNECT_TIMEOUT_S)
     return create_engine("postgresql+psycopg://", creator=creator, poolclass=NullPool)
 
 
-def _right(error: psycopg.errors.InsufficientPrivilege | ProgrammingError) -> str:
-    """The right that is missing; raises what is another error."""
-    cause = error.orig if isinstance(error, ProgrammingError) else error
-    if not isinstance(cause, psycopg.errors.InsufficientPrivilege):
-        raise error
-    first = next(iter(str(cause).splitlines()), "permission denied")
-    return f"{first}: its user must own the tables, and may CREATE in the schema public"
+def _reason(error: psycopg.Error | DBAPIError) -> str:
+    """The state of the database in one line; raises what is a defect of a migration."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    first = next(iter(str(cause).splitlines()), type(cause).__name__)
+    match cause:
+        case psycopg.errors.InsufficientPrivilege():
+            return f"{first}: its user must own the tables, and may CREATE in the schema public"
+        case psycopg.OperationalError() | psycopg.errors.ReadOnlySqlTransaction():
+            return first
+        case _:
+            raise error
 
 
 def _revision(connection: psycopg.Connection) -> str | None:

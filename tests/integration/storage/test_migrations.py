@@ -96,3 +96,20 @@ async def test_a_newer_version_of_the_tables_is_enough(database: Database) -> No
 def test_a_database_that_is_not_there_cannot_be_migrated() -> None:
     with pytest.raises(StorageUnavailableError, match="Cannot migrate"):
         upgrade("postgresql://postgres@/postgres?host=%2Fnowhere")
+
+
+def test_a_server_that_takes_no_changes_cannot_be_migrated(empty_postgres_url: str) -> None:
+    read_only = f"{empty_postgres_url}&options=-c%20default_transaction_read_only%3Don"
+    with pytest.raises(StorageUnavailableError, match=r"Cannot migrate .*: .*read-only") as caught:
+        upgrade(read_only)
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.long  # a lock is waited for 5 s
+def test_a_lock_that_is_not_free_in_time_is_told(postgres_url: str) -> None:
+    command.downgrade(alembic_config(postgres_url), "0052")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("LOCK TABLE alembic_version IN SHARE MODE")
+        with pytest.raises(StorageUnavailableError, match=r"Cannot migrate .*lock timeout") as told:
+            upgrade(postgres_url)
+    assert "\n" not in told.value.message
