@@ -23,7 +23,7 @@ class SecretFile(SecretStr):
             OSError: The file cannot be read.
             ValueError: The file has no text.
         """
-        text = _text(path)
+        text = text_of(path)
         if not text:
             raise ValueError("there is no text in it")
         super().__init__(text)
@@ -33,7 +33,7 @@ class SecretFile(SecretStr):
         """Return the content of the file; if it cannot be read, or is empty, the last content."""
         # A file that is just being replaced is read at the next use.
         with suppress(OSError, ValueError):
-            self._secret_value = _text(self.path) or self._secret_value
+            self._secret_value = text_of(self.path) or self._secret_value
         return self._secret_value
 
 
@@ -100,7 +100,13 @@ def _mentions_secret(annotation: object) -> bool:
     return annotation is SecretStr or any(map(_mentions_secret, get_args(annotation)))
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the secret in a file: UTF-8, without line breaks at its end.
+
+    Raises:
+        OSError: The file cannot be read.
+        UnicodeDecodeError: It is not UTF-8.
+    """
     return path.read_text("utf-8").rstrip("\r\n")
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from app.certificates import key_as_pkcs8
 from app.domain.kafka_security import KafkaSecurity
+from app.secret_files import text_of
 
 _PACKAGE: Final = "org.apache.kafka.common.security"
 
@@ -36,7 +37,7 @@ def _jaas(security: KafkaSecurity) -> str:
     module = "plain.PlainLoginModule" if security.mechanism == "PLAIN" else "scram.ScramLoginModule"
     password = security.password
     if security.password_file is not None:
-        password = security.password_file.read_text().removesuffix("\n")
+        password = text_of(security.password_file)
     words = f"username={_quoted(security.username or '')} password={_quoted(password or '')}"
     return f"{_PACKAGE}.{module} required {words};"
 

@@ -1,5 +1,7 @@
 """Spark reads from listeners of Kafka with TLS and SASL."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -40,6 +42,16 @@ async def test_messages_are_read_from_a_secured_listener(
     span = OffsetSpan(topic=TOPIC, partition=0, start=0, end=2)
     read = messages(spark, "postgresql://nowhere/none", log=place, spans=[span])
     assert sorted(bytes(row.value) for row in read.collect()) == [b"a", b"b"]
+
+
+def test_a_password_ends_where_the_lines_of_its_file_do(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(b"p\xc3\xb6\n\r\n")
+    security = KafkaSecurity(
+        protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="u", password_file=path
+    )
+    given = kafka_options(security)["kafka.sasl.jaas.config"]
+    assert given.endswith('username="u" password="pö";')
 
 
 def test_what_has_a_meaning_to_java_is_written_so_that_it_has_none() -> None:

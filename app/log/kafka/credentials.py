@@ -10,6 +10,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from app.domain.kafka_security import KafkaSecurity
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.refusals import RefusedError, of_tls, unfit_files
+from app.secret_files import text_of
 
 _Stamp = tuple[int, ...]
 
@@ -84,7 +85,7 @@ class KafkaCredentials:
             return self.security.password or ""
         try:
             # A file that is just being written may be empty: the last password is kept.
-            self._password_read = path.read_text().removesuffix("\n") or self._password_read
+            self._password_read = text_of(path) or self._password_read
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("kafka_password_unreadable", path=str(path), error=type(error).__name__)
         return self._password_read

@@ -57,7 +57,7 @@ def test_the_password_is_read_from_its_file_each_time(tmp_path: Path) -> None:
     credentials = KafkaCredentials(
         KafkaSecurity(protocol="SASL_SSL", mechanism="PLAIN", username="u", password_file=path)
     )
-    path.write_text("one\n")
+    path.write_bytes(b"one\n\r\n")
     assert credentials.options()["sasl_plain_password"] == "one"
     path.write_text(" two ")
     assert credentials.options()["sasl_plain_password"] == " two "
