@@ -98,7 +98,11 @@ async def delete_inconsistent_topic(
     services: ServicesOf,
     topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - Hermes' name
 ) -> Response:
-    """Delete a topic that only the log has, with its messages."""
+    """Delete a topic that only the log has, with its messages, whoever made it.
+
+    Topics of others in Kafka are among these, also those that were adopted until they were deleted
+    here: look who writes to a topic before.
+    """
     await services.consistency.remove(topicName)
     return answer()
 
