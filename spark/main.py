@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
-    """Run jobs until SIGTERM or SIGINT; a second signal ends the process immediately.
+    """Run jobs until SIGTERM or SIGINT; SIGINT after that ends the process immediately.
 
     Raises:
         SecretKeyError: The keys cannot be used.
@@ -33,8 +33,7 @@ async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
 
     def stop() -> None:
         stopping.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(signal.SIGINT)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)

@@ -11,14 +11,16 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[asyncio.Event]:
-    """Yield an event that the first SIGTERM or SIGINT sets; the second one ends the process."""
+    """Yield an event that SIGTERM or SIGINT sets; SIGINT (Ctrl-C) after that ends the process.
+
+    A further SIGTERM does not: supervisors send several, and SIGKILL when they mean it.
+    """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
 
     def stop() -> None:
         stopping.set()
-        for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(signal.SIGINT)
 
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stop)

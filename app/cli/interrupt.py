@@ -9,7 +9,7 @@ from typing import Any
 def run_until_signalled(work: Coroutine[Any, Any, None]) -> bool:
     """Run `work` until it ends, or Ctrl-C or SIGTERM stops it; return True if it ended by itself.
 
-    The first signal cancels `work`, which then cleans up; a second one cancels the clean-up.
+    The first signal cancels `work`, which then cleans up; Ctrl-C after that cancels the clean-up.
     """
     return asyncio.run(_cancelled_by_signals(work))
 
@@ -20,13 +20,14 @@ async def _cancelled_by_signals(work: Coroutine[Any, Any, None]) -> bool:
     task = asyncio.current_task()
     stopped = asyncio.Event()
 
-    def stop() -> None:
-        stopped.set()
-        if task is not None:
+    def stop(number: signal.Signals) -> None:
+        # Supervisors send SIGTERM several times.
+        if task is not None and not (stopped.is_set() and number == signal.SIGTERM):
+            stopped.set()
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number)
     try:
         await work
     except asyncio.CancelledError:

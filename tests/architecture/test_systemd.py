@@ -37,6 +37,11 @@ def test_a_worker_has_the_time_that_it_takes_to_stop() -> None:
     assert int(seconds) > (LAST_REQUEST_TIMEOUT + LAST_COMMIT_TIMEOUT).total_seconds() + 5
 
 
+@pytest.mark.parametrize("name", ["worker", "spark"])
+def test_a_process_with_children_stops_them_itself(name: str) -> None:
+    assert "\nKillMode=mixed\n" in UNITS[name].read_text()
+
+
 @pytest.mark.long
 def test_systemd_finds_no_fault(tmp_path: Path) -> None:
     command = shutil.which("systemd-analyze")

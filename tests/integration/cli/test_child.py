@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.commands.up.child import Child
+from app.cli.commands.up.child import STOP_MAX, Child
 from app.cli.commands.up.restart import RestartPolicy
 from app.cli.errors import CliError
+from workers.assignment.supervisor import LAST_COMMIT_TIMEOUT, LAST_REQUEST_TIMEOUT
+from workers.main import LAST_TRACES_MAX
 
 PATIENCE_S = 60
 AT_ONCE = RestartPolicy(delay=timedelta(), delay_max=timedelta())
@@ -20,7 +22,7 @@ SAYS_ITS_PID = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 
 SUPERVISOR = """
 import asyncio, os, sys
 from app.cli.errors import CliError
-from app.cli.commands.up.child import Child
+from app.cli.commands.up.child import STOP_MAX, Child
 asyncio.run(Child("x", sys.argv[1:], environment=dict(os.environ), notify=print).run())
 """
 
@@ -120,6 +122,10 @@ async def test_a_child_that_will_not_stop_is_killed_at_a_second_request(pipe: Pa
             lambda _: task.cancel()
         )
     assert not is_alive(pid)
+
+
+def test_a_worker_has_the_time_that_it_takes_to_stop() -> None:
+    assert STOP_MAX > LAST_REQUEST_TIMEOUT + LAST_COMMIT_TIMEOUT + LAST_TRACES_MAX
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell children")

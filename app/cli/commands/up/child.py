@@ -13,7 +13,8 @@ from typing import Final
 from app.cli.commands.up.restart import RestartPolicy, Restarts
 from app.cli.errors import CliError
 
-STOP_MAX: Final = timedelta(seconds=20)
+# Longer than a worker takes: requests end, then it commits, then it writes traces.
+STOP_MAX: Final = timedelta(seconds=30)
 
 _TIED: Final = Path(__file__).with_name("tied.py")
 
