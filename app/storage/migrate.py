@@ -33,8 +33,11 @@ _BEFORE_FIRST: Final = (
 _log = structlog.get_logger()
 
 
-def upgrade(url: DatabaseUrl) -> None:
+def upgrade(url: DatabaseUrl) -> str:
     """Migrate the database at `url` to the newest revision, if it is not there yet.
+
+    Return the revision that it has then. Tables of a newer version stay as they are: they are
+    enough for this one (`Database.migrated`), so that it can be taken back.
 
     If several processes do so, one migrates, and the others wait for it up to a minute. A migration
     waits at most five seconds for the lock of a table. After an error the database is at the last
@@ -42,14 +45,16 @@ def upgrade(url: DatabaseUrl) -> None:
 
     Raises:
         StorageUnavailableError: The database does not respond, a lock was not free in time, or
-            there is no step from its revision.
+            it is at a revision before the first one.
     """
     try:
         with _turn(url) as connection:
             revision = _revision(connection)
-            if revision != head():
-                _require_known(revision)
-                _migrate(url)
+            if revision is not None and revision >= head():
+                return revision
+            _require_known(revision)
+            _migrate(url)
+            return head()
     except (psycopg.Error, DBAPIError) as exc:
         raise StorageUnavailableError(f"Cannot migrate the database: {_reason(exc)}") from exc
 
@@ -79,9 +84,8 @@ def _known() -> frozenset[str]:
 def _require_known(revision: str | None) -> None:
     if revision is None or revision in _known():
         return
-    reason = _BEFORE_FIRST if revision < min(_known()) else "It is of a newer version."
     message = f"Cannot migrate the database: it is at {revision}, which this version does not know."
-    raise StorageUnavailableError(f"{message} {reason}")
+    raise StorageUnavailableError(f"{message} {_BEFORE_FIRST}")
 
 
 def _migrate(url: DatabaseUrl) -> None:

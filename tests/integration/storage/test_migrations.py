@@ -6,6 +6,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
+from app.cli.commands.migrate import migrate
 from app.domain.errors import StorageUnavailableError
 from app.storage.database import Database, open_database
 from app.storage.migrate import alembic_config, engine_of, head, upgrade
@@ -43,20 +44,24 @@ def test_migrations_can_be_taken_back_and_made_again(postgres_url: str) -> None:
     command.check(alembic_config(postgres_url))
 
 
-@pytest.mark.parametrize(
-    ("revision", "advice"),
-    [
-        ("0051", "the commit before .*0052_baseline.py, or begin with a new database"),
-        ("9999", "newer"),
-    ],
-)
-def test_a_database_that_no_step_leads_on_from_is_refused_and_left_alone(
-    postgres_url: str, revision: str, advice: str
-) -> None:
-    at(postgres_url, revision)
-    with pytest.raises(StorageUnavailableError, match=f"it is at {revision}.*{advice}"):
+def test_a_database_that_no_step_leads_on_from_is_refused_and_left_alone(postgres_url: str) -> None:
+    at(postgres_url, "0051")
+    advice = "the commit before .*0052_baseline.py, or begin with a new database"
+    with pytest.raises(StorageUnavailableError, match=f"it is at 0051.*{advice}"):
         upgrade(postgres_url)
-    assert revision_of(postgres_url) == revision
+    assert revision_of(postgres_url) == "0051"
+
+
+def test_tables_of_a_newer_version_stay_as_they_are(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at(postgres_url, "9999")
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", postgres_url)
+    migrate()
+    assert capsys.readouterr().out.splitlines() == [
+        f"The tables are of a newer version (9999, this one has {head()}): they stay."
+    ]
+    assert revision_of(postgres_url) == "9999"
 
 
 def test_the_last_migration_is_known_by_the_names_of_the_files() -> None:
