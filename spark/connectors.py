@@ -1,6 +1,9 @@
 """The jars that Spark needs for Kafka and for S3, if these are configured."""
 
+import os
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import pyspark
@@ -31,7 +34,15 @@ def connectors(settings: Settings) -> Mapping[str, str]:
         jars = sorted(settings.spark_jars.glob("*.jar"))
         return {"spark.jars": ",".join(str(each) for each in jars)}
     excluded = {"spark.jars.excludes": ",".join(S3_WITHOUT)} if settings.spark_on_s3 else {}
-    return {"spark.jars.packages": wanted} | excluded
+    return {"spark.jars.packages": wanted} | excluded | _fetched_to()
+
+
+def _fetched_to() -> dict[str, str]:
+    """By default Ivy keeps jars in the home of the user; in containers and units nobody may."""
+    if os.access(Path.home(), os.W_OK):
+        return {}
+    # Of a name that nobody knows before: others must not put jars there.
+    return {"spark.jars.ivy": tempfile.mkdtemp(prefix="angelia-ivy-")}
 
 
 def _packages(settings: Settings) -> Iterator[str]:

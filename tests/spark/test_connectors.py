@@ -1,5 +1,6 @@
 """Which jars Spark is told to bring."""
 
+import tempfile
 from pathlib import Path
 
 import pyspark
@@ -30,6 +31,20 @@ def test_connectors_are_fetched_for_what_is_configured_alone(
     # Of S3's, not all of Amazon's services.
     excluded = {"spark.jars.excludes": ",".join(S3_WITHOUT)} if "spark_output" in given else {}
     assert found == (excluded if packages[-1:] == [S3[-1]] else {})
+
+
+def test_connectors_are_fetched_to_a_folder_of_ours_where_the_home_is_read_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings.model_validate(ON_KAFKA)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert connectors(settings) == {"spark.jars.packages": KAFKA}
+    # As nobody can write to.
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
+    folder = Path(connectors(settings)["spark.jars.ivy"])
+    mode = folder.stat().st_mode & 0o777
+    folder.rmdir()
+    assert (folder.parent, mode) == (Path(tempfile.gettempdir()), 0o700)
 
 
 def test_connectors_in_a_folder_are_taken_from_there(tmp_path: Path) -> None:
