@@ -27,7 +27,7 @@ _FLOODING: Final = "kafka"
 REPEATED_AFTER: Final = timedelta(minutes=1)
 _DEFECTS_MAX: Final = 1_000
 # Events with different values of these fields are different errors.
-_NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what")
+_NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what", "job")
 
 # Without local variables: they contain bodies and passwords, and printing those of a deep stack
 # would block the loop for seconds.

@@ -91,6 +91,9 @@ def test_a_defect_is_logged_once_a_minute_and_the_others_are_counted() -> None:
     assert [said(message_id=str(n)) for n in range(1_000)] == [None] * 1_000
     # About something else, and without an error.
     assert said(topic="shop.orders") is not None
+    assert said(job="1") is not None
+    assert said(job="1") is None
+    assert said(job="2") is not None
     assert seldom(None, "error", {"event": "broke"}) == {"event": "broke"}
     now = REPEATED_AFTER.total_seconds()
     again = said(message_id="2")
