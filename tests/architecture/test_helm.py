@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any, Final
 
 import kubernetes_validate
@@ -23,6 +24,8 @@ VALUES: Final[Mapping[str, Any]] = yaml.safe_load((CHART / "values.yaml").read_t
 VERSIONS: Final = ("1.25.0", "1.37.0")
 # Of operators, whose schemas are not among Kubernetes' own.
 FOREIGN: Final = frozenset({"ScaledObject", "ServiceMonitor"})
+READY: Final = "/status/ready"
+A_DAY_S: Final = 86_400
 USER: Final = 10001  # of the images
 OURS: Final = frozenset({"api", "worker", "migrate", "spark"})
 SETTINGS: Final = frozenset(f"ANGELIA_{field}".upper() for field in Settings.model_fields)
@@ -94,9 +97,63 @@ def test_every_process_gets_its_secrets_by_reference() -> None:
     for _, template in pods():
         (container,) = template["spec"]["containers"]
         by_name = {each["name"]: each for each in container["env"]}
+        assert len(by_name) == len(container["env"])
+        assert by_name["ANGELIA_CONNECTIONS_MAX"]["value"] == "1000000"
         assert by_name.keys() <= SETTINGS
         secret = by_name["ANGELIA_DATABASE_URL"]["valueFrom"]["secretKeyRef"]
         assert secret == {"name": "angelia", "key": "database-url"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("ANGELIA_PORT", "service.port"), ("ANGELIA_SPARK_MEMORY", "spark.memory")],
+)
+def test_settings_of_the_chart_itself_are_refused_with_what_is_right(
+    name: str, instead: str
+) -> None:
+    with pytest.raises(CalledProcessError) as refused:
+        list(rendered("--set", f"settings.{name}=1", kubernetes=VERSIONS[-1]))
+    assert f"The chart sets {name} itself" in refused.value.stderr
+    assert instead in refused.value.stderr
+
+
+@pytest.mark.long
+def test_a_budget_has_one_of_both_keys() -> None:
+    for made in (everything(), list(rendered(kubernetes=VERSIONS[-1]))):
+        budgets = [each["spec"] for each in made if each["kind"] == "PodDisruptionBudget"]
+        assert [len(each) for each in budgets] == [2, 2]  # with whose pods
+
+
+@pytest.mark.long
+def test_files_of_secrets_are_read_by_the_group_alone() -> None:
+    for _, template in pods():
+        modes = [each["secret"]["defaultMode"] for each in template["spec"]["volumes"]
+                 if "secret" in each]  # fmt: skip
+        assert modes == [0o440]
+        assert template["spec"]["securityContext"]["fsGroup"] == USER
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("master", "has_one"), [("local[2]", True), ("spark://spark:7077", False)])
+def test_a_driver_that_executors_call_has_no_policy(master: str, *, has_one: bool) -> None:
+    given = ("--values", EVERYTHING, "--set", f"settings.ANGELIA_SPARK_MASTER={master}")
+    policies = [
+        each["metadata"]["labels"]["app.kubernetes.io/component"]
+        for each in rendered(*given, kubernetes=VERSIONS[-1])
+        if each["kind"] == "NetworkPolicy"
+    ]
+    assert ("spark" in policies) is has_one
+
+
+@pytest.mark.long
+def test_new_pods_wait_for_what_does_not_answer_and_are_not_killed() -> None:
+    (api,), (worker,) = (dict(pods())[part]["spec"]["containers"] for part in ("api", "worker"))
+    started = api["startupProbe"]
+    assert started["httpGet"]["path"] == worker["readinessProbe"]["httpGet"]["path"] == READY
+    assert started["periodSeconds"] * started["failureThreshold"] >= A_DAY_S
+    for probe in (api["livenessProbe"], worker["livenessProbe"], worker["startupProbe"]):
+        assert probe["httpGet"]["path"] == "/status/ping"
 
 
 @pytest.mark.long

@@ -47,8 +47,29 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{/* What the chart itself sets, and where its value comes from. */}}
+{{- define "angelia.own" -}}
+ANGELIA_HOST: always 0.0.0.0
+ANGELIA_PORT: always 8090, service.port is what clients see
+ANGELIA_WORKER_ADDRESS: always 0.0.0.0:9400
+ANGELIA_SPARK_MEMORY: spark.memory
+ANGELIA_SPARK_OUTPUT: spark.output
+{{- end }}
+
 {{- define "angelia.env" -}}
+{{- range $name, $from := include "angelia.own" . | fromYaml }}
+{{- if or (hasKey $.Values.settings $name) (hasKey $.Values.secrets $name) }}
+{{- fail (printf "The chart sets %s itself (%s): remove it from settings and secrets." $name $from) }}
+{{- end }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
+{{- if hasKey $.Values.secrets $name }}
+{{- fail (printf "%s is in settings and in secrets: remove one of them." $name) }}
+{{- end }}
+{{- /* Helm reads all numbers as floats, and writes those from a million on as 1e+06. */}}
+{{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}
+{{- $value = int64 $value }}
+{{- end }}
 - {name: {{ $name }}, value: {{ $value | toString | quote }}}
 {{- end }}
 {{- range $name, $at := .Values.secrets }}
@@ -70,7 +91,8 @@ securityContext:
   emptyDir: {}
 {{- range $number, $file := .Values.secretFiles }}
 - name: secret-{{ $number }}
-  secret: {secretName: {{ $file.secret }}}
+  # Of the group alone: libpq refuses keys that others can read.
+  secret: {secretName: {{ $file.secret }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
 
@@ -87,6 +109,15 @@ tolerations:
 {{- with .affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* How many pods may be down; one of both keys, and a number set here replaces the other's default. */}}
+{{- define "angelia.budget" -}}
+{{- if not (kindIs "invalid" .maxUnavailable) -}}
+maxUnavailable: {{ .maxUnavailable }}
+{{- else -}}
+minAvailable: {{ .minAvailable }}
 {{- end }}
 {{- end }}
 
