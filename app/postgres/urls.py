@@ -85,6 +85,9 @@ def parsed(url: DatabaseUrl) -> Parameters:
         raise StorageUnavailableError(_FORM) from None
     if not all(port.isdecimal() or not port for port in str(found.get("port", "")).split(",")):
         raise StorageUnavailableError(_FORM)
+    if scheme and "@" in str(found.get("dbname", "")):
+        # A password with a bare slash: libpq would take a part of it for the port, and show it.
+        raise StorageUnavailableError(_FORM)
     return found
 
 

@@ -119,6 +119,10 @@ def test_a_check_shows_no_part_of_a_password_with_separators(
     [
         ({"ANGELIA_DATABASE_URL": ""}, "ANGELIA_DATABASE_URL: .* is not of the form postgresql:"),
         (
+            {"ANGELIA_DATABASE_URL": "postgresql://joe:2024/x@db.test/shop"},
+            r"ANGELIA_DATABASE_URL: ((?!2024).)* is not of the form postgresql:((?!2024).)*$",
+        ),
+        (
             {
                 "ANGELIA_DATABASE_URL": "postgresql://joe@db.test/shop",
                 "ANGELIA_DATABASE_DIRECT_URL": "mysql://db.test/shop",
