@@ -25,7 +25,8 @@ class Chunk:
 
     `next_offset` may lie beyond the last record (control records, compaction). `gap`: the log no
     longer has `offset` (retention, a recreated topic); there are no records, and reading continues
-    at `next_offset`, which is then the start of the log. `size` is the number of fetched bytes.
+    at `next_offset`, which is then the start of the log. `size` is the number of bytes
+    that were read, decompressed.
     """
 
     partition: Partition

@@ -337,7 +337,7 @@ LOG_FETCHED: Final = _other(
     "angelia_log_fetched_records_total", "records", "Records read from the log"
 )
 LOG_FETCHED_BYTES: Final = _other(
-    "angelia_log_fetched_bytes_total", "bytes", "Bytes read from the log"
+    "angelia_log_fetched_bytes_total", "bytes", "Bytes read from the log, decompressed"
 )
 LOG_FETCHES: Final = _other("angelia_log_fetches_total", "requests", "Reads of the log")
 LOG_COMMITS: Final = _other("angelia_log_commits_total", "requests", "Commits of positions")

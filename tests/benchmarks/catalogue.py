@@ -50,7 +50,7 @@ SELECT id, n, topic, 'w', 900, 900 + n, 800, 1, 100000
 FROM subscriptions, generate_series(0, 7) n;
 
 INSERT INTO subscription_loads
-(subscription_id, worker_id, "window", in_flight, parked, counts, seen_at)
+(subscription_id, worker_id, "window", in_flight, waiting_retries, counts, seen_at)
 SELECT id, 'w', interval '60 s', 1, 0, jsonb_build_object('codes_2xx', 60), now() + interval '1 h'
 FROM subscriptions;
 

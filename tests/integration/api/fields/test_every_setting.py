@@ -75,6 +75,7 @@ TOPIC: dict[str, Setting] = {
     "retentionTime.retentionUnit": Setting(wrong=choice("SECONDS", "MINUTES", "HOURS", "DAYS")),
     "ack": Setting(wrong=choice("NONE", "LEADER", "ALL")),
     "contentType": Setting(wrong=choice("JSON", "AVRO")),
+    "adopted": Setting(wrong=flag()),
     "migratedFromJsonType": Setting(wrong=[*flag(), Wrong(value=True, says=["must be false"])]),
     "schema": Setting(
         wrong=[
