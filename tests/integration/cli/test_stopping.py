@@ -65,11 +65,3 @@ def test_a_second_sigterm_leaves_a_process_the_time_to_commit(program: str) -> N
     with stopping(program) as process:
         process.send_signal(signal.SIGTERM)
         assert process.communicate("go on\n", timeout=60)[0] == "committed\n"
-
-
-@pytest.mark.parametrize("program", [WORKER, SUPERVISOR], ids=["worker", "supervisor"])
-def test_ctrl_c_ends_a_process_that_is_stopping(program: str) -> None:
-    with stopping(program) as process:
-        process.send_signal(signal.SIGINT)
-        # Python waits for the thread that reads.
-        assert "committed" not in process.communicate("go on\n", timeout=60)[0]
