@@ -46,7 +46,7 @@ COMMANDS: Final = (
         name="migrate",
         target="app.cli.commands.migrate:migrate",
         panel=_RUN,
-        help="Bring the database to this version's schema; does nothing if it has it, or a newer one.",
+        help="Bring the database to this version's schema, unless it has that or a newer one.",
     ),
     Entry(
         name="check",
