@@ -237,6 +237,33 @@ def test_message_sets_from_before_kafka_0_11_are_read(magic: int) -> None:
     assert [(r.offset, r.key, r.value) for r in found.records] == [(1, b"k", b"1"), (2, b"k", b"2")]
 
 
+def legacy_message(magic: int, codec: int, size: int) -> bytes:
+    """Three messages in one as kafka-python's producer writes them, with a broker's offset."""
+    builder = MemoryRecordsBuilder(magic=magic, compression_type=codec, batch_size=1 << 24)
+    for n in range(3):
+        builder.append(timestamp=NOW_MS, key=b"k", value=b"%d" % n + b"v" * size)
+    builder.close()
+    return (2).to_bytes(8, "big") + bytes(builder.buffer())[8:]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3])
+def test_compressed_messages_from_before_kafka_0_11_are_read(codec: int) -> None:
+    found = decode(legacy_message(1, codec, size=1000), 1)
+    assert [(r.offset, r.value[:1]) for r in found.records if r.value] == [(1, b"1"), (2, b"2")]
+    assert found.size > 3000
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3])
+def test_old_messages_that_are_too_large_decompressed_are_passed_over(codec: int) -> None:
+    usual = foreign_batch(base=3)
+    raw = legacy_message(1, codec, size=100_000) + usual
+    first = decode(raw, 0, decompressed_max=100_000)
+    assert (first.records, first.next_offset, first.passed_over) == ([], 3, 2)
+    assert first.cut
+    found = decode(usual + raw, 0, decompressed_max=400_000)
+    assert (len(found.records), found.cut) == (9, False)
+
+
 @pytest.mark.parametrize("codec", [0, 1])
 def test_a_damaged_message_from_before_kafka_0_11_is_an_error(codec: int) -> None:
     builder = MemoryRecordsBuilder(magic=1, compression_type=codec, batch_size=1000)

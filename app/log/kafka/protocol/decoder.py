@@ -10,11 +10,11 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
-from kafka.record import MemoryRecords
 
 from app.domain.message import Record
 from app.log.kafka.protocol.decompression import TooLargeError, decompressed
 from app.log.kafka.protocol.fetches import AbortedTransaction
+from app.log.kafka.protocol.legacy_decoder import decode_legacy
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LENGTH: Final = struct.Struct(">qi")
@@ -81,7 +81,14 @@ def decode(
             message = f"the batch at {base} says that it has {length} bytes"
             raise CorruptBatchError(message)
         if raw[position + _MAGIC_OFFSET] < _MAGIC:
-            last = _decode_legacy(raw[position:batch_end], offset, records)
+            try:
+                last = _decode_legacy(raw[position:batch_end], offset, records, room=room)
+            except TooLargeError:
+                cut = True
+                if room.used:
+                    break
+                # A message that has others inside has the last one's offset.
+                passed_over = last = base
         else:
             batch = memoryview(raw)[position:batch_end]
             try:
@@ -284,19 +291,14 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
     return found
 
 
-def _decode_legacy(raw: bytes, offset: int, into: list[Record]) -> int:
-    """Add the records of a batch from before Kafka 0.11; return the last offset."""
-    last = offset - 1
+def _decode_legacy(raw: bytes, offset: int, into: list[Record], *, room: _Room) -> int:
+    """Add the records of a message from before Kafka 0.11; return the last offset."""
     try:
-        for batch in MemoryRecords(raw):
-            if not batch.validate_crc():
-                raise CorruptBatchError("its checksum is wrong")  # noqa: TRY301 - told with the rest
-            for record in batch:
-                last = record.offset
-                if last >= offset:
-                    stamp = record.timestamp or 0
-                    into.append(Record(last, stamp, record.key, record.value, []))
+        last, size = decode_legacy(raw, offset, into, limit=room.limit - room.used)
+    except TooLargeError:
+        raise
     except Exception as error:
         message = f"message set of an old format at {offset}: {error}"
         raise CorruptBatchError(message) from error
+    room.used += size
     return last
