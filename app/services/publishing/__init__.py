@@ -1,1 +1,4 @@
-"""Publishing: messages are appended to the log once, within quotas, traced, and awaited."""
+"""Publishing: messages are appended to the log once, within quotas, and traced.
+
+A publisher may wait until subscribers have its message.
+"""

@@ -1,4 +1,4 @@
-"""The acknowledgement condition of a waiting publisher, over the outcomes of its message."""
+"""The condition at which a waiting publisher gets its response, over its message's outcomes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,10 +30,10 @@ class AckCondition(Condition):
     __slots__ = ()
 
     def __init__(self, text: str) -> None:
-        """Compile it.
+        """Compile the condition.
 
         Raises:
-            ValidationFailedError: It is not valid (field PATH).
+            ValidationFailedError: The condition is not valid (field PATH).
         """
         super().__init__(text, path=PATH, variables=_NOBODY)
 

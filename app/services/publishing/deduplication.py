@@ -1,4 +1,4 @@
-"""The idempotent filter: a message that is sent twice under one id is stored once."""
+"""Deduplication: a message that is sent twice under one id is stored once."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -32,12 +32,12 @@ class Claims(Protocol):
 
 
 class IdempotentPublisher:
-    """Publishes each message, unless its topic has a filter and knows its id.
+    """Publishes each message, unless its topic removes duplicates and knows the message's id.
 
     Ids are claimed in a transaction that is committed when the log has the messages: another
-    request with the same id waits for that. If the process dies in between, or the log does not
-    respond, the id is not stored: the message is rather stored again than lost. For topics with a
-    filter the database must respond; for others it is not needed.
+    request with the same id waits for the commit. If the process dies in between, or the log does
+    not respond, the id is not stored: a message stored twice is better than a lost message. Only
+    topics that remove duplicates need the database.
     """
 
     def __init__(self, publisher: Publisher, claims: Claims) -> None:
@@ -45,13 +45,13 @@ class IdempotentPublisher:
         self._claims = claims
 
     async def publish(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
-        """Return whether it is a duplicate, and so not stored; else do as `Publisher.publish`.
+        """Return whether the message is a duplicate, and so not stored; else publish the record.
 
         `own_id` is the id from the publisher, if any.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
-            ValidationFailedError: The message lacks what the filter needs.
+            ValidationFailedError: The message lacks what the rule against duplicates needs.
             DuplicateMessageError: The topic refuses duplicates.
         """
         rule = topic.deduplication
@@ -73,14 +73,16 @@ class IdempotentPublisher:
         return False
 
     def refused(self, topic: Topic, message_id: bytes, error: Exception) -> None:
-        """Note a message that is refused before it is stored; it is ignored here."""
+        """Called for a message that is refused before it is stored. This class ignores it."""
 
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Sequence[AngeliaError | bool]:
-        """Do as `Publisher.publish_all`; return for each an error, or the result of `publish`.
+        """Do as `Publisher.publish_all`.
 
-        Of records with one id the first is published, and the others are its duplicates.
+        Return for each record an error, or the result of `publish`.
+
+        Of several records with the same id the first is published; the others are duplicates.
         """
         rule = topic.deduplication
         if rule is None:
@@ -112,7 +114,7 @@ class IdempotentPublisher:
     ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
         """Return the results, and the new ids under which nothing is stored.
 
-        A record may have an error instead of an id: then it is not stored.
+        A record with an error instead of an id is not stored.
         """
         first = {each: place for place, each in reversed(list(enumerate(ids)))}
         wanted = [
@@ -136,7 +138,7 @@ class IdempotentPublisher:
 
 
 def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) -> bool:
-    """Return True for a duplicate, or raise the error about it."""
+    """Return True for a duplicate, or raise the error about it if the topic refuses duplicates."""
     (answer,) = with_duplicates(topic, (True,), (message_id,), stored=before)
     if isinstance(answer, AngeliaError):
         raise answer
@@ -144,7 +146,7 @@ def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) 
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence
-    """Raise the error, unless the log has the messages: then only their ids are lost."""
+    """Raise the error, unless the messages are stored: then only their ids are lost."""
     if not stored:
         raise error
     _log.warning("published_ids_lost", topic=topic.name, reason=error.message)
@@ -153,7 +155,7 @@ def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None
 class IdForgetter:
     """Deletes published ids that are too old or too many.
 
-    Every API process does it; two at a time do no harm.
+    Every API process does this; two at the same time do no harm.
     """
 
     def __init__(self, database: Database, directory: TopicDirectory) -> None:
@@ -161,7 +163,7 @@ class IdForgetter:
         self._directory = directory
 
     async def forget(self) -> None:
-        """Delete all such ids now, some in each transaction.
+        """Delete all such ids now, in several transactions.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

@@ -18,12 +18,12 @@ from app.schemas.messages import reading
 
 _PATH: Final = "deduplication.expression"
 _COMPILED_MAX: Final = 1_000
-# Between other requests, this many bytes of a batch are checked: at most about 10 ms.
+# How many bytes of a batch are checked before other requests are handled: at most about 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
 
 
 def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str | None:
-    """Return the id by which the topic's rule recognises the message; None if it has none.
+    """Return the id by which the topic recognises duplicates of the message; None if it has no id.
 
     Without an expression this is the id from the publisher, if any.
 
@@ -42,7 +42,7 @@ def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str |
 async def published_ids(
     topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
 ) -> list[str | ValidationFailedError | None]:
-    """Return `published_id` of each; other requests are handled in between."""
+    """Return `published_id` of each record. Other requests are handled in between."""
     ids: list[str | ValidationFailedError | None] = []
     size = 0
     for record, own_id in zip(records, own_ids, strict=True):
@@ -67,13 +67,13 @@ def _evaluated(expression: str, topic: Topic, record: NewRecord) -> str | None:
         raise ValidationFailedError.of(_PATH, f"has no value for this message: {exc}") from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise ValidationFailedError.of(_PATH, f"has no value that is JSON: {exc}") from exc
-    # Includes the expression: ids of a changed rule must not match those of the new one.
+    # Include the expression: ids of an old expression must not match ids of a new one.
     return sha256(f"{expression}\0{written}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _compiled(expression: str) -> MessageExpression:
-    # Nothing is read twice, so no body is kept.
+    # Keep no parsed body: nothing is read twice.
     return MessageExpression(expression, path=_PATH, bodies=ParsedBodies(bytes_max=0))
 
 

@@ -1,7 +1,6 @@
-"""What a publisher learns of a message that is not stored again.
+"""The response for a message that is not stored again.
 
-If the rule refuses duplicates, the error names the stored message: its id identifies duplicates
-itself or, with an expression, is stored beside the expression's value.
+If the topic refuses duplicates, the error names the message that is stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +14,9 @@ from app.storage.runtime.published_ids import IdClaim
 def message_ids(
     rule: Deduplication, known_by: Sequence[object], records: Iterable[NewRecord]
 ) -> dict[str, str | None]:
-    """Return each identifying id with the id of its first record, if they differ.
+    """Return for each deduplication id the message id of its first record, if the two differ.
 
-    `known_by` has one id for each record, or another type for records without.
+    `known_by` has one deduplication id for each record, or another type for records without one.
     """
     ids: dict[str, str | None] = {}
     for known, record in zip(known_by, records, strict=True):
@@ -29,9 +28,10 @@ def message_ids(
 async def stored_before(
     rule: Deduplication, claim: IdClaim, ids: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
-    """Return the message that is stored under each id, or will be; None: no longer known.
+    """Return, for each deduplication id, the id of the message that is or will be stored.
 
-    Empty if publishers are not informed.
+    The value is None if that is no longer known. The result is empty if publishers are not
+    informed.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -52,7 +52,7 @@ def with_duplicates(
     *,
     stored: Mapping[str, str | None],
 ) -> Sequence[AngeliaError | bool]:
-    """Return `answers`, in which each True becomes an error if its id is in `stored`."""
+    """Return `answers` with an error in place of each True whose id is in `stored`."""
     if not stored:
         return answers
     return [

@@ -1,6 +1,6 @@
-"""Mandatory messages: whether a filter of a topic's subscriptions accepts them.
+"""Mandatory messages: refused if no subscription's filters accept them.
 
-Workers filter out a message that a filter cannot judge, so no subscription gets it.
+Workers filter out a message that a filter cannot judge, so the message is then refused too.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from app.services.directory.topics import TopicDirectory
 
 # The number of compiled filter chains that are kept, one for each subscription.
 _COMPILED_MAX: Final = 1_000
-# Between other requests, this many bytes are checked: at most about 10 ms.
+# How many bytes are checked before other requests are handled: at most about 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
-# The cost of checking a very small message.
+# The bytes that one check counts at least, for very small messages.
 _BYTES_PER_LOOK: Final = 1024
 
 _log = structlog.get_logger(__name__)
@@ -35,14 +35,14 @@ async def is_wanted(
 ) -> bool:
     """Whether an active subscription would get the record if the topic stores it.
 
-    `parsed` is its body as JSON, if known. Other requests are handled in between.
+    `parsed` is the record's body as JSON, if known. Other requests are handled in between.
     """
     if directory.takes_all(topic.name):
         return True
-    # With the schema versions that were looked up for this message.
+    # Use the topic with the schema versions that were looked up for this message.
     message = _message(directory.known(topic.name) or topic, record, parsed)
     looked_at = 0
-    # A copy, because it may change while other requests are handled.
+    # Copy the subscriptions, because they may change while other requests are handled.
     for each in list(directory.subscribers(topic.name).values()):
         if each.active and _wants(each.filters, message):
             return True
@@ -54,10 +54,10 @@ async def is_wanted(
 
 
 def _message(topic: Topic, record: NewRecord, parsed: object) -> Message:
-    """Return it as a worker reads it, with its body parsed once for all subscriptions."""
+    """Return the record as a worker reads it, with its body parsed once for all subscriptions."""
     stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
     message = reading(topic)(stored, Partition(topic.name, 0))
-    # If the body cannot be parsed, the filters report it.
+    # Ignore the error: if the body cannot be parsed, the filters report it.
     with suppress(MessageInvalidError):
         body = message.body or b""
         message.parsed = json_body(body) if parsed is UNPARSED else parsed
@@ -75,5 +75,5 @@ def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _chain(filters: tuple[Filter, ...]) -> FilterChain:
-    # Bodies are parsed before.
+    # Cache no bodies: they are parsed before.
     return FilterChain(filters, ParsedBodies(bytes_max=0))

@@ -1,4 +1,4 @@
-"""Publishing: a body becomes a record of the log, acknowledged or refused within a time limit."""
+"""Publishing: makes a record of a body, and appends it to the log within a time limit."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ from app.services.publishing.writability import Writability
 
 _log = structlog.get_logger(__name__)
 
-# A publisher gets a response within two seconds, whatever the log does.
+# The time limit of an append, so that a publisher gets a response within two seconds.
 APPEND_TIMEOUT: Final = timedelta(milliseconds=1700)
-# Bodies that wait for the log, over all requests: above this, publishers are refused immediately.
+# The maximum size of all bodies that wait for the log; above this, publishers are refused at once.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 WAITING_RECORDS_MAX: Final = 20_000
-# How many records of a batch are in one call to the log.
+# The maximum number of records in one call to the log.
 CALL_RECORDS_MAX: Final = 100
 KEYED_CALLS_MAX: Final = 16
 
@@ -42,7 +42,7 @@ _LATE: Final = "Message not acknowledged in time"
 
 
 class Publication(NamedTuple):
-    """A message as its publisher sent it; `schema` has headers that name its schema."""
+    """A message as its publisher sent it; `schema` has the headers that name its schema."""
 
     id: bytes
     body: bytes
@@ -53,9 +53,10 @@ class Publication(NamedTuple):
 
 
 def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = None) -> NewRecord:
-    """Return the log record of a publication (architecture.md, Kafka naming).
+    """Return the log record of a publication (docs/kafka.md has its headers).
 
-    `receipt` names the process that waits for its deliveries (app.domain.runtime.receipt).
+    `receipt` names the process that waits for the deliveries of this message
+    (app.domain.runtime.receipt).
     """
     headers = [(HEADER_ID, publication.id), (HEADER_TIMESTAMP, b"%d" % now_ms)]
     if publication.content_type:
@@ -77,8 +78,8 @@ def record_of(publication: Publication, *, now_ms: int, receipt: bytes | None = 
 class Publisher(AbstractAsyncContextManager["Publisher"]):
     """Appends records for requests, each within a time limit.
 
-    After the time limit, the log cancels the append: what it has not begun to store is never
-    stored. A client that disconnects cancels nothing.
+    After the time limit, the append is cancelled: records that the log has not begun to store are
+    never stored. A client that disconnects cancels nothing.
     """
 
     def __init__(
@@ -115,28 +116,29 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         """Return when the log has acknowledged `record` as the topic's `ack` requires.
 
         Raises:
-            LogUnavailableError: This did not happen in time; the record may be stored anyway.
+            LogUnavailableError: The log did not acknowledge in time; the record may be stored
+                anyway.
             TopicNotFoundError: The log has no such topic.
             ThroughputQuotaError: The topic has used up its quota.
         """
         size = len(record.value)
         self._quotas.admit(topic, size)
         self._admit(1, size)
-        # In the request's own task, which is never cancelled.
+        # Append in the request's own task, which is never cancelled.
         if error := await self._append(topic, (record,), size=size):
             raise error
 
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord]
     ) -> Sequence[AngeliaError | None]:
-        """Return why each record is not acknowledged, in their order; None for each that is.
+        """Return for each record, in order, why it is not acknowledged; None if it is.
 
-        Records with the same key keep their order. They are appended in calls of up to
-        CALL_RECORDS_MAX records, or of records with keys. Records of a call that is not
-        acknowledged may be stored, as in `publish`, but are never reported as stored.
+        Records with the same key keep their order. One call to the log has up to CALL_RECORDS_MAX
+        records, or more if records with the same key belong together. Records of a call that fails
+        may be stored, as in `publish`, but are never reported as stored.
 
         Raises:
-            ThroughputQuotaError: Nothing is stored.
+            ThroughputQuotaError: The topic has used up its quota; nothing is stored.
         """
         self._quotas.admit(topic, sum(len(record.value) for record in records))
         answers: list[AngeliaError | None] = [None] * len(records)
@@ -160,7 +162,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
     async def _append(
         self, topic: Topic, records: Sequence[NewRecord], *, size: int
     ) -> AngeliaError | None:
-        # Errors are returned: a raised error would cancel the group, and all other appends.
+        # Return errors: a raised error would cancel the task group, and all other appends.
         began = perf_counter()
         try:
             with self._patience.limit():
@@ -192,10 +194,10 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 
 
 def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
-    """Return the indexes of the records for each call.
+    """Return the indexes of the records for each call to the log.
 
-    Few calls, because each has a cost; more than one, because records fail together with their
-    call. Records with the same key share a call, which keeps their order.
+    There are few calls, because each has a cost. There is more than one, because records fail
+    together with their call. Records with the same key share a call, which keeps their order.
     """
     without_key: list[list[int]] = []
     with_key: dict[int, list[int]] = {}

@@ -9,7 +9,8 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError
 
 SLOT_S: Final = 0.1
-# The current slot and those of the second before it: no second exceeds the quota.
+# The number of time slots: the current slot, and those of the second before it. So no second
+# exceeds the quota.
 _SLOTS: Final = 11
 _TOPICS_MAX: Final = 10_000
 
@@ -26,10 +27,10 @@ class ThroughputQuotas:
     def admit(self, topic: Topic, size: int) -> None:
         """Count `size` bytes, if they fit.
 
-        A size above the whole quota is accepted if nothing came for a second.
+        A size above the whole quota is accepted if nothing was published for a second.
 
         Raises:
-            ThroughputQuotaError: They do not fit; nothing is counted.
+            ThroughputQuotaError: The quota is used up; nothing is counted.
         """
         if topic.throughput_quota is None:
             return
@@ -41,14 +42,15 @@ class ThroughputQuotas:
             )
 
     def _opened(self, name: str) -> "_Window":
-        # Windows of unused topics are not kept forever; used ones start again.
+        # Forget all windows, so that those of unused topics are not kept forever. The others
+        # start again.
         if len(self._windows) >= _TOPICS_MAX:
             self._windows.clear()
         return self._windows.setdefault(name, _Window())
 
 
 class _Window:
-    """Bytes by slot, the oldest first, and their sum."""
+    """The bytes of each time slot, the oldest first, and their sum."""
 
     __slots__ = ("_slots", "_sum")
 

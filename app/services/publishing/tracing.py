@@ -1,4 +1,4 @@
-"""Publications to traced topics: records the result of each message without waiting."""
+"""Writes trace entries for the messages of traced topics, without waiting for them to be stored."""
 
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -25,7 +25,7 @@ _ERROR: Final = TraceStatus.ERROR.value
 
 
 class TracedPublisher(IdempotentPublisher):
-    """An `IdempotentPublisher` that writes traces for topics that want them."""
+    """An `IdempotentPublisher` that writes traces for topics with tracing."""
 
     def __init__(self, publisher: Publisher, claims: Claims, traces: TraceBuffer) -> None:
         super().__init__(publisher, claims)
@@ -33,14 +33,14 @@ class TracedPublisher(IdempotentPublisher):
 
     @property
     def stats(self) -> TraceStats:
-        """The statistics of its trace entries."""
+        """The statistics of the trace entries of this publisher."""
         return self._traces.stats
 
     def publish(
         self, topic: Topic, record: NewRecord, own_id: bytes | None
     ) -> Coroutine[Any, Any, bool]:
         """Do as `IdempotentPublisher.publish`."""
-        # Without traces, no coroutine is needed in between.
+        # Return the other publisher's coroutine directly, because there is nothing to trace.
         if topic.tracking is TrackingMode.OFF:
             return super().publish(topic, record, own_id)
         return self._traced(topic, record, own_id)
@@ -123,7 +123,7 @@ def _said(
     message_id: bytes,
 ) -> tuple[str, str]:
     if isinstance(answer, DuplicateMessageError) and _is_of(answer, message_id):
-        # The publisher gets a refusal; the trace is that of the stored message.
+        # Record SUCCESS: the publisher gets a refusal, but the trace is that of the stored message.
         return _SUCCESS, DUPLICATE
     if isinstance(answer, AngeliaError):
         return _ERROR, answer.message[:TEXT_LENGTH_MAX]

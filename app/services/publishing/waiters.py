@@ -14,18 +14,19 @@ from app.domain.errors import TooManyWaitersError
 from app.domain.runtime.receipt import FinalOutcome, Receipt, ReceiptAddress, receipts_in
 from app.services.directory.subscribers import TopicSubscriber
 
-# In this process at a time; each holds a client's connection.
+# The maximum number of waiting publishers in this process; each holds a client's connection.
 WAITERS_MAX: Final = 1_000
 WAIT_MAX: Final = timedelta(seconds=30)
-# A publisher waits for subscribers only after the log has the message, which takes less than this.
+# The longest time that storing a message takes; a publisher waits for subscribers only after that.
 _STORING_MAX: Final = timedelta(seconds=10)
 
 
 class PendingReason(StrEnum):
-    """Why a subscription's outcome for a message is unknown.
+    """The reason why a subscription's outcome for a message is unknown.
 
-    PENDING: it has not finished the message, or not reported it yet. SUSPENDED: it gets the message
-    when it is resumed. DELETED: it was deleted meanwhile.
+    PENDING: the subscription has not finished the message, or not reported it yet. SUSPENDED: the
+    subscription gets the message when it is resumed. DELETED: the subscription was deleted after
+    the message was published.
     """
 
     PENDING = "PENDING"
@@ -35,7 +36,7 @@ class PendingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberOutcome:
-    """The state of a message in the subscription of that name; a discard has its reason."""
+    """The state of a message in one subscription; for a discard, with the reason."""
 
     name: str
     outcome: FinalOutcome | PendingReason
@@ -48,10 +49,12 @@ Enough = Callable[[Sequence[SubscriberOutcome]], bool]
 
 
 class Waiting:
-    """One waiting publisher. `header` is for the record, so that workers know of the publisher.
+    """One waiting publisher.
 
-    The wait ends early when `enough` is true, if the publisher gave such a condition. It is
-    evaluated at the start of the wait, after receipts, and at the end.
+    `header` is a header for the record, which tells workers whom to notify.
+
+    The wait ends early when the condition `enough` is true, if the publisher gave one. The
+    condition is evaluated at the start of the wait, after receipts, and at the end.
     """
 
     def __init__(
@@ -63,12 +66,12 @@ class Waiting:
         enough: Enough | None = None,
     ) -> None:
         self.header = address.header()
-        # The last result of the condition; None: there is none.
+        # The last result of the condition; None if there is no condition.
         self.acknowledged: bool | None = None if enough is None else False
         self._enough = enough
         self._within = within
         self._subscribers = subscribers
-        # A copy: later or later suspended subscriptions are not awaited.
+        # Copy the subscriptions: those that are created or suspended later are not waited for.
         self._asked = dict(subscribers())
         self._receipts: dict[str, Receipt] = {}
         self._open = {own_id for own_id, each in self._asked.items() if each.active}
@@ -80,16 +83,19 @@ class Waiting:
         return not self._open
 
     def take(self, receipt: Receipt) -> None:
-        """Take the receipt of a subscription; its first report counts."""
+        """Store the receipt of a subscription.
+
+        Only the first receipt of each subscription counts.
+        """
         self._receipts.setdefault(receipt.subscription_id, receipt)
         self._open.discard(receipt.subscription_id)
-        # The waiting task evaluates the condition, once for all receipts so far, so that reading
-        # receipts continues.
+        # Wake the waiting task, which evaluates the condition once for all receipts so far. So the
+        # condition does not delay reading receipts.
         if self.complete or self._enough is not None:
             self._news.set()
 
     async def outcomes(self) -> Sequence[SubscriberOutcome]:
-        """Wait until the message is complete or enough, or the time is over.
+        """Wait until all have finished the message, the condition is true, or the time is over.
 
         Returns:
             The state in each subscription.
@@ -160,7 +166,7 @@ class Waiters:
             del self._waiting[number]
 
     def receive(self, payload: str) -> None:
-        """Take receipts. Those that no publisher waits for are ignored."""
+        """Pass each receipt to the publisher that waits for it; ignore others."""
         for receipt in receipts_in(payload):
             waiting = self._waiting.get(receipt.number)
             if waiting is not None:

@@ -1,13 +1,13 @@
-"""Whether the log accepts messages, by the results of the last ones."""
+"""Whether the log accepts messages, judged by the results of the last messages."""
 
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-# A failure counts for this long: after that a publisher has to try again.
+# How long a failure counts: after this, a publisher has to try again.
 COUNTS_FOR_S: Final = 10.0
-# A message stored this short before a failure shows that the log as a whole accepts messages: a
-# single partition may lack a leader.
+# A message stored this short before a failure shows that the log accepts messages: perhaps only a
+# single partition lacks a leader.
 STORED_BEFORE_S: Final = 2.0
 
 _NEVER: Final = float("-inf")
@@ -16,8 +16,8 @@ _NEVER: Final = float("-inf")
 class Writability:
     """The results of the last messages that this process gave to the log.
 
-    A log can respond and still store nothing: its disk is full, or it has too few replicas. No test
-    record is written.
+    A log can respond and still store nothing, because its disk is full or replicas are missing.
+    This is judged by real messages; no test record is written.
     """
 
     __slots__ = ("_clock", "_failed_at", "_reason", "stored_at")
@@ -26,11 +26,11 @@ class Writability:
         self._clock = clock
         self._failed_at = _NEVER
         self._reason = ""
-        # When the last stored message came, by the clock; set for each.
+        # When the last message was stored, by `clock`; set for each message.
         self.stored_at = _NEVER
 
     def failed(self, reason: str) -> None:
-        """Note that a message was not stored because of the log."""
+        """Remember that a message was not stored because of the log, and why."""
         self._failed_at = self._clock()
         self._reason = reason
 
