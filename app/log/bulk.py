@@ -1,4 +1,4 @@
-"""Blocking reads of many records, for Spark tasks, where Spark has no reader.
+"""Blocking reads of many records for Spark tasks, for a log that Spark has no reader for.
 
 Spark's own connector reads Kafka.
 """

@@ -1,9 +1,9 @@
 """Time limits that count only the time in which a response could have been received.
 
 If the machine does not run a process for a second, the process reads late: when its timers fire,
-responses that arrived meanwhile are still unread. So time is counted in ticks of the event loop.
-However late a tick comes, it counts as one tick, and a late tick after one that was on time counts
-as none. This is also cheap: one timer for everything that waits.
+responses that arrived in that time are still unread. So time is counted in ticks of the event loop.
+A late tick counts as one tick, however late. A late tick directly after a tick on time does not
+count at all. Ticks are also cheap: one timer serves everything that waits.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ class CallDeadline:
         self._now = 0
         self._expected_at = 0.0
         self._was_late = False
-        # In the order of the deadlines, because all have the same limit.
+        # Calls that have not ended, in the order of their deadlines: all have the same limit.
         self._due: dict[object, tuple[int, Over]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, what: object, over: Over) -> None:
-        """Call `over` unless `what`, compared by identity, ends in time."""
+        """Call `over` if `what` does not end in time. Objects are compared by identity."""
         self._due[what] = (self._now + self._ticks, over)
         if self._timer is None:
             self._wait()
 
     def end(self, what: object) -> None:
-        """Note that `what` has ended. Nothing happens if its time was over."""
+        """Stop waiting for `what`. Nothing happens if its time was over."""
         self._due.pop(what, None)
 
     def limit(self) -> "Limit":
@@ -46,7 +46,7 @@ class CallDeadline:
         return Limit(self)
 
     def _wait(self) -> None:
-        # The timer is not set while nothing waits.
+        # Start the timer only when something waits.
         loop = asyncio.get_running_loop()
         self._expected_at = loop.time() + self._tick_s
         self._timer = loop.call_at(self._expected_at, self._tick)
@@ -68,7 +68,8 @@ class CallDeadline:
                 break
             overdue.append((what, begun))
         for what, begun in overdue:
-            # A callback before this one may have ended it or started it again.
+            # Check that this call still waits: a callback before may have ended it or started it
+            # again.
             if self._due.get(what) is begun:
                 del self._due[what]
                 begun[1]()
@@ -99,7 +100,7 @@ class Limit:
     ) -> None:
         if not self._over:
             self._patience.end(self)
-        # Another caller may have cancelled the task too: then the cancellation continues.
+        # Let the cancellation continue if another caller cancelled the task too.
         elif self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

@@ -1,4 +1,4 @@
-"""Where topics begin and end, for blocking callers without an open log: Spark jobs."""
+"""First and next offsets of topics, for blocking callers without an open log (Spark jobs)."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -12,9 +12,9 @@ from app.log.interface import Bounds, MessageLog
 def topic_bounds(
     url: str, topics: Collection[str], place: LogPlace
 ) -> Mapping[str, Mapping[int, Bounds]]:
-    """Return the bounds of each topic by partition, without topics that the log does not have.
+    """Return the first and next offset of each partition, by topic.
 
-    A log in the database is read at `url`.
+    Topics that the log does not have are left out. A log in the database is read at `url`.
 
     Raises:
         LogUnavailableError: The log cannot be read.

@@ -34,7 +34,10 @@ def open_log(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """Where the message log is: in Kafka, or (None) in the database. Its names have a prefix."""
+    """Where the message log is: in Kafka, or (None) in the database.
+
+    All names of topics and groups begin with a prefix, the namespace.
+    """
 
     kafka_bootstrap: str | None = None
     kafka_security: KafkaSecurity = IN_THE_CLEAR

@@ -3,9 +3,9 @@
 Two adapters (Kafka, PostgreSQL) and the in-memory fake of the tests pass one contract suite
 (`tests/contract/test_log.py`). Nothing outside of `app/log` knows which adapter runs.
 
-Names here have no namespace; an adapter adds it. All calls come from one event loop; an adapter's
-own threads pass results to it. Every waiting call is bounded: it raises `LogUnavailableError`
-within the adapter's timeouts, unless its docstring says that it waits.
+Names in this interface have no namespace; the adapter adds the namespace. All calls come from one
+event loop; an adapter's own threads pass results to this event loop. A call that waits raises
+`LogUnavailableError` within the adapter's timeouts, unless its docstring says that it waits.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -21,12 +21,12 @@ from app.domain.message import NewRecord, Partition, Record
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records of one partition in offset order, covering every offset of [offset, next_offset).
+    """Records of one partition in offset order, for every offset of [offset, next_offset).
 
-    `next_offset` may lie beyond the last record (control records, compaction). `gap`: the log no
-    longer has `offset` (retention, a recreated topic); there are no records, and reading continues
-    at `next_offset`, which is then the start of the log. `size` is the number of bytes
-    that were read, decompressed.
+    `next_offset` may be greater than the last record's offset + 1 (control records, compaction).
+    `gap` is true if the log no longer has `offset` (retention, a recreated topic). Then the chunk
+    has no records, and reading continues at `next_offset`, the start of the log. `size` is the
+    number of bytes that were read, decompressed.
     """
 
     partition: Partition
@@ -49,7 +49,7 @@ class Position:
 class Committed:
     """A committed position: the next offset to deliver.
 
-    `metadata` describes it in at most 4,000 bytes of ASCII.
+    `metadata` is text about this position, at most 4,000 bytes of ASCII.
     """
 
     offset: int
@@ -76,7 +76,7 @@ class LogTopic:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """What a log topic is; `retention` is `timedelta.max` where it has no end."""
+    """A log topic that exists. `retention` is `timedelta.max` if records are never dropped."""
 
     partitions: int
     retention: timedelta
@@ -91,7 +91,7 @@ class LogStats:
     fetched_bytes: int = 0
     fetches: int = 0
     commits: int = 0
-    # For so long brokers wanted nothing, because a quota was used up.
+    # Seconds in which brokers asked this process to send nothing, because a quota was used up.
     throttled_seconds: float = 0.0
 
 
@@ -107,7 +107,7 @@ class Revoked:
     """These partitions move to another member: finish, commit, then call `release`.
 
     The adapter waits for `release` at most `revoke_timeout`, and continues its heartbeats. After
-    that the partitions are gone anyway.
+    that, other members get the partitions anyway.
     """
 
     partitions: frozenset[Partition]
@@ -118,7 +118,7 @@ class Revoked:
 class Lost:
     """This process no longer owns these partitions; another process may own them already.
 
-    Stop, and commit nothing for them.
+    Stop delivering these partitions, and commit nothing for them.
     """
 
     partitions: frozenset[Partition]
@@ -128,10 +128,10 @@ OwnershipEvent = Assigned | Revoked | Lost
 
 
 class Release(Protocol):
-    """Allows revoked partitions to be handed over. Later calls do nothing."""
+    """Lets another member have the revoked partitions. Only the first call has an effect."""
 
     def __call__(self) -> None:
-        """Hand them over."""
+        """Let another member have the partitions."""
 
 
 class Ownership(Protocol):
@@ -146,18 +146,21 @@ class Ownership(Protocol):
     def events(self) -> AsyncIterator[OwnershipEvent]:
         """Yield assignments and revocations in order.
 
-        This waits. It survives a log that is down, with no events or with Lost.
+        This waits without a time limit. While the log is down, there are no events, or `Lost`.
         """
 
 
 class Tail(Protocol):
-    """A long poll over any number of partitions. Each is read once, from where it is followed."""
+    """A long poll over any number of partitions, each from its own offset."""
 
     def follow(self, partition: Partition, offset: int) -> None:
-        """Read `partition` from `offset` on. Following again moves it."""
+        """Read `partition` from `offset` on.
+
+        A partition that is already followed is then read from `offset`.
+        """
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop reading it. A chunk that was already requested may still come."""
+        """Stop reading the partition. A chunk that was already requested may still come."""
 
     async def chunks(self) -> Sequence[Chunk]:
         """Wait for records, and return at least one chunk.
@@ -176,7 +179,9 @@ class MessageLog(Protocol):
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """Store `records`; return their positions in the same order when they are acknowledged.
+        """Append `records`.
+
+        Return their positions in the same order when the log has acknowledged them.
 
         Records with the same key keep their order. Concurrent calls are grouped.
 
@@ -198,7 +203,7 @@ class MessageLog(Protocol):
         """
 
     def tail(self) -> AbstractAsyncContextManager[Tail]:
-        """Open a separate tail reader."""
+        """Open a separate reader of new records."""
 
     def ownership(
         self,
@@ -209,8 +214,8 @@ class MessageLog(Protocol):
     ) -> AbstractAsyncContextManager[Ownership]:
         """Join the group as `member`, a name for users to read.
 
-        Its share of the partitions is proportional to `capacity`. Leaving the block gives all of
-        them back immediately, without further events.
+        This member's share of the partitions is proportional to `capacity`. At the end of the
+        block, all its partitions are released immediately, without further events.
         """
 
     async def commit(
@@ -225,7 +230,7 @@ class MessageLog(Protocol):
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Return the commits; partitions without a commit are left out."""
+        """Return the committed positions. Partitions without one are left out."""
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
         """Delete the group's commits of these partitions, if there are any."""
@@ -236,19 +241,22 @@ class MessageLog(Protocol):
     async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
         """Return how many records were ever appended to each topic; made for thousands of topics.
 
-        `topics` has their numbers of partitions. Topics that do not exist are left out.
+        `topics` has the number of partitions of each topic. Topics that do not exist are left out.
         """
 
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """Return the first offset at or after that time by partition; the end if there is none."""
+        """Return, for each partition, the first offset at or after that time.
+
+        Its end if there is none.
+        """
 
     async def topic_names(self) -> Collection[str]:
-        """Return the names of all topics in the namespace, in no order."""
+        """Return the names of all topics in the namespace, in any order."""
 
     async def copies(self) -> Mapping[str, Copies]:
-        """Return the number of copies of each topic; empty if the log has no brokers."""
+        """Return the number of replicas of each topic; empty if the log has no brokers."""
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
         """Return the topic's partitions in order.
@@ -258,7 +266,11 @@ class MessageLog(Protocol):
         """
 
     async def topic(self, name: str) -> FoundTopic:
-        """What the topic is now, whoever made it; TopicNotFoundError."""
+        """Return the topic as it is in the log, whichever program created it.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
 
     async def create_topic(self, topic: LogTopic) -> None:
         """Create the topic, and return when records can be appended to it.
@@ -267,7 +279,7 @@ class MessageLog(Protocol):
         """
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Set retention and size, and add partitions up to the requested number.
+        """Set retention and maximum size, and add partitions up to the requested number.
 
         Partitions are never removed.
         """
@@ -276,7 +288,7 @@ class MessageLog(Protocol):
         """Delete the topic with its records, if it exists."""
 
     async def ping(self) -> None:
-        """Return if the log responds."""
+        """Return if the log responds; raise otherwise."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""Weighted rendezvous hashing: all that know the same members find the same owner of a key.
+"""Weighted rendezvous hashing: all processes with the same members find the same owner of a key.
 
-A new member takes only what it wins, and a member that leaves gives up only what it had: no key
-moves between the others.
+A new member takes only the keys that it wins. A member that leaves gives up only its own keys. No
+key moves between the others.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _HASHES: Final = 1 << 8 * _DIGEST_BYTES
 
 
 def rendezvous(members: Mapping[str, float], key: str) -> str:
-    """Return the member that owns `key`; each wins in proportion to its weight (≥ 0).
+    """Return the member that owns `key`; a member wins in proportion to its weight (≥ 0).
 
     Members without weight win only if no other member has any.
 
@@ -27,6 +27,6 @@ def rendezvous(members: Mapping[str, float], key: str) -> str:
 def _score(member: str, weight: float, key: str) -> float:
     """Weight ÷ exponential variable (Schindelhauer and Schomaker's logarithmic method)."""
     digest = blake2b(f"{member}\0{key}".encode(), digest_size=_DIGEST_BYTES).digest()
-    # In (0, 1): its logarithm is finite and below zero.
+    # Scale the hash into (0, 1): its logarithm is then finite and below zero.
     uniform = (int.from_bytes(digest, "big") + 0.5) / (_HASHES + 1)
     return -weight / log(uniform)

@@ -52,7 +52,7 @@ _log = structlog.get_logger(__name__)
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
 _REQUEST_TIMEOUT_S: Final = 3.0
-# The leaders of a topic are found within this time, or looked up again.
+# Finding the leaders of a topic may take this long; then the next attempt begins.
 _LOCATE_TIMEOUT_S: Final = 1.4
 
 
@@ -67,12 +67,14 @@ async def kafka_log(
     compression: Compression = Compression.NONE,
     committed_only: bool = True,
 ) -> AsyncIterator[MessageLog]:
-    """A message log on the Kafka cluster at `bootstrap` (`host:port,…`).
+    """Open the message log on the Kafka cluster at `bootstrap` (`host:port,…`).
 
-    Every topic and group there begins with `namespace`, and what is appended is packed by
-    `compression`. A topic takes messages while `min_insync_replicas` of it are in sync; None: one
-    less than it has. `committed_only`: records of open transactions wait, those of aborted ones are
-    left out. Entering does not wait for Kafka: each call says when it does not answer.
+    Opening does not wait for Kafka: each call raises an error if Kafka does not respond.
+
+    `namespace` is the start of the name of every topic and group in Kafka. `compression` is the
+    codec of appended records. `min_insync_replicas` is how many replicas of a topic must be in
+    sync for an append; None means one less than the topic has. With `committed_only`, the records
+    of open and aborted transactions are left out.
     """
     control = IoThread("angelia-control")
     log = KafkaLog(control, bootstrap, KafkaCredentials(security), namespace=namespace)
@@ -268,7 +270,7 @@ class KafkaLog:
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
     async def copies(self) -> Mapping[str, Copies]:
-        """As `MessageLog.copies`. Beyond SETTINGS_MAX topics it is unknown how many are in sync."""
+        """As `MessageLog.copies`. In-sync replicas are unknown for topics beyond SETTINGS_MAX."""
         prefix = self._names.prefix
         found = await self._requested(partial(self._admin.copies, prefix))
         return {name[len(prefix) :]: copies for name, copies in found.items()}
@@ -294,7 +296,7 @@ class KafkaLog:
         """As `MessageLog.create_topic`.
 
         Raises:
-            ValidationFailedError: The name breaks Kafka's rules (field `name`).
+            ValidationFailedError: The name is not allowed by Kafka (field `name`).
         """
         self._producer.learn(topic.name, await self._control.run(lambda: self._created(topic)))
 
@@ -330,7 +332,7 @@ class KafkaLog:
         try:
             result = await self._control.run(look, seconds=CALL_TIMEOUT_S)
         except LogUnavailableError as error:
-            # The probe may know a better reason.
+            # Prefer the probe's reason, which may be more exact.
             if problem := await guarding:
                 raise LogUnavailableError(problem) from error
             raise
@@ -358,7 +360,7 @@ class KafkaLog:
         return self._located(await self._admin.alter(self._names.topic(topic)))
 
     async def _locate(self, name: str) -> Located | None:
-        """Look up again where the topic with that full name is."""
+        """Look up again the leaders of the topic with that full name."""
         leaders, addresses = await self._look([name])
         return Located(leaders[name], addresses) if name in leaders else None
 
@@ -366,7 +368,7 @@ class KafkaLog:
         return Located(leaders, self._control_client.addresses())
 
     async def _look(self, names: Collection[str]) -> PartitionLeaders:
-        """Look up again where the topics with these full names are."""
+        """Look up again the leaders of the topics with these full names."""
 
         async def look() -> PartitionLeaders:
             return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())

@@ -1,4 +1,4 @@
-"""Creates, alters and deletes topics; each call waits until the brokers in charge have done it."""
+"""Creates, alters and deletes topics. Each call waits until the brokers in charge have finished."""
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
@@ -37,12 +37,12 @@ T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
-# Kafka's limit counts a whole batch with keys and headers; the topic's limit counts only the body
-# of a message.
+# Added to a topic's limit: Kafka's limit counts a batch with keys and headers, the topic's limit
+# only the body of a message.
 HEADER_ROOM: Final = 128 * 1024
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
 
-# A broker is asked for the settings of at most this many topics at once: about 100 KB.
+# The maximum number of topics in one request for settings (about 100 KB).
 SETTINGS_MAX: Final = 2_000
 
 _IN_SYNC: Final = "min.insync.replicas"
@@ -54,7 +54,7 @@ _INVALID_NAME_CODES: Final = frozenset({17, 44})
 _INVALID_PARTITIONS: Final = 37
 _INVALID_CONFIG: Final = 40
 _SET: Final = 0
-# Kafka takes numbers that no time span can be.
+# The longest retention that a `timedelta` can express; Kafka allows larger numbers.
 _RETENTION_MS_MAX: Final = timedelta.max // timedelta(milliseconds=1)
 _SEGMENT_MIN: Final = timedelta(minutes=10)
 _SEGMENT_MAX: Final = timedelta(days=7)
@@ -66,11 +66,11 @@ _TRANSIENT_CODES: Final = frozenset({5, 7, 14, 15, 38, 41, 60, 89})
 
 
 class _TransientError(Exception):
-    """The cluster cannot do it now; a retry may succeed soon."""
+    """The cluster cannot do this now; a retry may succeed soon."""
 
 
 class Admin:
-    """Administration of topics, on the I/O thread. Takes names with the prefix."""
+    """Creates, changes and deletes topics, on the I/O thread. Names include the namespace."""
 
     def __init__(self, io: IoThread, client: Client, *, replication: Replication) -> None:
         self._io = io
@@ -109,7 +109,11 @@ class Admin:
         return found
 
     async def topic(self, name: str) -> FoundTopic:
-        """As `MessageLog.topic`; LogUnavailableError if we may not see its settings."""
+        """As `MessageLog.topic`.
+
+        Raises:
+            LogUnavailableError: Also if this client has no permission to read the topic's settings.
+        """
         leaders = await self.leaders(name)
         told = await self._looked(
             lambda: self._client.settings([name], _CLEANUP_POLICY, _RETENTION_MS)
@@ -129,7 +133,7 @@ class Admin:
         return list(await self._looked(self._client.topics))
 
     async def copies(self, prefix: str) -> Mapping[str, Copies]:
-        """Return the number of copies of each topic with that prefix.
+        """Return the number of replicas of each topic with that prefix.
 
         Raises:
             LogUnavailableError: No broker responds.
@@ -137,7 +141,7 @@ class Admin:
         return await self._looked(lambda: self._copies(prefix))
 
     async def ping(self) -> None:
-        """Return if a broker responds.
+        """Return if a broker responds; raise otherwise.
 
         Raises:
             LogUnavailableError: No broker responds.
@@ -152,7 +156,7 @@ class Admin:
         found = await self._client.topics()
         ours = {name: replicas for name, replicas in found.items() if name.startswith(prefix)}
         several = sorted(name for name, replicas in ours.items() if replicas > 1)
-        # A single replica is always in sync, whatever the setting is.
+        # Query only topics with several replicas: a single replica is always in sync.
         requested = several[:SETTINGS_MAX]
         told = await self._client.settings(requested, _IN_SYNC) if requested else {}
         in_sync = {name: int(each[_IN_SYNC]) for name, each in told.items() if each}
@@ -186,13 +190,12 @@ class Admin:
         try:
             await self.alter(topic)
         except TopicNotFoundError as error:
-            # Either a broker has it and reports it, or it was deleted meanwhile: creating it again
-            # shows which.
+            # Retry: either the brokers learn of the topic, or it was deleted and is created again.
             message = f"{topic.name} exists, and not all brokers know it"
             raise _TransientError(message) from error
 
     async def _configure(self, topic: LogTopic) -> None:
-        # Counted by its own replicas, whatever new topics get: more could never be in sync.
+        # Limit the minimum to the topic's own replicas: more could never be in sync.
         replicas = await self._client.replicas(topic.name)
         in_sync = self._replication.in_sync(replicas) if replicas else None
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -218,7 +221,7 @@ class Admin:
             )
         )
         answer = response.results[0]
-        # Another process added the partitions first, which is as good.
+        # Accept "invalid partitions": another process has already added the partitions.
         if answer.error_code and answer.error_code != _INVALID_PARTITIONS:
             raise _error(answer, topic.name)
 
@@ -231,10 +234,10 @@ class Admin:
             raise _error(answer, name)
 
     async def _until_done(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Retry until the cluster has done it or refuses it.
+        """Retry `step` until the cluster has done the change or refuses it.
 
         Raises:
-            LogUnavailableError: The cluster cannot do it in time.
+            LogUnavailableError: The cluster does not finish in time.
         """
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while True:
@@ -244,7 +247,10 @@ class Admin:
                 await deadline.pause(error)
 
     async def _until_known(self, name: str) -> Leaders:
-        """Wait until the brokers know an existing topic: they learn of it one by one."""
+        """Wait until all brokers know an existing topic.
+
+        They learn of a topic one after the other.
+        """
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while (found := (await self._refreshed(name)).get(name)) is None:
             await deadline.pause(f"{name} exists, and not all brokers know it")
@@ -280,7 +286,7 @@ class Admin:
 
 
 def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
-    """Return the topic's settings as Kafka names them; `in_sync` None sets no minimum of replicas.
+    """Return the topic's settings as Kafka names them. With `in_sync` None, no minimum is set.
 
     Kafka drops whole segments, so a segment covers a fraction of the retention.
     """
@@ -296,7 +302,7 @@ def configuration(topic: LogTopic, in_sync: int | None) -> Mapping[str, str]:
 
 
 def retention_in(settings: Mapping[str, str]) -> timedelta:
-    """How long a topic with these settings keeps messages; `timedelta.max` without an end."""
+    """Return how long a topic with these settings keeps messages; `timedelta.max` means forever."""
     milliseconds = int(settings.get(_RETENTION_MS, -1))
     if milliseconds < 0 or _DELETE not in settings.get(_CLEANUP_POLICY, _DELETE):
         return timedelta.max

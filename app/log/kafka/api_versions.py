@@ -8,8 +8,8 @@ from app.log.kafka.protocol.commits import COMMIT
 from app.log.kafka.protocol.ends import LIST_OFFSETS
 from app.log.kafka.protocol.fetches import FETCH
 
-# For the offsets and coordinators of many groups at once (KIP-709, KIP-699). Kafka has both since
-# 3.0, and everything else since 2.4.
+# API versions (OffsetFetch, FindCoordinator) for the offsets and coordinators of many groups at
+# once (KIP-709, KIP-699). Kafka has both since 3.0, and all other versions since 2.4.
 OFFSETS_OF_GROUPS: Final = (9, 8)
 COORDINATORS_OF_GROUPS: Final = (10, 4)
 
@@ -24,7 +24,10 @@ _NAMES: Final = {
 
 
 def unspoken(versions: Mapping[int, tuple[int, int]]) -> str | None:
-    """Return what is missing from the lowest and highest versions that brokers support."""
+    """Return which required API versions the brokers do not support; empty if none.
+
+    `versions` has the lowest and highest supported version of each API.
+    """
     missing = [
         f"{name} {version}"
         for (key, version), name in _NAMES.items()

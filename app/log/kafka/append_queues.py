@@ -1,8 +1,8 @@
 """The records that wait to be appended, by topic and partition, and their batches (no I/O).
 
-Each partition has at most one batch in flight: this keeps the order of a key without sequence
-numbers. Records without a key get their partition when a batch is made. So records that arrive
-together are stored together, in few batches.
+Each partition has at most one batch in flight. So records with the same key keep their order
+without sequence numbers. Records without a key get their partition when a batch is made. So records
+that arrive together are stored together, in few batches.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from app.log.kafka.protocol.encoding import (
     partition_of,
 )
 
-# Below Kafka's default for the largest batch, 1,048,588 bytes.
+# The maximum size of a batch, below Kafka's default limit of 1,048,588 bytes.
 BATCH_BYTES_MAX: Final = 1_000_000
 
 
@@ -42,7 +42,7 @@ class KafkaAppend:
 
     @property
     def over(self) -> bool:
-        """Whether no caller waits for it any more."""
+        """Whether no caller waits for this append any more."""
         return self.done.done()
 
 
@@ -63,12 +63,15 @@ class Line:
     batch_bytes: int = BATCH_BYTES_MAX
 
     def put_back(self, items: Sequence[AppendItem]) -> None:
-        """Put the records back in front, in their order."""
+        """Put the records back at the front of the queue, in their order."""
         self.waiting.extendleft(reversed(items))
 
 
 def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
-    """Take the records for one batch, at least one if there is one, without those that are over."""
+    """Take the records for one batch from `waiting`: at least one, if there is one.
+
+    Records of calls that are over are left out.
+    """
     items: list[AppendItem] = []
     room = bytes_max - BATCH_OVERHEAD
     while waiting:
@@ -86,7 +89,8 @@ def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
 class AppendTopic:
     """One topic: its partitions, and the records that wait for them.
 
-    `unplaced` records wait until the partitions are known; `spare` ones can go to any partition.
+    `unplaced` records wait until the partitions are known. `spare` records have no key and can go
+    to any partition.
     """
 
     name: str
@@ -130,7 +134,7 @@ class AppendTopic:
     def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
         """Yield a batch for each partition with records, if its leader is `ready` for it.
 
-        From here on each counts as in flight.
+        Each yielded batch counts as in flight.
         """
         for partition, line in self.lines.items():
             if line.waiting and self._can_send(partition, ready):
@@ -144,7 +148,7 @@ class AppendTopic:
                 return
             partition = self.order[place % count]
             if self._can_send(partition, ready):
-                # The next ones go to another partition.
+                # Let the next records without a key go to another partition.
                 self.turn = (place + 1) % count
                 yield from self._batch(partition, self.spare)
 
@@ -159,7 +163,10 @@ class AppendTopic:
             yield AppendBatch(self, partition, self.leaders[partition], items)
 
     def wanted(self) -> set[int]:
-        """Return the brokers that waiting records need, with NO_LEADER if one is unknown."""
+        """Return the brokers that lead partitions with waiting records.
+
+        NO_LEADER is among them if a leader is unknown.
+        """
         found = {
             self.leaders.get(partition, NO_LEADER)
             for partition, line in self.lines.items()
@@ -173,7 +180,7 @@ class AppendTopic:
 
     @property
     def waits(self) -> bool:
-        """Whether any record waits."""
+        """Whether any record waits to be sent."""
         return bool(
             self.unplaced or self.spare or any(line.waiting for line in self.lines.values())
         )
@@ -210,22 +217,22 @@ class AppendBatch:
 
     @property
     def line(self) -> Line:
-        """The queue from which it was taken."""
+        """The queue from which the batch was taken."""
         return self.topic.lines[self.partition]
 
     @property
     def acks(self) -> int:
-        """The strictest acknowledgement that any of its calls requested."""
+        """The strictest acknowledgement that a call in the batch requested."""
         return min(item.call.acks for item in self.items)
 
     @property
     def size(self) -> int:
-        """Its size in bytes before compression, at most."""
+        """The maximum size of the batch in bytes before compression."""
         return BATCH_OVERHEAD + sum(item.record.size for item in self.items)
 
     @property
     def calls(self) -> Iterable[KafkaAppend]:
-        """The calls of its records."""
+        """Return the append calls that the records belong to."""
         return {id(item.call): item.call for item in self.items}.values()
 
 

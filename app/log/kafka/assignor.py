@@ -1,7 +1,8 @@
-"""Assigns partitions to members: rendezvous hashing by capacity, handed over in two rounds.
+"""Assigns partitions to members by rendezvous hashing, weighted by capacity.
 
 The group's leader decides for all. A partition that moves is first revoked from its owner, and
-given to the new owner in the next round (KIP-429), so that two members never hold it at once.
+given to the new owner in the next round (KIP-429), so that two members never own the same partition
+at once.
 """
 
 import json
@@ -26,7 +27,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A member of the group. `name` is the input of the hash, `id` is Kafka's id."""
+    """A member of the group. `name` is the input of the hash; `id` is the member's id in Kafka."""
 
     id: str
     name: str
@@ -49,8 +50,8 @@ def share_out(
 ) -> Mapping[str, frozenset[Partition]]:
     """Return the partitions of each member (by id) after this round.
 
-    A partition that another live member holds has no owner until that member has released it. The
-    release starts the next round, which hands it over.
+    A partition that another running member still owns is assigned to no member. When that member
+    has released the partition, the next round assigns it.
     """
     holders: dict[Partition, set[str]] = {}
     for candidate in candidates:
@@ -74,12 +75,16 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
     def __init__(
         self, member: str, capacity: float, owned: Callable[[], Collection[Partition]]
     ) -> None:
-        """Create it; `owned` returns what this member holds now, whatever was assigned last."""
+        """Create the assignor.
+
+        `owned` returns the partitions that this member owns now, which may differ from the last
+        assignment.
+        """
         self._user_data = json.dumps({"member": member, "capacity": capacity}).encode()
         self._owned = owned
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
-        """Return only the cooperative protocol: a rebalance revokes only what moves."""
+        """Return only the cooperative protocol: a rebalance revokes only partitions that move."""
         return [RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Collection[str]) -> Untyped:

@@ -2,7 +2,7 @@
 
 kafka-python schedules its coroutines itself, on a separate thread; asyncio cannot await its
 futures. Work for Kafka is a coroutine function that runs completely on that thread; only its result
-is passed back. It must not block: heartbeats and all other requests share the thread.
+is passed back. Work must not block: heartbeats and all other requests share the thread.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class IoThread:
     """One kafka-python event loop on a separate thread. Create and close it on the asyncio loop."""
 
     def __init__(self, name: str) -> None:
-        # Threshold 0: waiting for the interpreter's lock is no livelock, and needs no warning.
+        # Turn off the warning about slow tasks: waiting for the interpreter's lock may take long.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._loop = asyncio.get_running_loop()
         self.net.start()
@@ -34,10 +34,10 @@ class IoThread:
     async def run(self, work: Work[T], *, seconds: float | None = None) -> T:
         """Return the result of `work()`, which runs on the thread.
 
-        It must limit its own waits: it is not cancelled with the caller.
+        `work` must limit its own waits: it continues if the caller is cancelled.
 
         Raises:
-            LogUnavailableError: It took longer than `seconds`, or the thread ended first.
+            LogUnavailableError: The work took longer than `seconds`, or the thread ended first.
         """
         result: asyncio.Future[T] = self._loop.create_future()
         self.post(lambda: _settle(self, work, result))
@@ -51,7 +51,7 @@ class IoThread:
     def post(self, work: Callable[[], object]) -> None:
         """Start a function or coroutine function on the thread without waiting.
 
-        Callable anywhere.
+        Can be called on any thread.
         """
         try:
             self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - it takes no partial
@@ -60,16 +60,16 @@ class IoThread:
             raise LogUnavailableError(message) from error
 
     def hand_over(self, action: Callable[..., object], *arguments: object) -> None:
-        """Call `action` on the asyncio loop; called on the I/O thread."""
+        """Call `action` on the asyncio loop. Called on the I/O thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action, *arguments)
 
     async def sleep(self, seconds: float) -> None:
-        """Let other work run for `seconds`; called on the I/O thread."""
+        """Let other work run for `seconds`. Called on the I/O thread."""
         await self.net.sleep(seconds)
 
     async def gather(self, works: Sequence[Work[T]]) -> list[T]:
-        """Run all at once, and raise the first failure after all ended.
+        """Run all works at once. When all have ended, raise the first failure.
 
         Called on the I/O thread.
         """
@@ -100,7 +100,7 @@ async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> Non
 
 async def _ended(future: Untyped) -> None:
     """Wait for a Kafka future without raising its error."""
-    # The error is raised when the result is read.
+    # Ignore the error here: it is raised when the result is read.
     with contextlib.suppress(Exception):
         await future
 

@@ -1,7 +1,7 @@
 """One broker for appends: a separate connection, opened when it is needed.
 
-It runs on the event loop: for a single message, a switch to another thread and back costs more than
-the whole append.
+The connection runs on the event loop: for a single message, a switch to another thread and back
+takes longer than the whole append.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answe
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.throttle import Throttle
 
-# A broker answers the requests of a connection one after the other. With two, the next request is
-# already there when one is finished. Records that arrive meanwhile go together.
+# The maximum number of unanswered requests. A broker answers the requests of a connection one after
+# the other. With two, the next request is already there when one is finished. Records that arrive
+# in the meantime are sent together.
 IN_FLIGHT_MAX: Final = 2
 RECONNECT_AFTER_S: Final = 0.05
 _ROUNDING_S: Final = 0.005
@@ -82,29 +83,29 @@ class Broker:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection that is not busy with a login."""
+        """Whether the connection is open and not busy with a login."""
         is_there = self._transport is not None and not self._transport.is_closing()
         return is_there and not self._connecting
 
     @property
     def ready(self) -> bool:
-        """Whether it accepts a request now."""
+        """Whether the broker accepts a request now."""
         has_room = len(self._in_flight) + self._preparing < IN_FLIGHT_MAX
         return self.is_open and has_room and not self._is_due and not self._throttle.left_s
 
     def open(self, address: Callable[[], Address | None]) -> None:
-        """Connect, unless this is done or running; the owner is notified either way.
+        """Connect, unless there is a connection, and notify the listener in each case.
 
-        If the session of a connection ends soon, it is renewed.
+        If the login of a connection expires soon, log in again.
         """
-        # A closing connection ends first, and its owner is notified.
+        # Do nothing while an old connection closes: its listener is notified at the end.
         if not self._connecting and (self._transport is None or self._is_due):
             self._connecting = True
             opening = self._connect(address) if self._transport is None else self._renew()
             self._tasks.create_task(self._open(opening))
 
     def hold(self) -> None:
-        """Reserve a place for a request in preparation, until `release`."""
+        """Reserve a place for a request that is being prepared, until `release`."""
         self._preparing += 1
 
     def release(self) -> None:
@@ -112,7 +113,7 @@ class Broker:
         self._preparing -= 1
 
     def send(self, frame: Callable[[int], bytes], batches: Sequence[AppendBatch]) -> None:
-        """Send the frame that `frame` makes from a correlation id; only while it `is_open`."""
+        """Send the frame that `frame` makes from a correlation id. Call it only while `is_open`."""
         correlation = self._in_flight.begin(batches)
         if self._transport is not None:
             self._transport.write(frame(correlation))
@@ -128,18 +129,18 @@ class Broker:
         """Handle a response.
 
         Raises:
-            MalformedAnswerError: It does not belong to the next request.
+            MalformedAnswerError: The response does not belong to the next request.
         """
         _, answers, throttle_ms = read_answer(frame)
         if throttle_ms > 0:
             self._throttle.note(throttle_ms)
-            # A little later, so that it is over by then, however the loop rounds times.
+            # Wake up a little later, so that the pause is over even if the loop rounds times down.
             wake_after = self._throttle.left_s + _ROUNDING_S
             asyncio.get_running_loop().call_later(wake_after, self._owner.opened)
         self._owner.answered(self._in_flight.answered(frame), answers)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Close the connection: its further data cannot be trusted."""
+        """Close the connection: data after an invalid response cannot be trusted."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self.close()
 

@@ -18,7 +18,8 @@ from app.log.kafka.link import Address, Link, connect_timeout, connected, renewe
 from app.log.kafka.login_pause import LoginPause
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
-# The first batch of a partition comes whole, however large it is: a topic may allow this size.
+# The maximum size of a response. A broker sends the first batch of a partition whole, and a topic
+# may allow messages of this size.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +27,7 @@ _log = structlog.get_logger(__name__)
 _Answer = asyncio.Future[bytes]
 
 Frame = Callable[[int], bytes]
-"""Makes a request with its length prefix from a correlation id."""
+"""Makes a request, with its length prefix, from a correlation id."""
 
 
 class BrokerCaller:
@@ -90,7 +91,7 @@ class BrokerCaller:
     def receive(self, frame: bytes) -> None:
         """As `Listener.receive`."""
         answer = self._asked.answered(frame)
-        # The caller may have been cancelled.
+        # Skip the result if the caller was cancelled.
         if not answer.done():
             answer.set_result(frame)
 
@@ -111,7 +112,8 @@ class BrokerCaller:
 
     def _too_late(self) -> None:
         if self._link is not None and self._link.is_receiving():
-            # The response is larger than what arrives in that time: closing would restart it.
+            # Keep the connection while a large response is still arriving: a new connection would
+            # start it again from the beginning.
             self._asked.wait_on()
             return
         _log.warning("kafka_read_timed_out", node=self._node)
@@ -124,8 +126,7 @@ class BrokerCaller:
     async def _opened(self) -> Transport:
         tries = self._tries
         async with self._opening:
-            # A caller that waited while another one failed to connect does not try for as long
-            # again.
+            # Do not try again if another caller's attempt failed while this caller waited.
             if tries == self._tries and (self._transport is None or self._transport.is_closing()):
                 await self._open()
                 self._tries += 1
@@ -150,7 +151,7 @@ class BrokerCaller:
             patience=self._connect_patience,
             pause=self._login_pause,
         ):
-            # The old connection is lost or nearly lost: its requests fail.
+            # Drop the old connection, which is lost or about to be: its requests fail.
             if self._link is not None:
                 self.disconnected(self._link, None)
             self._link, self._transport = link, link.transport
@@ -172,7 +173,7 @@ class Callers:
         credentials: KafkaCredentials,
         answer_timeout: timedelta,
     ) -> None:
-        """Create it; `address` returns the address of a broker by its number."""
+        """Create the callers; `address` returns the address of a broker by its number."""
         self._address = address
         self._credentials = credentials
         self._answer_timeout = answer_timeout

@@ -1,8 +1,8 @@
 """Connections to the brokers, and the cached leaders of partitions.
 
 A broker answers the requests of one connection in order. So each kind of request that may wait long
-(a membership, the look-ups for appends, the rest) has a separate `Client`. Everything here runs on
-the I/O thread.
+(a group membership, the look-ups for appends, the rest) has a separate `Client`. Everything in this
+module runs on the I/O thread.
 """
 
 import ssl
@@ -31,7 +31,7 @@ from app.log.kafka.link import connect_timeout
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
 
-# Responses of a broker that is the wrong one or not ready yet: look up the leader again and retry.
+# Error codes that mean "wrong broker" or "not ready yet": look up the leader again and retry.
 STALE_LEADER_CODES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 STALE_COORDINATOR_CODES: Final = frozenset({14, 15, 16})
 UNKNOWN_TOPIC: Final = 3
@@ -60,7 +60,7 @@ def reason(code: int) -> str:
 class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
     """A plain connection that closes its socket when it fails.
 
-    kafka-python's own leaves it open.
+    kafka-python's own connection leaves the socket open.
     """
 
     SCHEMES = ("closing",)
@@ -80,7 +80,7 @@ class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
 class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no types
     """A TLS connection with a deadline for the handshake.
 
-    kafka-python's own has none.
+    kafka-python's own TLS connection has no deadline.
     """
 
     async def handshake_until(self, timeout_at: float | None) -> None:
@@ -104,13 +104,13 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         super().__init__(net, **configs)
 
     def get_connection(self, node_id: Untyped, **how: Untyped) -> Untyped:
-        """Do as kafka-python's method."""
+        """Do the same as kafka-python's method, with the current credentials."""
         if node_id not in self._conns:
             self.config.update(self._credentials.options())
         return super().get_connection(node_id, **how)
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
-        """Do as kafka-python's method, but close the socket if the handshake fails."""
+        """Do the same as kafka-python's method, but close the socket if the handshake fails."""
         context = self._credentials.context()
         sock = await create_connection(
             self._net,
@@ -143,9 +143,9 @@ class Client:
         name: str,
         request_timeout: float,
     ) -> None:
-        """Create it on the I/O thread.
+        """Create the client on the I/O thread.
 
-        A connection that hangs is closed after `request_timeout` (s).
+        A connection without a response is closed after `request_timeout` seconds.
         """
         self._io = io
         self._request_timeout = request_timeout
@@ -163,10 +163,11 @@ class Client:
             socket_connection_setup_timeout_ms=self._setup_timeout_ms,
             socket_connection_setup_timeout_max_ms=self._setup_timeout_ms,
             receive_message_max_bytes=_FRAME_BYTES_MAX,
-            # Requests over this number fail instead of waiting; each user of it has its own limit.
+            # A limit that is never reached: requests above it would fail instead of waiting, and
+            # each user of the client has its own limit.
             max_in_flight_requests_per_connection=10_000,
         )
-        # Not an option of the manager. Without it, a look-up would create a missing topic.
+        # Stop look-ups from creating missing topics; the manager has no option for this.
         self.manager.cluster.config["allow_auto_create_topics"] = False
         self._leaders: dict[str, Leaders] = {}
         self._coordinators: dict[str, int] = {}
@@ -186,7 +187,7 @@ class Client:
         """Return the broker's response.
 
         Raises:
-            NotSentError: There is no connection. Later errors are Kafka's.
+            NotSentError: There is no connection. Other errors are Kafka's.
         """
         connection = await self._connection(node)
         limit = self._request_timeout if timeout is None else timeout
@@ -197,7 +198,10 @@ class Client:
         return await self.send(await self._any_node(), request)
 
     async def send_controller(self, request: Untyped) -> Untyped:
-        """Return the response of the controller, or of a broker that forwards to it."""
+        """Return the response of the controller.
+
+        The request may go to another broker, which forwards it to the controller.
+        """
         await self.ready()
         controller = self.manager.cluster.controller
         if controller is None or controller.node_id not in self._nodes():
@@ -221,7 +225,10 @@ class Client:
             raise NotSentError(missing)
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Return the leader of each partition (NO_LEADER for none) of existing topics; cached."""
+        """Return the leader of each partition of existing topics, from the cache if possible.
+
+        NO_LEADER stands for a partition without a leader.
+        """
         if missing := [topic for topic in topics if topic not in self._leaders]:
             await self.refresh(missing)
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
@@ -233,7 +240,7 @@ class Client:
         """
         node = await self._any_node()
         response = await self.send(node, _metadata(_named(topics)))
-        # Brokers may have moved: later connections use the addresses of this response.
+        # Use the addresses of this response for later connections: brokers may have moved.
         self.manager.cluster.update_metadata(response)
         self.forget(topics)
         self._learn(response)
@@ -242,13 +249,13 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def replicas(self, topic: str) -> int:
-        """Look up the number of replicas of each of its partitions again; 0 if unknown."""
+        """Look up again how many replicas each partition of the topic has; 0 if unknown."""
         response = await self.send_any(_metadata(_named([topic])))
         parts = [part for each in response.topics for part in each.partitions]
         return min((len(part.replica_nodes) for part in parts), default=0)
 
     async def topics(self) -> Mapping[str, int]:
-        """Return the same as `replicas` for all topics except Kafka's internal ones."""
+        """Return the number of replicas of all topics except Kafka's internal ones."""
         response = await self.send_any(_metadata(None))
         return {
             topic.name: min((len(part.replica_nodes) for part in topic.partitions), default=0)
@@ -259,7 +266,7 @@ class Client:
     async def settings(
         self, topics: Collection[str], *names: str
     ) -> Mapping[str, Mapping[str, str]]:
-        """Return the settings `names` of each topic; unknown ones are missing."""
+        """Return the settings `names` of each topic. Topics that are unknown are left out."""
         kind = DescribeConfigsRequest.DescribeConfigsResource
         requested = [
             kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[*names])
@@ -285,12 +292,15 @@ class Client:
         return {broker.node_id: (broker.host, broker.port) for broker in brokers}
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Forget their leaders, so that they are looked up again."""
+        """Forget the leaders of the topics, so that they are looked up again."""
         for topic in topics:
             self._leaders.pop(topic, None)
 
     async def coordinators(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Return each group's coordinator; cached. A group without a running one is left out."""
+        """Return each group's coordinator, from the cache if possible.
+
+        A group without a running coordinator is left out.
+        """
         if missing := [group for group in groups if group not in self._coordinators]:
             await self.find_coordinators(missing)
         return {group: self._coordinators[group] for group in groups if group in self._coordinators}
@@ -313,7 +323,7 @@ class Client:
         return found
 
     def forget_coordinators(self, groups: Iterable[str]) -> None:
-        """Forget their coordinators, so that they are looked up again."""
+        """Forget the coordinators of the groups, so that they are looked up again."""
         for group in groups:
             self._coordinators.pop(group, None)
 
@@ -326,10 +336,10 @@ class Client:
         return node
 
     async def _ask_others(self, topics: Collection[str], *, but: int) -> None:
-        """Take over what any other broker knows of these topics."""
+        """Take over what any broker except `but` knows of these topics."""
 
         async def ask(node: int) -> None:
-            # A broker that does not respond has nothing to add.
+            # Skip a broker that does not respond.
             with suppress(*FAILED_TRY):
                 self._learn(await self.send(node, _metadata(_named(topics))))
 
@@ -350,7 +360,7 @@ class Client:
             connection = self.manager.get_connection(node)
             await connection.init_future
         except Exception as error:
-            # Nothing was sent, whatever the brokers reported.
+            # Report that the request was not sent, with the reason in words.
             raise NotSentError(self._credentials.explained(error)) from error
         return connection
 
@@ -385,7 +395,7 @@ class Deadline:
         """Wait before the next attempt.
 
         Raises:
-            LogUnavailableError: No time is left; the text contains `cause`.
+            LogUnavailableError: No time is left; the error names `cause`.
         """
         if time.monotonic() + RETRY_S >= self._end:
             message = f"Kafka did not answer in time: {cause}"

@@ -1,6 +1,6 @@
 """Commits from the event loop: all groups of a coordinator over one connection, in sequence.
 
-A separate thread would take the interpreter from the deliveries at each switch.
+Commits use no thread: each switch to a thread would delay deliveries.
 """
 
 import asyncio
@@ -27,17 +27,19 @@ from app.log.kafka.protocol.commits import at_once, commit_frame, read_commit
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
-# When some groups are decided, the others are awaited no longer than this: the caller already has
-# newer positions to commit, and repeats the others.
+# How long to wait for the other groups when some groups are decided. The caller already has newer
+# positions to commit, and repeats the others.
 OTHERS_WAIT: Final = timedelta(seconds=0.5)
-# Requests that are written and answered together cost half of single requests.
+# The maximum number of requests in flight. Requests that are sent together take half the time of
+# single requests.
 IN_FLIGHT_MAX: Final = 64
 
 _CLIENT: Final = "angelia-commits"
 _LOADING: Final = 14
 _UNKNOWN_MEMBER: Final = 25
 _FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
-# An attempt that began in time may take this factor longer, so that no response in flight is lost.
+# The factor by which an attempt that began in time may last longer, so that its response is not
+# lost.
 _LATE: Final = 4 / 3
 
 Offsets = Mapping[Partition, Committed]
@@ -45,7 +47,10 @@ Failures = dict[tuple[str, Partition], str]
 
 
 class Committing:
-    """Commits for groups without members, over separate connections. Takes full names."""
+    """Commits for groups without members, over separate connections.
+
+    Group names include the namespace.
+    """
 
     def __init__(
         self,
@@ -57,7 +62,8 @@ class Committing:
     ) -> None:
         """Create it.
 
-        `may_commit` is called before each attempt: whether this process may still own it.
+        `may_commit` is called before each attempt. It returns whether this process may still own
+        the partitions.
         """
         self._coordinators = coordinators
         self._timeout = timeout
@@ -68,9 +74,9 @@ class Committing:
         )
 
     async def commit(self, groups: Mapping[str, Offsets]) -> Failures:
-        """Commit all of them within about `timeout`; return those that failed, with the reason.
+        """Commit all groups within about `timeout`; return the groups that failed, with the reason.
 
-        A failed commit may be applied anyway, unless its coordinator refused it.
+        A commit reported as failed may still be applied, unless its coordinator refused it.
         """
         commit = _Commit(self._coordinators, self._callers, groups, patience=self._patience)
         await commit.run(self._timeout.total_seconds(), self._may_commit)
@@ -82,7 +88,7 @@ class Committing:
 
 
 class _Commit:
-    """One call of `commit`. It repeats what coordinators did not accept, until the time is over."""
+    """One call of `commit`. It repeats what coordinators did not accept, until its time is over."""
 
     def __init__(
         self,
@@ -92,18 +98,21 @@ class _Commit:
         *,
         patience: CallDeadline,
     ) -> None:
-        """Create it; the rest is awaited for `patience` after others are decided."""
+        """Create it. After some groups are decided, wait for the others for `patience`."""
         self._coordinators = coordinators
         self._callers = callers
         self._left = {group: dict(offsets) for group, offsets in groups.items()}
         self._patience = patience
         self._limit = asyncio.timeout(None)
-        # Why each is left, if known.
+        # The reason why each group is not committed yet, if known.
         self._causes: dict[str, object] = {}
         self.failures: Failures = {}
 
     async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
-        """Run until all are decided or must not be committed; what is not in time has failed."""
+        """Run until all groups are decided or must not be committed.
+
+        At the end of the time, the rest has failed.
+        """
         now = asyncio.get_running_loop().time
         self._end = now() + seconds
         try:
@@ -111,7 +120,7 @@ class _Commit:
                 self._limit.reschedule(now() + seconds * _LATE)
                 await self._until_decided(may_commit)
         except TimeoutError:
-            pass  # the reason is set for everything that is left
+            pass  # all groups that are left have a reason
         finally:
             self._patience.end(self)
         for group, left in self._left.items():
@@ -133,7 +142,7 @@ class _Commit:
         return asyncio.get_running_loop().time() + seconds >= self._end
 
     async def _try(self) -> None:
-        """Send everything that is left once, to all coordinators at the same time."""
+        """Send all groups that are left once, to all coordinators at the same time."""
         nodes, unknown = self._coordinators.grouped(self._left)
         async with asyncio.TaskGroup() as asking:
             for node, groups in nodes.items():
@@ -158,10 +167,10 @@ class _Commit:
                 asking.create_task(self._ask(*each))
 
     async def _ask(self, node: int, groups: Sequence[str]) -> None:
-        """Send to one broker, with at most IN_FLIGHT_MAX requests in flight."""
+        """Send the commits of `groups` to one broker, at most IN_FLIGHT_MAX requests at a time."""
         for start in range(0, len(groups), IN_FLIGHT_MAX):
             if self._is_late():
-                return  # the coordinator did not respond, so the rest is not sent
+                return  # the coordinator did not respond, so the other groups are not sent
             some = groups[start : start + IN_FLIGHT_MAX]
             try:
                 answers = await self._callers.of(node).ask_all(map(self._frame, some))
@@ -176,12 +185,13 @@ class _Commit:
                 _drop(answers)
 
     def _frame(self, group: str) -> Frame:
-        # A group with more positions than one request can carry is sent again with the rest.
+        # Send as many positions as fit into one request; the rest of the group follows in another
+        # request.
         offsets = at_once(group, self._left[group])
         return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
     async def _receive(self, group: str, answer: asyncio.Future[bytes]) -> None:
-        """Remove the decided positions from those that are left."""
+        """Read the response, and remove the decided positions from those that are left."""
         try:
             codes = read_commit(await answer)
         except _FAILED_ASK as error:
@@ -223,10 +233,10 @@ class _Commit:
 
 
 def _drop(answers: Iterable[asyncio.Future[bytes]]) -> None:
-    """Ignore these responses."""
+    """Ignore these responses, which nobody will read."""
     for answer in answers:
         if not answer.cancel() and not answer.cancelled():
-            answer.exception()  # reads the error, so that asyncio does not report it
+            answer.exception()  # mark the error as read, so that asyncio does not report it
 
 
 def _failure(code: int) -> str:

@@ -1,4 +1,4 @@
-"""Reads and deletes the committed offsets of groups without members, many at once."""
+"""Reads and deletes the committed offsets of many groups without members."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -13,7 +13,7 @@ from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
 from app.log.kafka.protocol.wire import by_topic
 
 LOOK_TIMEOUT_S: Final = 3.0
-# An attempt that began in time may take a little longer.
+# The time limit of a call. An attempt that began before the limit may end a little later.
 CALL_TIMEOUT_S: Final = 4.0
 
 _GROUPS_PER_REQUEST: Final = 100
@@ -21,7 +21,7 @@ _NOTHING_THERE_CODES: Final = frozenset({3, 69})
 
 
 class Commits:
-    """The commits of groups. Takes and returns names with the prefix."""
+    """The commits of groups. Group names include the namespace."""
 
     def __init__(self, io: IoThread, client: Client) -> None:
         self._io = io
@@ -60,7 +60,7 @@ class Commits:
         left: dict[str, Collection[Partition]],
         found: dict[str, Mapping[Partition, Committed]],
     ) -> object:
-        """Read from all coordinators once, and move results from `left` to `found`."""
+        """Query all coordinators once, and move results from `left` to `found`."""
         cause: object = "a coordinator is not available"
         by_node: dict[int, list[str]] = {}
         for group, node in (await self._client.coordinators(left)).items():
@@ -116,7 +116,7 @@ def _offsets_request(groups: Mapping[str, Collection[Partition]]) -> Untyped:
 
 
 def _first_error(answer: Untyped) -> int:
-    """Return the error of a group's response, its own or of an existing partition; 0 for none."""
+    """Return the error of a group's response, or of one of its existing partitions; 0 for none."""
     codes = [part.error_code for topic in answer.topics for part in topic.partitions]
     return next((c for c in (answer.error_code, *codes) if c not in {0, 3}), 0)
 
@@ -149,7 +149,7 @@ def _delete_request(group: str, partitions: Collection[Partition]) -> Untyped:
 
 
 def _delete_error(response: Untyped) -> int:
-    """Return the error, unless it is only that there was nothing to delete."""
+    """Return the error of a deletion; 0 also if there was nothing to delete."""
     parts = [part.error_code for topic in response.topics for part in topic.partitions]
     for code in (response.error_code, *parts):
         if code and code not in _NOTHING_THERE_CODES:

@@ -10,7 +10,7 @@ from app.log.kafka.link import Address
 
 
 class FoundGroups(NamedTuple):
-    """Known coordinators of groups and their addresses.
+    """The known coordinators of groups, and the addresses of these brokers.
 
     `refused` has the groups for which the brokers refuse an answer, with the error code.
     """
@@ -21,7 +21,10 @@ class FoundGroups(NamedTuple):
 
 
 LookForGroups = Callable[[Collection[str]], Awaitable[FoundGroups]]
-"""Looks up groups by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
+"""Looks up coordinators of groups by full names.
+
+Raises FAILED_TRY errors or LogUnavailableError.
+"""
 
 
 def found_groups(said: Iterable[Untyped]) -> FoundGroups:
@@ -32,7 +35,8 @@ def found_groups(said: Iterable[Untyped]) -> FoundGroups:
     for each in said:
         if each.error_code == 0:
             nodes[each.key] = each.node_id
-            # Current addresses: addresses from other sources may be from before the broker moved.
+            # Prefer these addresses: addresses from another source may be older than a broker's
+            # last move.
             addresses[each.node_id] = (each.host, each.port)
         elif not errors.for_code(each.error_code).retriable:
             refused[each.key] = each.error_code
@@ -40,7 +44,7 @@ def found_groups(said: Iterable[Untyped]) -> FoundGroups:
 
 
 class Coordinators:
-    """Looks up coordinators, and keeps them until they turn out to be wrong."""
+    """Looks up coordinators, and caches them until they turn out to be wrong."""
 
     def __init__(self, look: LookForGroups) -> None:
         self._look = look
@@ -48,7 +52,7 @@ class Coordinators:
         self._addresses: dict[int, Address] = {}
 
     def grouped(self, groups: Iterable[str]) -> tuple[Mapping[int, list[str]], list[str]]:
-        """Return the groups by coordinator, and the groups with an unknown coordinator."""
+        """Return the groups by their coordinator, and the groups whose coordinator is unknown."""
         grouped: dict[int, list[str]] = {}
         unknown: list[str] = []
         for group in groups:
@@ -69,12 +73,12 @@ class Coordinators:
         return found.refused
 
     def learn(self, found: FoundGroups) -> None:
-        """Keep these results, even if their requester no longer waits."""
+        """Cache these results, even if the caller that requested them no longer waits."""
         self._nodes.update(found.nodes)
         self._addresses.update(found.addresses)
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Forget their coordinators, so that they are looked up again."""
+        """Forget the coordinators of the groups, so that they are looked up again."""
         for group in groups:
             self._nodes.pop(group, None)
 

@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KafkaCredentials:
-    """The credentials of all connections of a process. Callable from any thread."""
+    """The credentials of all connections of a process. Can be used on any thread."""
 
     def __init__(self, security: KafkaSecurity) -> None:
         self.security: Final = security
@@ -28,7 +28,8 @@ class KafkaCredentials:
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context for the current files; None if connections are not encrypted.
 
-        During a rotation the files may not match: then the last working context is used.
+        While the files are being replaced, certificate and key may not match: then the last working
+        context is used.
 
         Raises:
             RefusedError: The files cannot be used, and there was no context before.
@@ -51,12 +52,12 @@ class KafkaCredentials:
         return context
 
     def mechanism(self) -> Untyped:
-        """Return a new SASL exchange."""
+        """Return a new SASL exchange for one login."""
         options = self.options()
         return get_sasl_mechanism(options["sasl_mechanism"])(**options)
 
     def options(self) -> dict[str, Untyped]:
-        """Return the options for kafka-python's connections."""
+        """Return the options with credentials for kafka-python's connections."""
         if not self.security.by_sasl:
             return {"security_protocol": self.security.protocol}
         return {
@@ -67,7 +68,7 @@ class KafkaCredentials:
         }
 
     def explained(self, error: Exception) -> str:
-        """Return in words why a connection could not be opened, without secrets."""
+        """Return the reason why a connection could not be opened, as text without secrets."""
         if isinstance(error, ssl.SSLError):
             return of_tls(error, self.security)
         return str(error) or type(error).__name__
@@ -76,7 +77,7 @@ class KafkaCredentials:
         name = self.security.username or ""
         if self.security.mechanism == "PLAIN":
             return name
-        # RFC 5802, 5.1: a name must not contain the separators of a message.
+        # Escape the separators: RFC 5802, 5.1, forbids them in a name.
         return name.replace("=", "=3D").replace(",", "=2C")
 
     def _password(self) -> str:
@@ -84,7 +85,7 @@ class KafkaCredentials:
         if path is None:
             return self.security.password or ""
         try:
-            # A file that is just being written may be empty: the last password is kept.
+            # Keep the last password if the file is empty: it may just be being written.
             self._password_read = text_of(path) or self._password_read
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("kafka_password_unreadable", path=str(path), error=type(error).__name__)
@@ -108,7 +109,7 @@ def _context(security: KafkaSecurity) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=security.ca_file)
     if security.certificate_file is not None:
         try:
-            # OpenSSL would ask for a key's password on the terminal.
+            # Give an empty password: without one, OpenSSL would ask for it on the terminal.
             context.load_cert_chain(security.certificate_file, security.key_file, password="")
         except ssl.SSLError as error:
             raise RefusedError(unfit_files(error)) from error

@@ -1,7 +1,7 @@
 """Fetches from the event loop, with a separate connection to each broker for long polls.
 
-It runs on the event loop: for single messages, a switch to another thread and back costs more than
-the rest of reading.
+The connections run on the event loop: for single messages, a switch to another thread and back
+takes longer than the rest of reading.
 """
 
 import asyncio
@@ -28,16 +28,17 @@ from app.log.kafka.throttle import Throttle
 
 OFFSET_OUT_OF_RANGE: Final = 1
 
-# In addition to the time that the request itself waits.
+# How long to wait for a response, in addition to the time that the request itself may wait.
 _ANSWER_TIMEOUT: Final = timedelta(seconds=3)
 _CLIENT: Final = "angelia-reading"
-# Larger responses are decoded on a thread, because they would delay all deliveries. Responses that
-# take about a millisecond would cause longer delays there, when that thread holds the interpreter's
-# lock and waits for a core.
+# The largest response that is decoded on the event loop. Larger responses would delay all
+# deliveries, so a thread decodes them. For small responses a thread would be slower: it holds the
+# interpreter's lock and waits for a core.
 _PACKED_BYTES_MAX: Final = 32 * 1024
 _PLAIN_BYTES_MAX: Final = 512 * 1024
 _RECORDS_MAX: Final = 300
-# Few packed bytes can become many. What is more is decompressed again on a thread.
+# The largest decompressed size of a response on the event loop. A response that becomes larger is
+# decompressed again on a thread.
 _DECOMPRESSED_MAX: Final = 1 << 20
 
 _log = structlog.get_logger()
@@ -46,7 +47,8 @@ _log = structlog.get_logger()
 class Fetcher:
     """Fetches over its own connections.
 
-    A broker answers one connection in order, so a long poll needs a separate one.
+    A broker answers the requests of one connection in order, so a long poll needs a connection of
+    its own.
     """
 
     def __init__(
@@ -66,18 +68,19 @@ class Fetcher:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the fetcher was closed."""
         return self._callers.closed
 
     async def fetch(
         self, node: int, request: FetchRequest, *, patience_s: float = math.inf
     ) -> FetchAnswer:
-        """Return the broker's response; it is asked once it wants to receive requests.
+        """Return the broker's response. The request is sent when the broker accepts requests.
 
         Raises:
             NotSentError: There is no connection.
-            LogUnavailableError: There was no response, or it wants none for `patience_s` and more.
-            MalformedAnswerError: It cannot be read.
+            LogUnavailableError: There was no response, or the broker asked for a pause of
+                `patience_s` or more.
+            MalformedAnswerError: The response is invalid.
         """
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
@@ -94,7 +97,11 @@ class Fetcher:
 
 
 async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
-    """The chunk from `offset` on in what was fetched; CorruptBatchError."""
+    """Return the chunk from `offset` on out of a fetched partition.
+
+    Raises:
+        CorruptBatchError: The partition's bytes are invalid.
+    """
     partition, _, records, aborted = part
     decoded = None
     if _is_quick(records):

@@ -37,7 +37,7 @@ class InFlight(Generic[T]):
         return len(self._requests)
 
     def begin(self, what: T) -> int:
-        """Register `what`; return the correlation id for its request."""
+        """Register the request `what`; return the correlation id to send with the request."""
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         request = _Request(self._correlation, what)
         self._requests.append(request)
@@ -45,10 +45,10 @@ class InFlight(Generic[T]):
         return request.correlation
 
     def answered(self, frame: bytes) -> T:
-        """Return what `frame` answers.
+        """Return the request that `frame` is the response to.
 
         Raises:
-            MalformedAnswerError: It does not belong to the next request.
+            MalformedAnswerError: The response does not belong to the next request.
         """
         correlation = correlation_of(frame)
         if not self._requests or self._requests[0].correlation != correlation:
@@ -59,22 +59,22 @@ class InFlight(Generic[T]):
         return request.what
 
     async def idle(self) -> None:
-        """Wait until there are none.
+        """Wait until there are no unanswered requests.
 
-        One caller waits at a time, and nothing may start meanwhile.
+        Only one caller may wait at a time, and no request may start in that time.
         """
         if self._requests:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
 
     def wait_on(self) -> None:
-        """Give all requests the full time again."""
+        """Restart the time limit of all requests."""
         for request in self._requests:
             self._patience.end(request)
             self._patience.begin(request, self._too_late)
 
     def lost(self) -> list[T]:
-        """Return the requests that get no response, because the connection is lost."""
+        """Return the unanswered requests: the connection is lost, so no response will come."""
         lost, self._requests = self._requests, deque()
         for request in lost:
             self._patience.end(request)

@@ -1,4 +1,4 @@
-"""A connection to a broker with the configured security: bytes in, whole frames out."""
+"""A connection to a broker with the configured security. It passes on complete frames."""
 
 import asyncio
 from asyncio import Transport
@@ -23,15 +23,16 @@ Address = tuple[str, int]
 """Host and port."""
 
 _CONNECT_TIMEOUT: Final = timedelta(seconds=1)
-# With TLS and SASL there are more messages and computations.
+# The time to connect with TLS and SASL, which need more round trips and CPU.
 _SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# A response is awaited while at least this many bytes of it arrive in the time for a response.
+# The number of bytes that must arrive within the time limit of a response. Then waiting for the
+# rest of the response continues.
 PACE_BYTES: Final = 64 * 1024
-# The share of a session's lifetime after which it is renewed, so that no request comes after its
+# The share of a session's lifetime after which to log in again, so that no request comes after its
 # end.
 _RENEWED_AFTER: Final = 0.85
 _NEVER: Final = float("inf")
-# The errors of opening a connection.
+# The errors that opening a connection can raise.
 CONNECT_FAILED: Final = (OSError, ValueError, RefusedError, MalformedAnswerError)
 
 _log = structlog.get_logger(__name__)
@@ -44,21 +45,21 @@ class Listener(Protocol):
         """Handle a response.
 
         Raises:
-            MalformedAnswerError: It does not belong to the next request.
+            MalformedAnswerError: The response does not belong to the next request.
         """
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Called when data cannot be trusted from here on."""
+        """Called when the data of a connection can no longer be trusted."""
 
     def disconnected(self, link: "Link", exc: Exception | None) -> None:
         """Called when the connection is lost."""
 
 
 class Link(asyncio.Protocol):
-    """One connection of a listener. A new connection has a new object."""
+    """One connection of a listener. Each new connection is a new object."""
 
     def __init__(self, listener: Listener, *, bytes_max: int) -> None:
-        """Create it; no response may exceed `bytes_max`."""
+        """Create the connection; no response may be larger than `bytes_max`."""
         self._listener = listener
         self._bytes_max = bytes_max
         self._received = bytearray()
@@ -69,15 +70,18 @@ class Link(asyncio.Protocol):
 
     @property
     def is_due(self) -> bool:
-        """Whether its session ends soon. Then `authenticate` must come before other requests."""
+        """Whether the session ends soon.
+
+        Then `authenticate` must be called before other requests.
+        """
         return asyncio.get_running_loop().time() >= self._renew_at
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the socket."""
+        """Keep the new connection's transport."""
         self.transport = cast("Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on complete frames."""
+        """Add the received bytes, and pass on complete frames."""
         self._received += data
         try:
             for frame in frames(self._received, bytes_max=self._largest):
@@ -87,20 +91,20 @@ class Link(asyncio.Protocol):
 
     @property
     def _largest(self) -> int:
-        # Before the login, the other side is unknown and may send only little.
+        # Allow only small frames before the login, because the other side is still unknown.
         return self._bytes_max if self._conversation is None else ANSWER_BYTES_MAX
 
     def is_receiving(self) -> bool:
-        """Whether a large part of a response came since the last call.
+        """Whether a large part of a response has arrived since the last call.
 
-        If so, waiting makes sense.
+        If so, waiting for the rest makes sense.
         """
         before, now = self._looked_at, len(self._received)
         self._looked_at = now
         return now - (before if before <= now else 0) >= PACE_BYTES
 
     def abort(self) -> None:
-        """Close it immediately."""
+        """Close the connection immediately."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -113,7 +117,7 @@ class Link(asyncio.Protocol):
     async def authenticate(self, credentials: KafkaCredentials) -> None:
         """Log in by SASL, if configured: at the beginning, and when it `is_due`.
 
-        No other request may be sent meanwhile.
+        No other request may be sent at the same time.
 
         Raises:
             RefusedError: The broker refuses the credentials.
@@ -126,13 +130,13 @@ class Link(asyncio.Protocol):
         try:
             lifetime = await self.converse(lambda ask: authenticate(ask, credentials))
         except BaseException:
-            # After an interrupted login the connection cannot be used.
+            # Close the connection: after an interrupted login it cannot be used.
             self.abort()
             raise
         self._renew_at = begun + lifetime.total_seconds() * _RENEWED_AFTER if lifetime else _NEVER
 
     async def converse(self, talk: Callable[[Ask], Awaitable[T]]) -> T:
-        """Let `talk` receive the responses to its own requests, one by one."""
+        """Run `talk`, and give it the response to each of its requests, one by one."""
         self._conversation = conversation = _Conversation(self.transport)
         try:
             return await talk(conversation.ask)
@@ -141,7 +145,7 @@ class Link(asyncio.Protocol):
 
 
 class _Conversation:
-    """A sequence of requests, each of which waits for the response to the one before."""
+    """A sequence of requests. Each is sent after the response to the one before."""
 
     def __init__(self, transport: Transport | None) -> None:
         self._transport = transport
@@ -149,7 +153,7 @@ class _Conversation:
         self._answer: asyncio.Future[bytes] | None = None
 
     async def ask(self, frame: Callable[[int], bytes]) -> bytes:
-        """Return the response.
+        """Send the request that `frame` makes, and return the response.
 
         Raises:
             MalformedAnswerError: The response is invalid.
@@ -174,7 +178,7 @@ class _Conversation:
     def misunderstood(self, error: MalformedAnswerError) -> None:
         """As `Listener.misunderstood`."""
         self.end(error)
-        # Between two requests no data may arrive; it would be buffered.
+        # Close the connection: between two requests no data may arrive, and it would be buffered.
         if self._transport is not None:
             self._transport.abort()
 
@@ -185,7 +189,7 @@ class _Conversation:
 
 
 def connect_timeout(security: KafkaSecurity) -> timedelta:
-    """How long it may take until requests can be sent to a broker."""
+    """Return how long connecting may take, including the login."""
     is_plain = not security.by_tls and not security.by_sasl
     return _CONNECT_TIMEOUT if is_plain else _SECURED_CONNECT_TIMEOUT
 
@@ -230,14 +234,14 @@ async def connected(
             pause.refused(now())
         return False
     pause.taken()
-    # The connection may already be lost again, and nobody would be notified of that later.
+    # Check the connection again: a connection lost by now would notify nobody.
     return link.transport is not None and not link.transport.is_closing()
 
 
 async def renewed(
     link: Link, *, node: int, credentials: KafkaCredentials, patience: CallDeadline
 ) -> bool:
-    """Renew the session within `patience`; return whether this worked, else close the link."""
+    """Log in again within `patience`; return whether this worked. If not, close the link."""
     try:
         with patience.limit():
             await link.authenticate(credentials)

@@ -9,7 +9,7 @@ PAUSE_MAX_S: Final = 30.0
 class LoginPause:
     """A pause that grows with each refusal in a row.
 
-    Brokers lock users out, and log each attempt.
+    Brokers log each attempt, and may lock a user out after many.
     """
 
     def __init__(self) -> None:
@@ -21,10 +21,10 @@ class LoginPause:
         return now < self._until
 
     def refused(self, now: float) -> None:
-        """Start a pause twice as long as the one before."""
+        """Start a pause, twice as long as the one before."""
         self._seconds = min(max(PAUSE_MIN_S, self._seconds * 2), PAUSE_MAX_S)
         self._until = now + self._seconds
 
     def taken(self) -> None:
-        """Reset after a successful login: the next pause is short again."""
+        """Reset after a successful login, so that the next pause is short again."""
         self._seconds = 0.0

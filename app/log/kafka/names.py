@@ -1,4 +1,4 @@
-"""Converts between names in Kafka, which begin with the namespace, and names in Angelia."""
+"""Converts names: in Kafka they begin with the namespace, in Angelia they do not."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
@@ -21,7 +21,7 @@ class Names:
         return Partition(self.prefix + partition.topic, partition.index)
 
     def ours(self, partition: Partition) -> Partition:
-        """Return the partition with its name in Angelia."""
+        """Return the partition with its name in Angelia, without the namespace."""
         return Partition(partition.topic[len(self.prefix) :], partition.index)
 
     def all_full(self, partitions: Collection[Partition]) -> list[Partition]:
@@ -29,7 +29,7 @@ class Names:
         return [self.full(each) for each in partitions]
 
     def all_ours(self, found: Mapping[Partition, T]) -> dict[Partition, T]:
-        """Return `found` by the names in Angelia."""
+        """Return `found` with the names in Angelia as keys."""
         return {self.ours(each): value for each, value in found.items()}
 
     def topic(self, topic: LogTopic) -> LogTopic:

@@ -1,4 +1,4 @@
-"""Offsets by time, from the leading brokers. On the I/O thread only."""
+"""Offsets by time, from the leading brokers. Runs on the I/O thread only."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -23,10 +23,13 @@ async def list_offsets(
     seconds: float,
     isolation_level: int = 0,
 ) -> Mapping[Partition, int]:
-    """The offset at EARLIEST, LATEST or a time in ms, of each; -1 where no record is that young.
+    """Return an offset for each partition: at EARLIEST, at LATEST, or at a time in ms.
 
-    What is LATEST, and how young records are, is as those see it who read by `isolation_level`.
-    A partition that does not exist is left out. LogUnavailableError after `seconds`.
+    The offset is -1 if no record is at or after the time. Transactions count as `isolation_level`
+    says. A partition that does not exist is left out.
+
+    Raises:
+        LogUnavailableError: The search took longer than `seconds`.
     """
     deadline = Deadline(io, seconds)
     search = _Search(io, client, wanted, isolation_level=isolation_level)
@@ -41,7 +44,7 @@ async def list_offsets(
 
 
 class _Search:
-    """A search at the leaders: offsets that are `found`, and partitions that are `left`."""
+    """A search at the leaders. `found` has offsets; `left` has partitions without a result yet."""
 
     def __init__(
         self, io: IoThread, client: Client, wanted: Mapping[Partition, int], *, isolation_level: int
@@ -53,7 +56,11 @@ class _Search:
         self.found: dict[Partition, int] = {}
 
     async def ask(self) -> object:
-        """Search once: move results from `left` to `found`; return why the rest is left."""
+        """Query all leaders once, and move results from `left` to `found`.
+
+        Returns:
+            The reason why partitions are left.
+        """
         known = await self._client.leaders({each.topic for each in self.left})
         for partition in [p for p in self.left if p.index not in known.get(p.topic, {})]:
             del self.left[partition]

@@ -1,8 +1,8 @@
 """Membership in the ownership group, with kafka-python's group coordinator but no consumer.
 
-A KafkaConsumer has a fetcher that costs more with every partition, even if it does not read it. The
-coordinator alone joins, sends heartbeats and rebalances. This module runs it on the I/O thread and
-passes on its events.
+A KafkaConsumer has a fetcher, which costs more with every partition, even if it reads none. The
+coordinator alone joins the group, sends heartbeats and rebalances. This module runs the coordinator
+on the I/O thread and passes on its events.
 """
 
 import asyncio
@@ -27,12 +27,13 @@ from app.log.kafka.assignor import RendezvousAssignor
 from app.log.kafka.bridge import IoThread, Untyped
 from app.log.kafka.client import FAILED_TRY, Client
 
-# The lowest value that brokers allow by default. After this time and a rebalance, another member
-# takes over.
+# The time without a heartbeat after which the group removes a member: the lowest value that brokers
+# allow by default.
 SESSION_TIMEOUT_MS: Final = 6000
 HEARTBEAT_MS: Final = 500
 
-# Shorter than the broker's own limit, so that two members never hold a partition at once.
+# How long this member is sure of its partitions after the last contact: shorter than the broker's
+# limit, so that two members never own a partition at once.
 _SESSION_SAFE_S: Final = SESSION_TIMEOUT_MS / 1000 - 0.5
 _TURN_S: Final = 0.1
 _JOIN_TIMEOUT_MS: Final = 1000
@@ -48,29 +49,29 @@ class JoinedMember(Protocol):
 
     @property
     def last_contact_at(self) -> float:
-        """When the group last had contact with it (monotonic clock, in seconds)."""
+        """When the member last had contact with the group (monotonic clock, in seconds)."""
 
     def subscribe(self, topics: frozenset[str]) -> None:
         """Subscribe to these topics by their full names; called on the I/O thread."""
 
 
 class Membership:
-    """`Ownership` for the asyncio loop, without the prefix of the topics."""
+    """`Ownership` for the asyncio loop, with topic names without the namespace."""
 
     def __init__(self, io: IoThread, prefix: str) -> None:
         self._io = io
         self._prefix = prefix
-        # None: the member left, and no more events will come.
+        # Events for the reader. None means that the member left, and no more events will come.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
-        # What the reader of the events holds, by the events so far.
+        # The partitions that the reader of the events owns, after the events so far.
         self._held: set[Partition] = set()
         self.member: JoinedMember | None = None
 
     @property
     def is_sure(self) -> bool:
-        """Whether no other member can own the partitions of this side yet.
+        """Whether no other member can own this member's partitions yet.
 
-        A process that was stopped for long learns only after some time that the group removed it.
+        A process that did not run for long learns only later that the group removed it.
         """
         if self.member is None or not self._held:
             return True
@@ -84,7 +85,7 @@ class Membership:
             self._io.post(lambda: member.subscribe(names))
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """Implement `Ownership.events`. They end when the member has left."""
+        """Implement `Ownership.events`. The events end when the member has left."""
         while (event := await self._events.get()) is not None:
             if isinstance(event, Assigned):
                 self._held |= event.partitions
@@ -98,11 +99,11 @@ class Membership:
         self._events.put_nowait(None)
 
     def assigned(self, partitions: Collection[Untyped]) -> None:
-        """Report an assignment; called on the I/O thread."""
+        """Report an assignment. Called on the I/O thread."""
         self._put(Assigned(self._ours(partitions)))
 
     def revoked(self, partitions: Collection[Untyped], released: Callable[[], None]) -> None:
-        """Report a revocation; called on the I/O thread, as `released` must be."""
+        """Report a revocation. This and `released` are called on the I/O thread."""
         ours = self._ours(partitions)
 
         def release() -> None:
@@ -112,7 +113,7 @@ class Membership:
         self._put(Revoked(ours, ReleaseOnce(release)))
 
     def lost(self, partitions: Collection[Untyped]) -> None:
-        """Report a loss; called on the I/O thread."""
+        """Report a loss. Called on the I/O thread."""
         self._put(Lost(self._ours(partitions)))
 
     def _put(self, event: OwnershipEvent) -> None:
@@ -138,7 +139,7 @@ class KafkaMember:
         revoke_timeout: timedelta,
         membership: Membership,
     ) -> None:
-        """Create it; `client` is closed with it, `control` sends the request to leave."""
+        """Create the member. `leave` closes `client`; `control` sends the request to leave."""
         self._io = io
         self._client = client
         self._control = control
@@ -159,7 +160,7 @@ class KafkaMember:
             group_id=group,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
-            # Also the time that a rebalance waits for a member that has to finish its work.
+            # Set how long a rebalance waits for a member: it must be able to finish its work.
             max_poll_interval_ms=int(revoke_timeout.total_seconds() * 1000) + 10_000,
             request_timeout_ms=SESSION_TIMEOUT_MS - 1000,
             enable_auto_commit=False,
@@ -171,7 +172,7 @@ class KafkaMember:
     def last_contact_at(self) -> float:
         """Implement `JoinedMember.last_contact_at`; callable from any thread.
 
-        It counts from when a heartbeat was sent: its response may stay unread for long.
+        The time of a heartbeat is when it was sent, because its response may be read much later.
         """
         heartbeat = self._coordinator.heartbeat
         sent = heartbeat.last_send
@@ -180,12 +181,12 @@ class KafkaMember:
         return heard
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """Subscribe to these topics from the next turn on, which starts now."""
+        """Subscribe to these topics from the next rebalance on, which starts now."""
         self._topics = topics
         self._wakeup.notify()
 
     async def leave(self) -> None:
-        """Stop, and notify the group, so that it need not wait for the session timeout."""
+        """Stop, and notify the group, so that the group need not wait for the session timeout."""
         self._closing = True
         self._wakeup.notify()
         self._listener.stop()
@@ -196,7 +197,7 @@ class KafkaMember:
             await self._leave_group(member_id)
 
     async def _leave_group(self, member_id: str) -> None:
-        # On another connection: the member's own may be busy with a join that waits for others.
+        # Use another connection: the member's own may be busy with a join that waits for others.
         identity = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)
         request = LeaveGroupRequest(
             group_id=self._group, member_id=member_id, members=[identity], max_version=4
@@ -241,7 +242,8 @@ class KafkaMember:
         else:
             return
         cluster = self._client.manager.cluster
-        # `set_topics` only adds topics, and would look up deleted topics forever.
+        # Replace the topics: `set_topics` only adds topics, and would look up deleted topics
+        # forever.
         cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - see above
         cluster.request_update()
 
@@ -251,15 +253,15 @@ class KafkaMember:
             self._coordinator.rebalance_in_progress()
             and not self._coordinator.coordinator_unknown()
         ):
-            # A join sends no heartbeats while it waits for other members; it counts as contact.
+            # Count a join as contact: it sends no heartbeats while it waits for other members.
             self._heard = now
         self._heard = self.last_contact_at
         return now - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
-        """Report a loss: others may own the partitions.
+        """Report a loss, because no heartbeat was answered within a session.
 
-        No heartbeat was answered for a session.
+        Others may own the partitions by now.
         """
         lost = set(self._subscription.assigned_partitions())
         self._coordinator.reset_generation()
@@ -268,7 +270,10 @@ class KafkaMember:
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka has no types
-    """Passes on the coordinator's decisions. Heartbeats continue while a revocation waits here."""
+    """Passes on the coordinator's decisions.
+
+    Heartbeats continue while a revocation waits for its release.
+    """
 
     def __init__(self, client: Client, membership: Membership, revoke_timeout: timedelta) -> None:
         self._client = client
@@ -278,7 +283,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
         self._waiting: Future | None = None
 
     async def on_partitions_revoked(self, revoked: Collection[Untyped]) -> None:
-        """Wait for the release, or until its time is over."""
+        """Wait until the partitions are released, or the time for it is over."""
         if self._stopped:
             return
         released = self._waiting = Future()
@@ -299,7 +304,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka 
             self._membership.lost(lost)
 
     def stop(self) -> None:
-        """Pass on nothing more, and end all waits."""
+        """Pass on no more events, and end all waits."""
         self._stopped = True
         if self._waiting is not None:
             _complete(self._waiting)

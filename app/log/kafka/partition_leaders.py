@@ -19,11 +19,11 @@ class PartitionLeaders(NamedTuple):
 
 
 Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
-"""Looks up topics by their full names. Raises one of FAILED_TRY, LogUnavailableError."""
+"""Looks up leaders of topics by full names. Raises FAILED_TRY errors or LogUnavailableError."""
 
 
 class Places:
-    """Looks up leaders, and keeps them until they turn out to be wrong."""
+    """Looks up leaders, and caches them until they turn out to be wrong."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -31,7 +31,7 @@ class Places:
         self._addresses: dict[int, Address] = {}
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Return the leader (NO_LEADER for none) of each partition of existing topics."""
+        """Return the leader of each partition of existing topics; NO_LEADER for none."""
         if missing := [topic for topic in topics if topic not in self._leaders]:
             found = await self._look(missing)
             self._leaders.update(found.leaders)
@@ -46,7 +46,7 @@ class Places:
         return led, homeless
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Forget their leaders, so that they are looked up again."""
+        """Forget the leaders of the topics, so that they are looked up again."""
         for topic in topics:
             self._leaders.pop(topic, None)
 

@@ -1,6 +1,6 @@
 """Finds out why brokers refuse this client, by test connections to the bootstrap addresses.
 
-Brokers close a connection with the wrong protocol without a message. So the probe tries the
+Brokers close a connection with the wrong protocol without giving a reason. So the probe tries the
 configured protocol, and if that fails, the other protocols.
 """
 
@@ -30,7 +30,10 @@ _READ_MAX: Final = 4_096
 
 
 class Unreached(NamedTuple):
-    """Why no address accepts this client; empty if unknown, or if one does."""
+    """The reason why no address accepts this client.
+
+    Empty if unknown, or if an address accepts it.
+    """
 
     problem: str = ""
     is_silent: bool = False
@@ -39,7 +42,8 @@ class Unreached(NamedTuple):
 async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreached:
     """Return why the first address refuses, and what to set, if no address accepts this client.
 
-    `bootstrap` is host:port,… as in the settings. A refusal tells more than no response.
+    `bootstrap` is host:port,… as in the settings. A refusal is preferred to an address that does
+    not respond.
     """
     places = [text.strip() for text in bootstrap.split(",")]
     verdicts = await asyncio.gather(*(_verdict(place, credentials) for place in places))
@@ -66,10 +70,10 @@ async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | Non
 
 
 async def _refusal(address: Address, credentials: KafkaCredentials) -> str | None:
-    """Return why it refuses, empty if unknown; None if it accepts this client.
+    """Return why the broker refuses; empty if unknown, None if it accepts this client.
 
     Raises:
-        TimeoutError: It does not respond.
+        TimeoutError: The broker does not respond.
     """
     try:
         await _greeted(address, credentials)
@@ -86,7 +90,10 @@ async def _refusal(address: Address, credentials: KafkaCredentials) -> str | Non
 
 
 async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
-    """Return if a broker accepts this client with the configured security. Raise as `connect`."""
+    """Return if a broker accepts this client with the configured security.
+
+    Raises the same errors as `connect`.
+    """
 
     async def refused_sasl(ask: Ask) -> None:
         answer = read_handshake(await ask(partial(handshake_frame, mechanism="PLAIN")))
@@ -105,7 +112,7 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
 
 
 class _Nobody:
-    """A `Listener` for a link that is only used with `converse`."""
+    """A `Listener` for a link that is only used with `converse`, so nothing reaches it."""
 
     def receive(self, frame: bytes) -> None:
         """Ignore a frame without a request."""
@@ -114,11 +121,11 @@ class _Nobody:
         """Ignore invalid data without a request."""
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """Ignore the end."""
+        """Ignore the end of the connection."""
 
 
 async def _explained(address: Address, error: Exception, credentials: KafkaCredentials) -> str:
-    """Return why it refuses when it sent no reason."""
+    """Return why the broker refuses if it sent no reason."""
     security = credentials.security
     if isinstance(error, ssl.SSLCertVerificationError):
         return refusals.of_tls(error, security)
@@ -135,7 +142,7 @@ async def _explained(address: Address, error: Exception, credentials: KafkaCrede
 
 
 def _of_answer(said: bytes, security: KafkaSecurity) -> str:
-    """Return what the unencrypted response to a SASL handshake shows."""
+    """Return what the broker's unencrypted response to a SASL handshake shows."""
     if len(said) < struct.calcsize(">iih") or said[4:8] != struct.pack(">i", _CORRELATION):
         shown = said[:_SHOWN_MAX].decode("ascii", "replace")
         return f"does not speak Kafka's protocol: it says {shown!r}"
@@ -154,20 +161,20 @@ async def _said_in_the_clear(address: Address) -> bytes:
             finally:
                 writer.close()
     except OSError:
-        # A TLS listener may reset a connection that starts without TLS.
+        # Ignore the error: a TLS listener may reset a connection that starts without TLS.
         return b""
 
 
 async def _takes_tls(address: Address) -> bool:
-    """Whether a TLS handshake starts, whatever the certificate."""
+    """Whether the broker starts a TLS handshake, with any certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # no data is sent there
+    context.verify_mode = ssl.CERT_NONE  # no data is sent on this connection
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             _, writer = await asyncio.open_connection(*address, ssl=context)
     except ssl.SSLError as exc:
-        # An alert shows TLS; a server without TLS gives a wrong version.
+        # Look for an alert: only a TLS server sends one; another server causes "wrong version".
         return "ALERT" in (exc.reason or "")
     except OSError:
         return False

@@ -1,7 +1,8 @@
-"""Appends: records that arrive together go in one request to each broker, from all callers.
+"""Appends records of all callers: those that arrive together go to each broker in one request.
 
-A batch is sent again only if its broker reports that it did not store it (wrong leader, too large).
-If this is unknown, its appends fail, and the caller knows that they may or may not be stored.
+A batch is sent again only if its broker reports that the batch was not stored (wrong leader, too
+large). If this is unknown, its appends fail, and the caller knows that the records may or may not
+be stored.
 """
 
 import asyncio
@@ -33,13 +34,14 @@ from app.log.kafka.protocol.appends import Answers, request_frame
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.encoding import BatchBody, batch_body, whole_batch
 
-# The API answers publishers long before this. This limit ends appends that no caller waits for, and
-# connections that hang; a broker that is only slow keeps its connection.
+# The time limit of an append. The API answers publishers long before this. This limit ends appends
+# that no caller waits for, and closes connections without a response.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 _CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
 _REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
-# Compressing more than this takes longer than other requests should wait.
+# The largest batch that is compressed on the event loop; compressing more would delay other
+# requests.
 _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _NOT_ENOUGH_REPLICAS: Final = 19
@@ -49,11 +51,11 @@ _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
 _log = structlog.get_logger(__name__)
 
 Locate = Callable[[str], Awaitable[Located | None]]
-"""Looks up a topic by its full name; None: it does not exist. Raises one of FAILED_TRY."""
+"""Looks up a topic by its full name; None if it does not exist. Raises FAILED_TRY errors."""
 
 
 class Producer(AbstractAsyncContextManager["Producer"]):
-    """Appends to any topic, inside the block and on its event loop."""
+    """Appends to any topic. Usable inside the block, on the block's event loop."""
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._patience = CallDeadline(APPEND_TIMEOUT)
         self._inbox: deque[KafkaAppend] = deque()
         self._topics: dict[str, AppendTopic] = {}
-        # Topics with waiting records, the longest waiting first.
+        # The topics with waiting records, in the order in which they began to wait.
         self._waiting: dict[str, AppendTopic] = {}
         self._brokers: dict[int, Broker] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -97,7 +99,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         try:
             await self._tasks.__aexit__(kind, error, traceback)
         finally:
-            # A connection may have been made just before its task was cancelled.
+            # Close each broker: its connection may have been opened just before the task was
+            # cancelled.
             for broker in self._brokers.values():
                 broker.close()
 
@@ -113,7 +116,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         done: asyncio.Future[Sequence[Position]] = self._loop.create_future()
         call = KafkaAppend(topic, records, _ACKS[ack], done, [None] * missing, missing)
         if not self._inbox:
-            # It runs after everything that is ready now, so that their appends go together.
+            # Run `_drain` after all callbacks that are ready now, so that their appends are sent
+            # together.
             self._loop.call_soon(self._drain)
         self._inbox.append(call)
         self._patience.begin(call, lambda: _fail_call(call, _too_late()))
@@ -123,7 +127,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._patience.end(call)
 
     def learn(self, topic: str, located: Located) -> None:
-        """Keep the leaders of a topic, so that its first message need not wait for them."""
+        """Keep the leaders of a topic, so that its first message need not wait for a look-up."""
         state = self._topics.setdefault(topic, AppendTopic(topic))
         self._found(state, located)
         for node in set(located.leaders.values()) - {NO_LEADER}:
@@ -153,7 +157,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
         """As `Owner.lost`."""
         self._fail(batches, error)
-        # Its partitions may have other leaders by now.
+        # Look up the leaders again: partitions may have moved.
         for state in {batch.topic.name: batch.topic for batch in batches}.values():
             self._locate(state)
         self._done_with(batches)
@@ -184,7 +188,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._pump()
 
     def _pump(self) -> None:
-        """Send what can be sent, in one request to each broker for each kind of ack."""
+        """Send what can be sent: one request to each broker for each kind of acknowledgement."""
         requests: dict[tuple[int, int], list[AppendBatch]] = {}
         room = _Room(self._brokers)
         now_ms = time.time_ns() // 1_000_000
@@ -199,7 +203,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _still_waiting(self, state: AppendTopic) -> None:
         """Make sure that the topic's waiting records are sent later."""
-        # It goes to the end of the queue, or leaves it.
+        # Move the topic to the end of the queue, or remove it.
         del self._waiting[state.name]
         if not state.waits:
             return
@@ -239,8 +243,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
         try:
-            # Only work that releases the interpreter's lock runs on the thread: otherwise this loop
-            # would wait for it.
+            # Compress on the thread, and only this: other work would hold the interpreter's lock,
+            # and this loop would wait for it.
             bodies = [_body(batch) for batch in batches]
             encoded = await asyncio.to_thread(self._packed, bodies)
         except Exception:  # noqa: BLE001 - as in `_send`
@@ -258,7 +262,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def _broke(self, batches: Sequence[AppendBatch]) -> None:
         _log.exception("kafka_batch_broke", topics=sorted({batch.topic.name for batch in batches}))
         self._fail(batches, LogUnavailableError("The messages could not be written as a batch"))
-        # Called later: this may run within the turn in which other batches are sent.
+        # Call `_done_with` later: this may run while other batches are being sent.
         self._loop.call_soon(self._done_with, batches)
 
     def _packed(self, bodies: Iterable[BatchBody]) -> list[bytes]:
@@ -278,7 +282,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- answers --------------------------------------------------------------------------------
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
-        """Return whether the batch is finished; else it waits again until a leader is found."""
+        """Return whether the batch is finished. If not, it waits again until a leader is found."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition))
         if answer is None:
             self._fail([batch], LogUnavailableError("Kafka left a partition unanswered"))
@@ -302,7 +306,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     call.done.set_result([each for each in call.positions if each is not None])
 
     def _refused(self, batch: AppendBatch, code: int) -> None:
-        """Split a batch over the topic's limit; fail the calls after other errors."""
+        """Split a batch that is over the topic's limit; after other errors, fail its calls."""
         if code not in _TOO_LARGE_CODES:
             self._fail([batch], LogUnavailableError(f"Kafka refused the messages: {reason(code)}"))
         elif len(batch.items) == 1:
@@ -313,7 +317,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             batch.line.put_back(batch.items)
 
     def _done_with(self, batches: Iterable[AppendBatch]) -> None:
-        """Free the partitions for the next batches."""
+        """Let the next batches of these partitions be sent."""
         for batch in batches:
             line, state = batch.line, batch.topic
             line.under_way = False
@@ -335,7 +339,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._tasks.create_task(self._locating(state, after_s))
 
     async def _locating(self, state: AppendTopic, after_s: float) -> None:
-        """Look up the topic's leaders until they are known, or no call waits for them."""
+        """Look up the topic's leaders until they are known, or no call waits for the topic."""
         pause_s, tries = after_s, 0
         try:
             while not self._closed:
@@ -344,12 +348,13 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     break
                 pause_s, tries = RETRY_S, tries + 1
         finally:
-            # Whatever went wrong, the next message for this topic starts a new look-up.
+            # Mark the look-up as ended, also after an error: the next message for this topic starts
+            # another.
             state.locating = False
         self._pump()
 
     async def _try_to_locate(self, state: AppendTopic, tries: int) -> bool:
-        """Return whether the look-up has ended: the topic is found, or certainly missing."""
+        """Return whether the look-up has ended: the topic is found, or surely does not exist."""
         try:
             found = await self._locate_topic(self._prefix + state.name)
         except (*FAILED_TRY, LogUnavailableError) as error:
@@ -372,14 +377,14 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         state.place(time.time_ns() // 1_000_000)
 
     def _awaited(self, state: AppendTopic) -> bool:
-        """Drop the calls that are over; return whether any are left."""
+        """Drop the calls that no caller waits for; return whether any calls are left."""
         state.drop_over()
         return state.waits
 
     # ---- ends -----------------------------------------------------------------------------------
 
     def _reject(self, state: AppendTopic) -> None:
-        """Fail all calls for a topic that does not exist, and forget it."""
+        """Fail all calls for a topic that does not exist, and forget the topic."""
         error = TopicNotFoundError(f"topic {state.name} does not exist in Kafka")
         for call in state.clear():
             _fail_call(call, error)
@@ -401,7 +406,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
 
 class _Room:
-    """The capacity that is left in the requests in preparation."""
+    """The space that is left in the requests in preparation."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self._brokers = brokers

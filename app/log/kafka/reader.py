@@ -1,4 +1,4 @@
-"""Catch-up reads: single fetches from any offset, and the bounds of partitions."""
+"""Single fetches from any offset, for readers that catch up, and the bounds of partitions."""
 
 import asyncio
 import time
@@ -21,17 +21,17 @@ from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest, ReadOption
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 READ_TIMEOUT_S: Final = 3.0
-# An attempt that began in time may take a little longer.
+# The time limit of a call. An attempt that began before the limit may end a little later.
 CALL_TIMEOUT_S: Final = 4.0
 # The errors of a fetch after which a retry makes sense.
 FAILED_FETCH: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
 
-# Waiting reads share a connection and take turns on it. A short turn keeps the waits short.
+# How long one waiting read may use the shared connection before the next read's turn.
 _TURN_MS: Final = 100
 
 
 class KafkaReader:
-    """Reads for all callers, each call separately. Takes and returns names with the prefix."""
+    """Reads for all callers, each call separately. Names include the namespace."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class KafkaReader:
         stats: LogStats,
         options: ReadOptions,
     ) -> None:
-        """Create it; `client`, on the thread of `io`, looks up the bounds of partitions."""
+        """Create the reader; `client`, on the thread of `io`, looks up the bounds of partitions."""
         self._places = places
         self._io = io
         self._client = client
@@ -51,7 +51,8 @@ class KafkaReader:
         self._credentials = credentials
         self._options = options
         self.fetcher = self.another_fetcher()
-        # For reads that wait at the end of a partition, so that they delay no others.
+        # A separate connection for reads that wait at the end of a partition, so that they delay no
+        # others.
         self._waiting = self.another_fetcher()
 
     def another_fetcher(self) -> Fetcher:
@@ -64,7 +65,7 @@ class KafkaReader:
         )
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the reader's connections."""
         self.fetcher.close()
         self._waiting.close()
 
@@ -84,7 +85,7 @@ class KafkaReader:
         return chunk
 
     async def gap(self, partition: Partition, offset: int) -> Chunk:
-        """Return the chunk that reports that `offset` is gone, and where the log starts now."""
+        """Return the chunk that reports a gap: `offset` is gone, and the log starts later."""
         starts = await self._offsets({partition: EARLIEST})
         return Chunk(partition, offset, starts.get(partition, 0), (), 0, gap=True)
 
@@ -118,7 +119,7 @@ class KafkaReader:
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
     ) -> Chunk:
-        """Return one answered fetch, with retries within READ_TIMEOUT_S."""
+        """Return one fetch's response, with retries within READ_TIMEOUT_S."""
         end = time.monotonic() + READ_TIMEOUT_S + wait_ms / 1000
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
@@ -139,7 +140,8 @@ class KafkaReader:
         """Return the leader's response for the partition.
 
         Raises:
-            TopicNotFoundError: The partition does not exist. Other errors are FAILED_FETCH.
+            TopicNotFoundError: The partition does not exist. Other errors are those of
+                FAILED_FETCH.
         """
         node = await self._leader(partition)
         fetcher = self._waiting if request.wait_ms else self.fetcher
@@ -152,7 +154,7 @@ class KafkaReader:
         topic, index = partition
         leaders = (await self._places.leaders([topic])).get(topic, {})
         if index not in leaders:
-            # The cached leaders may be from before the partition was added.
+            # Look up the topic again: the cached leaders may be older than the partition.
             self._places.forget([topic])
             leaders = (await self._places.leaders([topic])).get(topic, {})
         if index not in leaders:
@@ -168,7 +170,7 @@ async def paused(end: float, cause: object) -> None:
     """Wait before the next attempt.
 
     Raises:
-        LogUnavailableError: No time is left; the text contains `cause`.
+        LogUnavailableError: No time is left; the error names `cause`.
     """
     if time.monotonic() + RETRY_S >= end:
         message = f"Kafka did not answer in time: {cause}"

@@ -16,11 +16,11 @@ NO_SASL_HERE: Final = 34
 _OTHER_MECHANISMS: Final = 33
 _NOT_AUTHENTICATED: Final = 58
 
-# OpenSSL's X509_V_ERR_… codes.
+# OpenSSL's X509_V_ERR_… code for a certificate that is not valid yet.
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _NAMES: Final = frozenset({62, 64})
-# What brokers report about the client certificate, or its absence.
+# The alerts with which brokers refuse the client certificate, or report that it is missing.
 _OF_OUR_CERTIFICATE: Final = (
     "CERTIFICATE_REQUIRED",
     "BAD_CERTIFICATE",
@@ -39,7 +39,7 @@ class RefusedError(Exception):
 
 
 def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:
-    """Return what is wrong after a TLS error."""
+    """Return the reason after a TLS error, as text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_their_certificate(error)
     reason = error.reason or ""
@@ -51,13 +51,13 @@ def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:
 
 
 def unfit_files(error: ssl.SSLError) -> str:
-    """Return what is wrong with the client certificate's files."""
+    """Return what is wrong with the client certificate's files, as text."""
     words = _words(error.reason or "") or str(error)
     return f"cannot be shown our certificate ({words}): {_OURS} do not fit each other"
 
 
 def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity) -> str:
-    """Return what is wrong after this error code of the SASL handshake."""
+    """Return the reason after this error code of the SASL handshake, as text."""
     if code == NO_SASL_HERE:
         without = "SSL" if security.by_tls else "PLAINTEXT"
         return f"has no SASL: set {PROTOCOL} to {without}"
@@ -68,24 +68,24 @@ def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity
 
 
 def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
-    """Return what is wrong after this error code of the SASL authentication."""
+    """Return the reason after this error code of the SASL authentication, as text."""
     if code == _NOT_AUTHENTICATED:
         return f"does not take this user and password by {security.mechanism}: check {_USER}"
     return f"refuses {security.mechanism} with error {code}: {said or 'no reason given'}"
 
 
 def wants_tls(*, sasl: bool) -> str:
-    """Return the message for a TLS listener when the client uses no TLS."""
+    """Return the error text for a TLS listener when the client uses no TLS."""
     return f"wants TLS: set {PROTOCOL} to {'SASL_SSL' if sasl else 'SSL, or SASL_SSL'}"
 
 
 def wants_sasl(security: KafkaSecurity) -> str:
-    """Return the message for a SASL listener when the client uses no SASL."""
+    """Return the error text for a SASL listener when the client uses no SASL."""
     return f"wants SASL: set {PROTOCOL} to {'SASL_SSL' if security.by_tls else 'SASL_PLAINTEXT'}"
 
 
 def speaks_no_tls(*, sasl: bool) -> str:
-    """Return the message for a listener without TLS when the client uses TLS."""
+    """Return the error text for a listener without TLS when the client uses TLS."""
     in_the_clear = "SASL_PLAINTEXT" if sasl else "PLAINTEXT"
     return (
         "does not speak TLS here: check the port and the listener; only if it is meant to be in "

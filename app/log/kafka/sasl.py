@@ -17,7 +17,7 @@ from app.log.kafka.protocol.sasl import (
 )
 from app.log.kafka.refusals import RefusedError, of_authentication, of_handshake
 
-# The minimum of RFC 7677. Brokers use at most 16,384 since Kafka 2.7.
+# The minimum number of SCRAM iterations (RFC 7677). Brokers use at most 16,384 since Kafka 2.7.
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 100_000
 _DIGITS_MAX: Final = 9
@@ -27,10 +27,10 @@ Ask = Callable[[Callable[[int], bytes]], Awaitable[bytes]]
 
 
 async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
-    """Log in; return how long the session lasts, zero if it does not end.
+    """Log in; return how long the session lasts, zero if the session does not end.
 
     Raises:
-        RefusedError: The broker refuses the login; the text names what to set.
+        RefusedError: The broker refuses the login; the error names the setting.
         MalformedAnswerError: The response is invalid.
     """
     security, exchange = credentials.security, credentials.mechanism()
@@ -48,7 +48,8 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
         if by_scram and not has_begun:
             _check_iterations(said.token)
         has_begun = True
-        # The broker chooses how often the password is hashed: other work continues meanwhile.
+        # Process the token on a thread: hashing the password may take long, and the broker chooses
+        # how long.
         await asyncio.to_thread(_take, exchange, said)
         lifetime = said.lifetime
     return lifetime
@@ -56,7 +57,7 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
 
 def _check_iterations(token: bytes) -> None:
     """Check SCRAM's first response (RFC 5802, 5.1): `r=…,s=…,i=…`."""
-    # As the mechanism reads it: the last value counts.
+    # Take the last value, as the mechanism does.
     found = [each for each in token.split(b",") if each.startswith(b"i=")]
     text = found[-1][2:] if found else b""
     count = int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0
@@ -68,7 +69,7 @@ def _check_iterations(token: bytes) -> None:
 
 
 def _take(exchange: Untyped, said: AuthenticateAnswer) -> None:
-    """Process the broker's token: it must prove that it knows the password too."""
+    """Process the broker's token, which must prove that the broker knows the password too."""
     try:
         exchange.receive(said.token)
     except (ValueError, KeyError) as error:

@@ -20,7 +20,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A followed partition's next offset. Following it again creates a new object."""
+    """A followed partition with its next offset.
+
+    Following the partition again makes a new object.
+    """
 
     partition: Partition
     offset: int
@@ -32,24 +35,29 @@ class SessionOwner(Protocol):
     polls: Fetcher
 
     async def room(self) -> None:
-        """Wait until more may be fetched."""
+        """Wait until there is space in the buffer for more records."""
 
     def again(self, followed: Collection[Followed]) -> None:
-        """Look up the leaders of these again after a pause."""
+        """Look up the leaders of these partitions again after a pause."""
 
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> list[Followed]:
-        """Pass on the results of a fetch; return the partitions that this broker cannot serve."""
+        """Pass on the results of a fetch.
+
+        Returns:
+            The partitions that this broker cannot serve.
+        """
 
     def session_ended(self, node: int) -> None:
-        """Called when the session's loop has ended."""
+        """Called when the session with this broker has ended."""
 
 
 class Session:
-    """The long poll at one broker, for as long as it has members there.
+    """The long poll at one broker, for as long as it leads followed partitions.
 
-    A poll costs by the partitions with news since the last one, not by the number of members.
+    The cost of a poll depends on the partitions that changed since the last poll, not on all
+    partitions.
     """
 
     def __init__(self, reading: SessionOwner, node: int) -> None:
@@ -58,27 +66,27 @@ class Session:
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
-        # The broker's view of the session, and the changes for the next poll: positions to read
-        # from, and partitions to drop.
+        # The partitions in the broker's session, then the changes for the next poll: positions to
+        # read from, and partitions to drop.
         self._known: set[Partition] = set()
         self._unsaid: set[Partition] = set()
         self._gone: set[Partition] = set()
 
     def enter(self, followed: Followed) -> None:
-        """Read it from its offset on, from the next poll on."""
+        """Read the partition from its offset on, beginning with the next poll."""
         self._members[followed.partition] = followed
         self._unsaid.add(followed.partition)
         self._gone.discard(followed.partition)
 
     def leave(self, partition: Partition) -> None:
-        """Stop reading it."""
+        """Stop reading the partition."""
         if self._members.pop(partition, None) is not None:
             self._unsaid.discard(partition)
             if partition in self._known:
                 self._gone.add(partition)
 
     async def run(self) -> None:
-        """Poll until there are no members, or the broker cannot be reached."""
+        """Poll until there are no partitions, or the broker cannot be reached."""
         reading = self._reading
         while self._members and not reading.polls.closed:
             await reading.room()
@@ -93,7 +101,8 @@ class Session:
             reading.again(list(self._members.values()))
 
     async def _poll(self) -> None:
-        # A copy: a partition that is followed again meanwhile is not the one in the request.
+        # Copy the partitions: one that is followed again during the request is not the one
+        # requested.
         requested = self._members.copy()
         answer = await self._reading.polls.fetch(self._node, self._request())
         if answer.error_code:
@@ -106,7 +115,7 @@ class Session:
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
-        """Return the next poll. From here on the broker counts as informed."""
+        """Return the next poll. After this the broker counts as informed of the changes."""
         unsaid, self._unsaid = self._unsaid, set()
         gone, self._gone = self._gone, set()
         self._known |= unsaid
@@ -122,16 +131,17 @@ class Session:
     def _note_moved(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> None:
-        """Note the moved partitions: only those in the response can have moved."""
+        """Remember the moved partitions: only partitions in the response can have moved."""
         for part in parts:
             followed = asked.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
                 self._unsaid.add(part.partition)
 
     def _advance(self, session_id: int) -> None:
-        """Advance the session: the broker accepted the request."""
+        """Count up the session's epoch: the broker accepted the request."""
         if not session_id:
-            # The broker has no space for a session: every poll names all partitions.
+            # Start without a session: the broker has no space for one, so each poll names all
+            # partitions.
             self._start_over()
             return
         self._id = session_id

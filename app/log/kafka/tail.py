@@ -1,8 +1,8 @@
-"""The tail: one incremental fetch session (KIP-227) per broker over all followed partitions.
+"""The reader of new records: one incremental fetch session (KIP-227) for each broker.
 
-A newly followed partition is read immediately by a single fetch on another connection, and joins
-its leader's session after that. So a running long poll delays no partition. After an error of a
-partition or a broker, the partitions start again with this first step and new leaders.
+A newly followed partition is first read by a single fetch on another connection. After that the
+partition joins its leader's session. So a running long poll delays no partition. After an error of
+a partition or a broker, the partitions begin again with this first step and new leaders.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
-# The limit for chunks that wait for `chunks()`. Above it no more is fetched.
+# The maximum size of the chunks that wait for `chunks()`. Above this, nothing more is fetched.
 BUFFER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _RETRY_S: Final = 0.2
@@ -32,10 +32,10 @@ _log = structlog.get_logger(__name__)
 
 
 class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
-    """`Tail`, inside the block and on its event loop. Names have the prefix."""
+    """Implements `Tail`, inside the block and on its event loop. Names include the namespace."""
 
     def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
-        """Create it; the shared `reader` does reads that a long poll would delay."""
+        """Create the tail. The shared `reader` does the reads that a long poll would delay."""
         self.polls = reader.another_fetcher()
         self._places = places
         self._reader = reader
@@ -88,7 +88,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             taken, self._buffer = self._buffer, []
             self._buffered = 0
             self._has_room.set()
-            # A chunk from before the partition was moved or dropped is ignored.
+            # Ignore a chunk that was requested before the partition was moved or dropped.
             if wanted := [chunk for followed, chunk in taken if self._is_current(followed)]:
                 self._count(wanted)
                 return wanted
@@ -115,14 +115,14 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             if followed is None or not self._is_current(followed):
                 continue
             chunk = await self._chunk_of(followed, part, wrong)
-            # The partition may have been moved while a large chunk was decoded.
+            # Check again: the partition may have been moved while a large chunk was decoded.
             if chunk is not None and self._is_current(followed):
                 followed.offset = chunk.next_offset
                 self._hand_over(followed, chunk)
         return wrong
 
     def session_ended(self, node: int) -> None:
-        """As `Reading.session_ended`; the next member starts another."""
+        """As `SessionOwner.session_ended`. The broker's next partition starts another session."""
         self._sessions.pop(node, None)
 
     # ---- arriving -------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def _chunk_of(
         self, followed: Followed, part: FetchedPart, wrong: list[Followed]
     ) -> Chunk | None:
-        """Return what arrived of one partition, if anything; add a failed one to `wrong`."""
+        """Return the chunk of one fetched partition, if any; add a failed partition to `wrong`."""
         partition, offset = followed.partition, followed.offset
         try:
             if part.error_code == 0:
@@ -163,7 +163,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     # ---- following ------------------------------------------------------------------------------
 
     def _is_current(self, followed: Followed) -> bool:
-        """Whether it is still to be read from its position."""
+        """Whether the partition is still to be read from this position."""
         return self._followed.get(followed.partition) is followed
 
     def _leave_sessions(self, partition: Partition) -> None:
@@ -189,7 +189,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         task.add_done_callback(self._running.discard)
 
     async def _place(self) -> None:
-        """Find the leaders of new partitions, and read each for the first time."""
+        """Find the leaders of new partitions, and read each partition for the first time."""
         while self._joining:
             joining, self._joining = self._joining, {}
             try:
@@ -204,7 +204,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._placing = False
 
     async def _read_first(self, node: int, joining: list[Followed]) -> None:
-        """Send one fetch that does not wait; after it the partitions belong to the session."""
+        """Send one fetch that does not wait; after this the partitions belong to the session."""
         await self.room()
         requested = {each.partition: each for each in joining if self._is_current(each)}
         positions = {partition: each.offset for partition, each in requested.items()}

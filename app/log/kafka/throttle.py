@@ -1,4 +1,4 @@
-"""Quotas of brokers: a client over its quota is told for how long to send nothing (KIP-219)."""
+"""Quotas of brokers: a broker tells a client over its quota how long to send nothing (KIP-219)."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ import structlog
 from app.domain.errors import LogUnavailableError
 from app.log.interface import LogStats
 
-# By default brokers ask for 11 s at most. One that asks for more is sent to again after this.
+# The longest pause that is respected. Brokers ask for 11 s at most by default.
 THROTTLE_S_MAX: Final = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Throttle:
-    """How long one broker wants to receive nothing on a connection."""
+    """How long one broker asked to send nothing on a connection."""
 
     def __init__(self, node: int, stats: LogStats) -> None:
         self._node = node
@@ -32,7 +32,7 @@ class Throttle:
         """Wait until the next request may be sent.
 
         Raises:
-            LogUnavailableError: It may not within `patience_s`.
+            LogUnavailableError: The wait would be longer than `patience_s`.
         """
         while left_s := self.left_s:
             await asyncio.sleep(min(left_s, patience_s))
@@ -41,7 +41,7 @@ class Throttle:
                 raise LogUnavailableError(message)
 
     def note(self, throttle_ms: int) -> None:
-        """Take in what a response says."""
+        """Take over the pause that a response asks for."""
         now = time.monotonic()
         begin, end = max(now, self._until), now + min(throttle_ms / 1000, THROTTLE_S_MAX)
         if end <= begin:

@@ -1,6 +1,7 @@
-"""How much was ever published to thousands of topics: all their ends, on the event loop.
+"""How many records were ever published to thousands of topics: the sum of their ends.
 
-Without kafka-python, because its objects for each partition take longer than the brokers do.
+This uses the event loop and not kafka-python, which makes an object for each partition and so takes
+longer than the brokers do.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from app.log.kafka.protocol.ends import Indexes, TopicEnds, ends_frame, read_end
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.reader import READ_TIMEOUT_S, paused
 
-# The number of topics in one request to each broker: encoding it and decoding the response takes
-# some milliseconds.
+# The number of topics in one request to a broker: encoding the request and decoding the response
+# takes some milliseconds.
 TOPICS_AT_ONCE: Final = 250
 
 _ANSWER_TIMEOUT: Final = timedelta(seconds=READ_TIMEOUT_S)
@@ -29,14 +30,14 @@ _FAILED: Final = (NotSentError, LogUnavailableError, MalformedAnswerError)
 
 
 class _Left(NamedTuple):
-    """What a broker did not answer, and why."""
+    """The partitions that a broker did not answer for, and the reason."""
 
     indexes: Indexes
     cause: object = None
 
 
 class Published:
-    """Queries the leaders, on a separate connection to each. Takes and returns full names."""
+    """Queries the leaders, on a separate connection to each. Topic names include the namespace."""
 
     def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
         self._places = places
@@ -60,7 +61,7 @@ class Published:
         return found
 
     async def _partitions(self, topics: Mapping[str, int], deadline: float) -> Indexes:
-        """Return the existing partitions; the cache may be from before some were added."""
+        """Return the existing partitions. A cache from before some were added is renewed."""
         known = await self._leaders(topics, deadline)
         if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:
             self._places.forget(few)
@@ -75,10 +76,13 @@ class Published:
                 await paused(deadline, error)
 
     async def _ask(self, asked: Indexes, found: Counter[str], deadline: float) -> Indexes:
-        """Add results to `found`; return what must be queried again, without deleted partitions.
+        """Add results to `found`.
+
+        Returns:
+            The partitions to query again, without those of deleted topics.
 
         Raises:
-            LogUnavailableError: No time is left for that.
+            LogUnavailableError: There is no time left to query them again.
         """
         led = _led(asked, await self._leaders(asked, deadline))
         lefts = [_Left(led.pop(NO_LEADER, {}), "no leader")]
@@ -87,7 +91,7 @@ class Published:
         lefts += [each.result() for each in asking]
         left = _together(each.indexes for each in lefts)
         if left:
-            # Their leaders are looked up again.
+            # Look up the leaders of these topics again.
             self._places.forget(left)
             await paused(deadline, next(each.cause for each in lefts if each.indexes))
         return left
@@ -101,7 +105,7 @@ class Published:
         except _FAILED as error:
             return _Left(asked, error)
         for each in answered:
-            # A topic that failed completely may be deleted.
+            # Skip a topic that failed completely: it may be deleted.
             if len(each.failed) < len(asked.get(each.topic, ())):
                 found[each.topic] += each.total
         return _left(answered)
@@ -125,7 +129,7 @@ def _left(answered: Collection[TopicEnds]) -> _Left:
 
 
 def _together(lefts: Iterable[Indexes]) -> Indexes:
-    """Combine the results: several brokers may lead a topic."""
+    """Combine the partitions of several results. Several brokers may lead parts of a topic."""
     together: dict[str, list[int]] = {}
     for left in lefts:
         for name, indexes in left.items():

@@ -1,4 +1,4 @@
-"""Appends in groups: calls that arrive during one transaction go into the next."""
+"""Appends in groups: calls that arrive during one transaction are written by the next."""
 
 import asyncio
 import time
@@ -31,8 +31,8 @@ from app.log.postgres.wakeups import APPENDED, CHANNEL
 
 logger = structlog.get_logger(__name__)
 
-# The API answers publishers long before this. This limit ends appends that no caller waits for. A
-# database that is only slow is awaited.
+# The time limit of an append. The API answers publishers long before this. This limit ends appends
+# that no caller waits for; a slow database is waited for.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 RECORDS_PER_TRANSACTION: Final = 5_000
 BYTES_PER_TRANSACTION: Final = 8 << 20
@@ -40,8 +40,9 @@ PENDING_BYTES_MAX: Final = 64 << 20
 # From this many records on, COPY is faster than INSERT.
 COPY_RECORDS_MIN: Final = 50
 
-# Rows are locked in one order everywhere, so that no two transactions wait for each other. The
-# UPDATE reads the newest version of a row, so it sees what the lock waited for.
+# Allocates offsets for the appends of one transaction. Rows are locked in the same order
+# everywhere, so that no two transactions wait for each other. The UPDATE reads the newest version
+# of a row, after the lock.
 _ALLOCATED: Final = f"""
 WITH wanted AS (
   SELECT * FROM unnest(%(topics)b::int4[], %(partitions)b::int4[], %(counts)b::int8[])
@@ -78,11 +79,11 @@ FROM STDIN (FORMAT binary)
 _COPY_TYPES: Final = ("int4", "int4", "int8", "int8", "bytea", "bytea", "bytea")
 
 Place = tuple[int, int]
-"""Topic id and partition."""
+"""A topic's id and a partition."""
 
 
 class LogRow(NamedTuple):
-    """A record to be stored; its offset is allocated then."""
+    """A record to be stored. It gets its offset when it is stored."""
 
     topic_id: int
     partition: int
@@ -96,7 +97,7 @@ class LogRow(NamedTuple):
 class PostgresAppend:
     """One call of append: its rows, and the future of its offsets.
 
-    None if the topic was deleted.
+    The future's result is None if the topic was deleted.
     """
 
     rows: list[LogRow]
@@ -105,7 +106,7 @@ class PostgresAppend:
 
 
 class Appender:
-    """Writes the calls of this process, one transaction at a time."""
+    """Writes the append calls of this process, one transaction at a time."""
 
     def __init__(self, connector: Connector, stats: LogStats) -> None:
         self._connector = connector
@@ -120,10 +121,10 @@ class Appender:
     async def append(
         self, topic: str, known: KnownTopic, records: Sequence[NewRecord]
     ) -> Sequence[Position] | None:
-        """Return the positions when the records are durable; None if `known` was deleted.
+        """Return the positions when the records are durable; None if the topic `known` was deleted.
 
         Raises:
-            LogUnavailableError: It took longer than APPEND_TIMEOUT.
+            LogUnavailableError: The append took longer than APPEND_TIMEOUT.
         """
         call = self._enqueued(known, records)
         try:
@@ -139,7 +140,7 @@ class Appender:
         ]
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write waiting calls until cancelled."""
         backoff = Backoff()
         try:
             while True:
@@ -181,7 +182,7 @@ class Appender:
     async def _write_next(self) -> None:
         """Write waiting calls, up to the limits of a transaction.
 
-        Nothing is taken before there is a connection: until then the calls wait.
+        The calls wait until there is a connection.
         """
         connection = await self._connected()
         calls = self._take()
@@ -191,7 +192,8 @@ class Appender:
             with bounded(connection, CALL_SECONDS_MAX):
                 await self._write(connection, calls)
         except CONNECTION_ERRORS as error:
-            # The transaction may have been committed anyway: only the caller may retry.
+            # Fail the calls and do not retry: the transaction may have been committed, so only the
+            # caller may retry.
             self._fail(calls, LogUnavailableError(f"the append was not acknowledged: {error}"))
             raise
         except BaseException:
@@ -218,7 +220,8 @@ class Appender:
         offsets = [offset for offset in stored if offset is not None]
         self._stats.appended_records += len(offsets)
         if not call.offsets.done():
-            # A topic loses all its partitions at once: all rows are stored or none.
+            # The result is None if the topic was deleted: it loses all its partitions at once, so
+            # either all rows of a call are stored or none.
             call.offsets.set_result(offsets if len(offsets) == len(stored) else None)
 
     def _take(self) -> list[PostgresAppend]:

@@ -1,4 +1,4 @@
-"""Decides who should own which partition, and what a member has to do: no I/O."""
+"""Decides which member should own which partition, and what a member has to do (no I/O)."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from app.log.rendezvous import rendezvous
 
 
 class PartitionSlot(NamedTuple):
-    """A current partition of a topic. A recreated topic has another id."""
+    """A current partition of a topic. A recreated topic has another topic id."""
 
     topic_id: int
     number: int
@@ -17,13 +17,13 @@ class PartitionSlot(NamedTuple):
 
     @property
     def partition(self) -> Partition:
-        """The partition by its name."""
+        """The partition with the name of its topic."""
         return Partition(self.topic, self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberOffer:
-    """What a member offers to the group."""
+    """What a member offers to the group: its capacity, and the topics it subscribes to."""
 
     capacity: float
     topics: frozenset[str]
@@ -31,7 +31,7 @@ class MemberOffer:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The living members by id, and the owner, if any, of each relevant slot."""
+    """The running members by id, and the owner, if any, of each relevant slot."""
 
     members: Mapping[int, MemberOffer]
     owners: Mapping[PartitionSlot, int | None]
@@ -39,7 +39,11 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: `lost` slots belong to others, `revoke` slots will, `take` slots are free."""
+    """What a member has to do.
+
+    `lost` slots already belong to others, `revoke` slots will belong to others, and `take` slots
+    are free.
+    """
 
     lost: frozenset[PartitionSlot]
     revoke: frozenset[PartitionSlot]
@@ -47,7 +51,7 @@ class Plan:
 
 
 class Shares:
-    """Shares by rendezvous hashing, cached until the members change."""
+    """The owner of each slot by rendezvous hashing, cached until the members change."""
 
     def __init__(self) -> None:
         self._members: Mapping[int, MemberOffer] = {}
@@ -84,7 +88,7 @@ def planned(
     revoking: Collection[PartitionSlot],
     shares: Shares,
 ) -> Plan:
-    """Return what `me`, which holds `held` and is releasing `revoking`, has to do."""
+    """Return what the member `me` has to do. It owns `held` and is releasing `revoking`."""
     wanted = {slot for slot in view.owners if shares.winner(slot, view.members) == me}
     lost = frozenset(slot for slot in held if view.owners.get(slot) != me)
     return Plan(

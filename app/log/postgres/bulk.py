@@ -9,7 +9,7 @@ from app.domain.errors import LogUnavailableError
 from app.log.postgres.codec import unpacked
 
 CONNECT_TIMEOUT_S: Final = 10
-# One slice of records, whose bodies may be large, is in memory at a time.
+# The number of records that are in memory at a time: bodies may be large.
 SLICE: Final = 500
 
 _ROWS: Final = b"""
@@ -34,9 +34,9 @@ class BulkRow(NamedTuple):
 def topic_rows(
     url: str, topic: str, partition: int, *, span: tuple[int, int]
 ) -> Iterator[Sequence[BulkRow]]:
-    """Yield the records of these offsets (without the end) in order and in slices.
+    """Yield the records of these offsets (the end is excluded) in order and in slices.
 
-    `topic` has the namespace; `url` is for psycopg.
+    `topic` includes the namespace. `url` is in psycopg's form.
 
     Raises:
         LogUnavailableError: The database cannot be read.

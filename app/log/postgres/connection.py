@@ -1,6 +1,6 @@
-"""Connections to the PostgreSQL with the log: time limits for opening and use.
+"""Connections to the PostgreSQL with the log, with time limits for opening and use.
 
-Replaced on errors.
+Connections are replaced after errors.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ _BACKOFF_SECONDS_MAX: Final = 1.0
 # The errors of a connection, and of opening one.
 CONNECTION_ERRORS: Final = (psycopg.Error, OSError, TimeoutError)
 
-# Every statement should use an index; without statistics the planner may choose otherwise.
+# Settings of each session. Every statement should use an index; without statistics the planner may
+# choose otherwise.
 _SESSION: Final = """
 SET enable_seqscan = off;
 SET jit = off;
@@ -68,7 +69,10 @@ class Connector:
         return connection
 
     async def probe(self, connection: Connection) -> None:
-        """Raise one of CONNECTION_ERRORS unless its server answers, and still takes changes."""
+        """Check that the server responds and still accepts changes.
+
+        Raises one of CONNECTION_ERRORS otherwise.
+        """
         with bounded(connection, CALL_SECONDS_MAX):
             await self._servers.probe(connection)
 
@@ -84,9 +88,10 @@ class Connector:
 
 @contextmanager
 def bounded(connection: Connection, seconds: float) -> Iterator[None]:
-    """Close the socket after `seconds`: calls that wait for the server then fail immediately.
+    """Close the socket after `seconds`, so that calls that wait for the server fail immediately.
 
-    A cancellation would make psycopg send a cancel request, and wait for a server that hangs.
+    A cancellation would not do: psycopg would send a cancel request, and wait for a server that
+    does not respond.
     """
     timer = asyncio.get_running_loop().call_later(seconds, sever, connection)
     try:
@@ -104,12 +109,12 @@ def sever(connection: Connection) -> None:
 
 
 def cut_while_idle(connection: Connection) -> bool:
-    """Whether the server has closed `connection`, which must be idle."""
+    """Return whether the server has closed `connection`, which must be idle."""
     if connection.closed:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # No query is running, so readable data can only be the end.
+    # Treat readable data as the end of the connection: no query is running.
     return bool(poll.poll(0))
 
 
@@ -120,11 +125,11 @@ class Backoff:
         self._seconds = _BACKOFF_SECONDS_MIN
 
     def reset(self) -> None:
-        """Start with the shortest wait again."""
+        """Let the next wait be the shortest again."""
         self._seconds = _BACKOFF_SECONDS_MIN
 
     async def wait(self) -> None:
-        """Wait, and longer the next time."""
+        """Wait, longer after each call."""
         seconds = self._seconds
         self._seconds = min(2 * seconds, _BACKOFF_SECONDS_MAX)
         await asyncio.sleep(seconds)
@@ -136,7 +141,7 @@ class PostgresConnections:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._idle: list[Connection] = []
-        # To be closed: another server may be the one by now.
+        # Connections to close: another server may be in charge by now.
         self._old: list[Connection] = []
         self._free = asyncio.Semaphore(POOL_SIZE_MAX)
 
@@ -149,7 +154,7 @@ class PostgresConnections:
         """Return the result of `operation`.
 
         Raises:
-            LogUnavailableError: It failed, or took longer than `seconds_max`.
+            LogUnavailableError: The operation failed, or took longer than `seconds_max`.
         """
         deadline = asyncio.get_running_loop().time() + seconds_max
         try:
@@ -170,7 +175,7 @@ class PostgresConnections:
         await self._close_old()
 
     def renew(self) -> None:
-        """Use none of the connections again that are not in use."""
+        """Close the connections that are not in use, so that later calls open new ones."""
         self._old += self._idle
         self._idle.clear()
 
@@ -211,9 +216,9 @@ class PostgresConnections:
 
 @asynccontextmanager
 async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `loops` beside the block and cancel them at its end.
+    """Run `loops` during the block, and cancel them at its end.
 
-    An error of the block is raised unchanged; a loop that fails ends the block with an
+    An error of the block is raised unchanged. A loop that fails ends the block with an
     ExceptionGroup.
     """
     failure: BaseException | None = None

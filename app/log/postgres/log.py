@@ -34,7 +34,7 @@ from app.log.postgres.wakeups import Appended, Missed, Notice, Wakeups
 from app.postgres.urls import DatabaseUrl
 
 RETENTION_INTERVAL: Final = timedelta(seconds=30)
-# Short enough to answer a publisher within two seconds.
+# The time limit of a topic look-up, short enough to answer a publisher within two seconds.
 _LOOKUP_SECONDS_MAX: Final = 1.2
 _PING_SECONDS_MAX: Final = 1.5
 _POLL_SECONDS: Final = 1.0
@@ -46,8 +46,8 @@ async def postgres_log(
 ) -> AsyncIterator[MessageLog]:
     """Open the log in the migrated database at `database_url`, which may be down at first.
 
-    It listens and holds locks for whole sessions, so its connections go to the server itself,
-    and not through a pooler. Every `retention_interval`, one of the processes drops old
+    The log listens for notices and holds locks for whole sessions, so it must connect to the server
+    directly, not through a pooler. Every `retention_interval`, one of the processes drops old
     records.
     """
     connector = Connector(database_url)
@@ -80,7 +80,7 @@ class PostgresLog:
         self._offsets = Offsets(self.connections, namespace, self.stats)
 
     def receive(self, notice: Notice) -> None:
-        """Connect anew for calls when notices were missed, perhaps those of another server."""
+        """Open new connections when notices were missed: another server may be in charge now."""
         if isinstance(notice, Missed):
             self.connections.renew()
 
@@ -95,7 +95,7 @@ class PostgresLog:
         del ack
         if not records:
             return []
-        # A second time if the topic was deleted, and perhaps recreated.
+        # Try twice: the topic may have been deleted and recreated.
         for _ in range(2):
             known = await self.topics.find(topic, seconds_max=_LOOKUP_SECONDS_MAX)
             if any(len(record.value) > known.message_size_max for record in records):
@@ -204,14 +204,14 @@ class PostgresLog:
     ) -> Mapping[Partition, int]:
         """Return the first offset at or after that time.
 
-        Publishers' clocks may be a minute ahead.
+        The search allows that publishers' clocks are a minute ahead.
         """
         return await self.connections.run(
             lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
         )
 
     async def copies(self) -> Mapping[str, Copies]:
-        """Return nothing, as the database has no replicas of its topics."""
+        """Return an empty mapping: the database has no replicas of topics."""
         return {}
 
     async def topic_names(self) -> Collection[str]:
@@ -243,14 +243,14 @@ class PostgresLog:
         await self.topics.alter(topic)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete it; its records are dropped soon after."""
+        """Delete the topic; its records are dropped soon after."""
         await self.topics.delete(name)
 
     async def ping(self) -> None:
-        """Return if the server responds.
+        """Return if the server responds; raise otherwise.
 
         Raises:
-            LogUnavailableError: It does not respond.
+            LogUnavailableError: The server does not respond.
         """
 
         async def answer(connection: Connection) -> None:
@@ -272,7 +272,7 @@ class PostgresLog:
 
 
 async def _woken(appended: asyncio.Event, deadline: float) -> bool:
-    """Wait for news until the next poll is due; return False when `deadline` has passed."""
+    """Wait for a notice until the next poll is due; return False when `deadline` has passed."""
     now = asyncio.get_running_loop().time()
     if now >= deadline:
         return False

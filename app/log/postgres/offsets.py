@@ -9,8 +9,8 @@ from app.log.postgres.connection import Connection, PostgresConnections
 
 METADATA_BYTES_MAX: Final = 4_096
 
-# In one order everywhere, so that no two commits wait for each other. RETURNING shows which
-# partitions exist.
+# Stores commits. All transactions write rows in the same order, so that no two wait for each other.
+# RETURNING shows which partitions exist.
 _COMMIT: Final = b"""
 INSERT INTO log_offsets AS o (group_name, topic_id, partition, "offset", metadata)
 SELECT w.group_name, t.id, p.partition, w."offset", w.metadata
@@ -41,7 +41,7 @@ Place = tuple[str, Partition]
 
 
 class Offsets:
-    """The commits of the groups of one namespace."""
+    """The committed positions of the groups of one namespace."""
 
     def __init__(self, connections: PostgresConnections, namespace: str, stats: LogStats) -> None:
         self._connections = connections
@@ -51,7 +51,7 @@ class Offsets:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> dict[Place, str]:
-        """Store them durably; return those that failed, with the reason."""
+        """Store the commits durably; return those that failed, with the reason."""
         requested = {
             (group, partition): committed
             for group, partitions in offsets.items()
@@ -70,7 +70,7 @@ class Offsets:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> dict[str, dict[Partition, Committed]]:
-        """Return the commits of every requested group, which may be empty."""
+        """Return the commits of every requested group; a group may have none."""
         places = [(group, partition) for group in groups for partition in groups[group]]
         found: dict[str, dict[Partition, Committed]] = {group: {} for group in groups}
         if places:
@@ -80,7 +80,7 @@ class Offsets:
         return found
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """Drop the group's commits of these partitions."""
+        """Delete the group's commits of these partitions."""
         names = [self._namespace + partition.topic for partition in partitions]
         indexes = [partition.index for partition in partitions]
 
@@ -123,7 +123,7 @@ class Offsets:
 
 
 def refusal(committed: Committed) -> str | None:
-    """Return why it cannot be stored, by Kafka's rules; None if it can."""
+    """Return why the position cannot be stored, by Kafka's rules; None if it can."""
     if len(committed.metadata.encode()) > METADATA_BYTES_MAX:
         return f"the metadata is longer than {METADATA_BYTES_MAX} bytes"
     return None

@@ -1,9 +1,10 @@
-"""Ownership of partitions: rows that exist as long as their member, which holds an advisory lock.
+"""Ownership of partitions: one row for each, which exists as long as its member.
 
-A member's session holds the lock of its id. So the lock ends with the process, however it ended;
-the others detect this within a second and remove the member with all it owned. A member that hangs
-no longer updates its last contact, and is removed as well. A partition is taken only if it has no
-owner. Ids are never reused: a removed member stays removed, and joins again as a new one.
+Each member's database session holds an advisory lock on its id. So the lock ends with the process,
+however the process ends. The other members detect this within a second, and remove the member with
+all its partitions. A member that hangs no longer updates its last contact, and is removed as well.
+A member takes a partition only if the partition has no owner. Ids are never reused: a removed
+member stays removed, and joins again with a new id.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ logger = structlog.get_logger(__name__)
 
 GROUP: Final = "angelia.workers"
 _POLL_SECONDS: Final = 1.0
-# Longer than any round may take: only a member that hangs is silent for so long.
+# The time without contact after which a member is removed: longer than any round may take.
 _UNSEEN: Final = "10 s"
 _LOCK_CLASS: Final = 0x414E474C
-# What a crash of the server loses is lost with its sessions anyway.
+# Do not wait for the disk: what a crash of the server loses is lost with its sessions anyway.
 _SETTINGS: Final = "SET synchronous_commit = off;"
 
 _JOIN: Final = f"""
@@ -80,12 +81,15 @@ _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{MEMBERS} ' || %s)".encode()
 
 
 class RemovedError(Exception):
-    """The other members removed this one as dead."""
+    """The other members removed this member, because they took it for dead."""
 
 
 @dataclass(slots=True, eq=False)
 class Revocation:
-    """Revoked slots, until they are released or the time is over (loop seconds)."""
+    """Revoked slots.
+
+    They stay until they are released, or until their time is over (loop seconds).
+    """
 
     slots: frozenset[PartitionSlot]
     deadline: float
@@ -108,7 +112,7 @@ class MemberIdentity:
 
 
 class PostgresOwnership:
-    """One member: a task with a separate connection, one round after the other."""
+    """One member: a task with a separate connection. It runs one round after the other."""
 
     def __init__(self, connector: Connector, membership: MemberIdentity) -> None:
         self._connector = connector
@@ -119,7 +123,8 @@ class PostgresOwnership:
         self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
-        # At most one event for each slot and change of owner: bounded by assignments and losses.
+        # Events for the reader: at most one for each slot and change of owner, so the queue is
+        # bounded.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self._wake = asyncio.Event()
 
@@ -153,7 +158,7 @@ class PostgresOwnership:
             await backoff.wait()
 
     async def leave(self, connections: PostgresConnections) -> None:
-        """Give everything back immediately; if this fails, the others detect it."""
+        """Release everything immediately. If this fails, the other members detect the end."""
         self._events.put_nowait(None)
 
         async def leave(connection: Connection) -> None:
@@ -184,12 +189,12 @@ class PostgresOwnership:
             "capacity": self._membership.capacity,
             "topics": self._named(self._topics),
         }
-        # The lock is held before the row is visible, so no member can find the row without it.
+        # Take the lock before the row becomes visible, so no member finds the row without its lock.
         cursor = await connection.execute(_JOIN, values)
         ((self._id, *_),) = await cursor.fetchall()
 
     async def _round(self, connection: Connection) -> None:
-        """Read the group once, and act on it."""
+        """Read the group once, and do what this member has to do."""
         await self._report_seen(connection)
         await self._remove_dead(connection)
         await self._release(connection)
@@ -205,7 +210,7 @@ class PostgresOwnership:
         await self._take(connection, plan)
 
     async def _woken(self) -> None:
-        """Wait for a reason for a round: at most a second, and not beyond a revocation's time."""
+        """Wait for a reason for a round, at most a second, or until a revocation's deadline."""
         loop = asyncio.get_running_loop()
         deadlines = [revocation.deadline for revocation in self._revocations]
         try:
@@ -236,7 +241,7 @@ class PostgresOwnership:
             member_id: MemberOffer(capacity, frozenset(map(self._unnamed, topics)))
             for member_id, capacity, topics in await cursor.fetchall()
         }
-        # Held slots of topics without a subscription are included, so that they are revoked.
+        # Include the topics of owned slots without a subscription, so that these slots are revoked.
         names = self._topics_told | {slot.topic for slot in self._held}
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
@@ -267,7 +272,7 @@ class PostgresOwnership:
         self._events.put_nowait(Revoked(partitions, ReleaseOnce(release)))
 
     async def _release(self, connection: Connection) -> None:
-        """Hand over what was released, and what should have been by now."""
+        """Release the slots that the reader released, and those whose time is over."""
         now = asyncio.get_running_loop().time()
         over = [r for r in self._revocations if r.released or r.deadline <= now]
         slots = {slot for revocation in over for slot in revocation.slots} & self._held
@@ -278,13 +283,13 @@ class PostgresOwnership:
         self._revocations = [r for r in self._revocations if r not in over]
 
     async def _take(self, connection: Connection, plan: Plan) -> None:
-        """Take free slots. The next round checks those that another member took first."""
+        """Take free slots. The next round checks for slots that another member took first."""
         if not plan.take:
             return
         try:
             cursor = await connection.execute(_TAKE, [self._id, *_columns(plan.take)])
         except psycopg.errors.ForeignKeyViolation:
-            # A topic was deleted meanwhile, or this member was removed: the next round shows which.
+            # Start another round: a topic was deleted, or this member was removed.
             self._wake.set()
             return
         taken = set(await cursor.fetchall())

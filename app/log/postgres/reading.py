@@ -12,8 +12,9 @@ from app.log.postgres.connection import Connection
 
 RECORDS_MAX: Final = 1_000
 
-# One statement and so one snapshot: the bounds match the records. The sum leaves out the first
-# record, which is therefore always included. Lengths are known without reading a large value.
+# Reads records. One statement sees one snapshot, so the bounds match the records. The sum of sizes
+# leaves out the first record, which is therefore always included. Lengths are known without reading
+# a large value.
 _READ: Final = f"""
 SELECT w.n, p.start_offset, p.next_offset,
        r."offset", r.timestamp_ms, r.key, r.value, r.headers
@@ -49,8 +50,8 @@ FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = ANY(%b::text[]) GROUP BY t.id
 """
 
-# Records are appended in the order of the server's clock, so a binary search finds a time.
-# Publishers' clocks may be ahead by this much: from there on, records are checked one by one.
+# How far publishers' clocks may be ahead. Records are in the order of the server's clock, so a
+# binary search finds a time; from there on, records are checked one by one.
 _CLOCK_SLACK: Final = "60 s"
 _OFFSETS_AT: Final = f"""
 SELECT t.name, p.partition, coalesce((
@@ -79,7 +80,7 @@ JOIN log_partitions p ON p.topic_id = t.id AND p.partition = w.partition
 
 
 class PostgresReader:
-    """Reads the partitions of one namespace, on the given connection."""
+    """Reads the partitions of one namespace, on a connection that is passed to each call."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -87,9 +88,10 @@ class PostgresReader:
     async def chunks(
         self, connection: Connection, offsets: Mapping[Partition, int], bytes_max: int
     ) -> list[tuple[Chunk, int]]:
-        """Return a chunk of each existing partition, empty at its end, with its end offset.
+        """Return a chunk of each existing partition and its end offset. At the end it is empty.
 
-        Each has about `bytes_max` bytes, at least one record, and at most RECORDS_MAX.
+        Each chunk has about `bytes_max` bytes, at least one record, and at most RECORDS_MAX
+        records.
         """
         names, indexes = self._columns(offsets)
         cursor = connection.cursor(binary=True)
@@ -123,7 +125,7 @@ class PostgresReader:
     async def offsets_at(
         self, connection: Connection, partitions: Collection[Partition], timestamp_ms: int
     ) -> dict[Partition, int]:
-        """Return the first offset at or after that time, or the end, of each existing partition."""
+        """Return the first offset at or after that time for each existing partition, or its end."""
         names, indexes = self._columns(partitions)
         cursor = await connection.execute(
             _OFFSETS_AT, {"ms": timestamp_ms, "names": names, "indexes": indexes}
@@ -141,7 +143,10 @@ class PostgresReader:
 
 
 def _chunk(partition: Partition, offset: int, rows: Sequence[tuple[Any, ...]]) -> Chunk:
-    """Return the chunk for `rows` of _READ; a single row without a record means no records."""
+    """Return the chunk for `rows` of _READ.
+
+    A single row without a record means that there are no records.
+    """
     _, start, end, *_ = rows[0]
     if not start <= offset <= end:
         return Chunk(partition, offset, start, (), 0, gap=True)

@@ -1,4 +1,4 @@
-"""Retention: old records, and those of deleted topics, are dropped in small steps."""
+"""Drops old records, and records of deleted topics, in small steps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,7 +17,8 @@ logger = structlog.get_logger(__name__)
 
 RECORDS_PER_STATEMENT: Final = 1_000
 
-# One process at a time: the lock is held for one statement, and its number is used nowhere else.
+# Lets one process at a time drop records: the lock is held for one statement, and its number is
+# used nowhere else.
 _MINE: Final = "(SELECT pg_try_advisory_xact_lock(4705498215406061313))"
 _OLD: Final = b"""
 SELECT p.topic_id, p.partition, t.retention_ms
@@ -28,8 +29,8 @@ CROSS JOIN LATERAL (
 ) first
 WHERE first.appended_at < now() - t.retention_ms * interval '1 ms'
 """
-# Drops the records before the first that is young enough. The partition's row is locked last, only
-# for the commit, so that appends do not wait for the deletion.
+# Drops the records before the first one that is young enough. The partition's row is locked last,
+# only for the commit, so that appends do not wait for the deletion.
 _DROP_OLD: Final = f"""
 WITH oldest AS MATERIALIZED (
   SELECT "offset", appended_at FROM log_records
@@ -73,7 +74,7 @@ class Retention:
         self._due = asyncio.Event()
 
     async def run(self) -> None:
-        """Drop until cancelled; a failed step is repeated the next time."""
+        """Drop expired records until cancelled. A failed step is repeated the next time."""
         while True:
             try:
                 await self.drop()
@@ -86,7 +87,7 @@ class Retention:
                 continue
 
     def receive(self, notice: Notice) -> None:
-        """Drop now, if a topic may have been deleted."""
+        """Drop records now, if a topic may have been deleted."""
         if isinstance(notice, TopicsChanged | Missed):
             self._due.set()
 
@@ -111,7 +112,7 @@ def _rows_of(query: bytes) -> Callable[[Connection], Awaitable[list[tuple[Any, .
 
 
 def _dropping(query: bytes, values: Params) -> Callable[[Connection], Awaitable[int]]:
-    """Return an operation that runs a dropping statement; its result is the number of rows."""
+    """Return an operation that runs a deleting statement and returns the number of rows."""
 
     async def run(connection: Connection) -> int:
         return (await connection.execute(query, values)).rowcount

@@ -1,7 +1,7 @@
-"""The tables of the embedded log, for Alembic; the adapter itself speaks SQL.
+"""The tables of the embedded log, for Alembic. The adapter itself uses plain SQL.
 
-`log_records.headers` packs each header as name length (u16), value length (u32), both big-endian,
-name, value, one after the other (`codec.py`).
+`log_records.headers` has all headers as one value: name length (u16), value length (u32), both
+big-endian, name, value, one header after the other (`codec.py`).
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 metadata: Final = MetaData()
 
-# `name` has the namespace. A deleted topic has none: its records are dropped later.
+# `name` includes the namespace. A deleted topic has no name: its records are dropped later.
 log_topics = Table(
     "log_topics",
     metadata,
@@ -40,8 +40,8 @@ log_topics = Table(
     UniqueConstraint("name", name="log_topics_name_key"),
 )
 
-# The row lock of a partition puts its appends in order. Half of each page is left free, so that a
-# new `next_offset` stays on its page and touches no index.
+# Appends lock the row of their partition, which puts them in order. Half of each page is left free,
+# so that an updated row stays on its page and changes no index.
 log_partitions = Table(
     "log_partitions",
     metadata,
@@ -54,9 +54,9 @@ log_partitions = Table(
     postgresql_with={"fillfactor": 50},
 )
 
-# No foreign key: it would be checked for each record, and a topic's records are dropped a little
-# later than the topic. `appended_at` is the server's clock and decides retention; `timestamp_ms` is
-# the publisher's.
+# Records have no foreign key: it would be checked for each record, and records are dropped a little
+# later than their topic. `appended_at` is the server's time and decides retention; `timestamp_ms`
+# is the publisher's.
 log_records = Table(
     "log_records",
     metadata,
@@ -90,7 +90,7 @@ log_offsets = Table(
     Index("log_offsets_partition_idx", "topic_id", "partition"),
 )
 
-# A member lives while its session holds the advisory lock of its id; ids are never used again.
+# A member exists while its session holds the advisory lock of its id. Ids are never reused.
 log_members = Table(
     "log_members",
     metadata,
@@ -103,7 +103,7 @@ log_members = Table(
     PrimaryKeyConstraint("id", name="log_members_pkey"),
 )
 
-# The owner of a partition; deleted with the member, whoever removes it.
+# The owner of each partition. The row is deleted with its member.
 log_owners = Table(
     "log_owners",
     metadata,

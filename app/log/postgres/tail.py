@@ -1,4 +1,4 @@
-"""The tail of the embedded log: reads after notices, and polls each second."""
+"""The reader of new records in the embedded log: it reads after notices, and polls each second."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from app.log.postgres.wakeups import Appended, Missed, Notice
 
 logger = structlog.get_logger(__name__)
 
-# One read has at most the product of the two: 16 MiB.
+# The limits of one read; together they allow 16 MiB.
 PARTITIONS_PER_READ_MAX: Final = 64
 BYTES_PER_PARTITION_MAX: Final = 256 * 1024
 _POLL_SECONDS: Final = 1.0
@@ -31,8 +31,7 @@ _POLL_SECONDS: Final = 1.0
 class PostgresTail:
     """Follows partitions on a separate connection.
 
-    `_news` has the partitions that may have new records, in the order of their notices: each gets
-    its turn.
+    `_news` has the partitions that may have new records, in the order of their notices.
     """
 
     def __init__(self, connector: Connector, reader: PostgresReader, stats: LogStats) -> None:
@@ -43,7 +42,7 @@ class PostgresTail:
         self._positions: dict[Partition, int] = {}
         self._news: dict[Partition, None] = {}
         self._wake = asyncio.Event()
-        # Whether to connect anew: another server may be the one by now.
+        # Whether to open a new connection: another server may be in charge by now.
         self._is_old = False
         self._polled_at = asyncio.get_running_loop().time()
 
@@ -71,10 +70,10 @@ class PostgresTail:
                 await backoff.wait()
 
     def receive(self, notice: Notice) -> None:
-        """Note which partition to read."""
+        """Remember which partition to read."""
         match notice:
             case Appended(partition, end):
-                # An end below the position means that the topic was recreated.
+                # Read also if the end is below the position: then the topic was recreated.
                 if self._positions.get(partition, end) != end:
                     self._has_news(partition)
             case Missed():
@@ -95,7 +94,7 @@ class PostgresTail:
         self._wake.set()
 
     async def _next(self) -> list[Chunk]:
-        """Wait for news or for the time to poll, and read the records."""
+        """Wait for a notice or for the next poll, and read the records."""
         self._wake.clear()
         if self._is_old:
             self._is_old = False
@@ -116,7 +115,7 @@ class PostgresTail:
             return
 
     async def _poll(self) -> None:
-        """Find the partitions with an end other than the position, with or without a notice."""
+        """Find the partitions with an end other than the position, even without a notice."""
         if self._positions:
             connection = await self._connected()
             with bounded(connection, CALL_SECONDS_MAX):
@@ -141,7 +140,10 @@ class PostgresTail:
         return [chunk for chunk, end in read if self._accept(chunk, end)]
 
     def _accept(self, chunk: Chunk, end: int) -> bool:
-        """Move on behind `chunk`, unless it was moved or unfollowed during the read."""
+        """Move the position behind `chunk`; return whether this was done.
+
+        It is not done if the partition was moved or unfollowed during the read.
+        """
         if self._positions.get(chunk.partition) != chunk.offset:
             return False
         if not (chunk.records or chunk.gap):

@@ -34,9 +34,10 @@ _ADD_PARTITIONS: Final = b"""
 INSERT INTO log_partitions (topic_id, partition)
 SELECT %s, generate_series(0, %s - 1) ON CONFLICT DO NOTHING
 """
-# Without its name the topic is gone for everyone; its records are dropped later in small steps.
+# Removes a topic's name: it no longer exists for anyone, and its records are dropped later in small
+# steps.
 _UNNAME: Final = b"UPDATE log_topics SET name = NULL WHERE name = %s RETURNING id"
-# Locked in the order in which appends lock them.
+# Locks partitions in the order in which appends lock them.
 _DROP_PARTITIONS: Final = b"""
 WITH locked AS (
   SELECT topic_id, partition FROM log_partitions WHERE topic_id = %s
@@ -50,7 +51,7 @@ _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{TOPICS} ' || %s)".encode()
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """A topic as it was in the log at `known_at` (monotonic seconds)."""
+    """A topic as it was in the log at `known_at` (monotonic clock, in seconds)."""
 
     id: int
     partitions: int
@@ -66,20 +67,20 @@ class Topics:
         self._connections = connections
         self._namespace = namespace
         self._known: dict[str, KnownTopic] = {}
-        # For topics in a look-up: the caller that looks it up holds the lock, and the others wait
-        # for it.
+        # One lock for each topic that is being looked up: the caller that does the look-up holds
+        # the lock, and the others wait for it.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, name: str, *, seconds_max: float = CALL_SECONDS_MAX) -> KnownTopic:
-        """Return the topic, at most a few seconds old.
+        """Return the topic, as known a few seconds ago at most.
 
-        Callers continue in the order in which they came, so that appends keep it.
+        Callers continue in the order in which they called, so that appends keep this order.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
         """
         turn = self._turns.get(name)
-        # A caller that finds the topic known must not overtake those that still wait for it.
+        # Use the known topic only if no caller waits for a look-up, so that none is overtaken.
         if turn is None and (known := self._fresh(name)):
             return known
         turn = turn or self._turns.setdefault(name, asyncio.Lock())
@@ -110,7 +111,11 @@ class Topics:
         return [Partition(name, index) for index in range(found.partitions)]
 
     async def topic(self, name: str) -> FoundTopic:
-        """The topic as it is now; TopicNotFoundError."""
+        """Return the topic as it is now.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+        """
         self.forget(name)
         found = await self.find(name)
         return FoundTopic(found.partitions, found.retention)
@@ -120,11 +125,11 @@ class Topics:
         return await self._connections.run(self._all_names)
 
     async def create(self, topic: LogTopic) -> None:
-        """Create `topic`, or change the existing one to it."""
+        """Create the topic, or change the existing one to these settings."""
         await self._connections.run(lambda connection: self._write(connection, topic, create=True))
 
     async def alter(self, topic: LogTopic) -> None:
-        """Change the existing topic to `topic`.
+        """Change the existing topic to these settings.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -196,7 +201,7 @@ class Topics:
 
 
 async def _reached(turn: asyncio.Lock, deadline: float) -> None:
-    """Wait for the turn.
+    """Wait for the lock of the look-up.
 
     Raises:
         LogUnavailableError: `deadline` has passed (seconds of the loop's clock).

@@ -1,4 +1,4 @@
-"""Notices of the server: one connection per process listens, and notifies the waiting parts."""
+"""The server's notices (NOTIFY): one connection per process listens and calls the listeners."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,12 +41,12 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """Members came or left, subscribed to other topics, or released partitions."""
+    """Members joined or left, subscribed to other topics, or released partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """There was no connection for a while: anything may have happened."""
+    """Notices may have been lost while there was no connection: anything may have changed."""
 
 
 Notice = Appended | TopicsChanged | MembersChanged | Missed
@@ -54,7 +54,7 @@ Listener = Callable[[Notice], None]
 
 
 def parsed(payload: str, namespace: str) -> Notice | None:
-    """Return the notice in `payload` (`kind name …`); None for another namespace's."""
+    """Return the notice in `payload` (`kind name …`); None for a notice of another namespace."""
     kind, name, *rest = payload.split(" ")
     if not name.startswith(namespace):
         return None
@@ -67,7 +67,7 @@ def parsed(payload: str, namespace: str) -> Notice | None:
 class Wakeups:
     """Passes each notice of the namespace to every listener, in the order of the commits.
 
-    A notice may be lost with the connection (then `Missed` follows), so listeners also poll.
+    A notice may be lost with the connection. Then `Missed` follows, and listeners also poll.
     """
 
     def __init__(self, connector: Connector, namespace: str) -> None:
@@ -77,7 +77,7 @@ class Wakeups:
 
     @contextmanager
     def notifying(self, listener: Listener) -> Iterator[None]:
-        """Notify `listener` for the duration of the block; it must not wait."""
+        """Notify `listener` for the duration of the block. The listener must not wait."""
         self._listeners.add(listener)
         try:
             yield
@@ -85,7 +85,7 @@ class Wakeups:
             self._listeners.discard(listener)
 
     async def run(self) -> None:
-        """Listen, and start again when the connection is lost, until cancelled."""
+        """Listen until cancelled; connect again whenever the connection is lost."""
         backoff = Backoff()
         while True:
             try:
@@ -102,11 +102,11 @@ class Wakeups:
             self._notify(Missed())
             while True:
                 await self._receive(connection)
-                # A server that hangs, or becomes read-only, does not close the connection.
+                # Test the connection: a server that hangs, or becomes read-only, does not close it.
                 await self._connector.probe(connection)
 
     async def _receive(self, connection: Connection) -> None:
-        """Pass on notices until none came for a while."""
+        """Pass on notices until none has come for a while."""
         async for notify in connection.notifies(timeout=_QUIET_SECONDS_MAX):
             if notice := parsed(notify.payload, self._namespace):
                 self._notify(notice)

@@ -25,20 +25,23 @@ Batches = Mapping[int, bytes]
 
 
 class PartitionAnswer(NamedTuple):
-    """The result for one partition's batch. `error_code` 0: stored from `base_offset` on."""
+    """The result for one partition's batch.
+
+    With `error_code` 0, its records are stored from `base_offset` on.
+    """
 
     error_code: int
     base_offset: int
 
 
 Answers = dict[tuple[str, int], PartitionAnswer]
-"""By topic and partition."""
+"""The results by topic and partition."""
 
 
 def request_frame(
     correlation: int, topics: Mapping[str, Batches], *, acks: int, timeout_ms: int, client: str
 ) -> bytes:
-    """Return one request for all of them, with its length prefix."""
+    """Return one request for all batches, with its length prefix."""
     body = [_BODY.pack(_NO_TRANSACTION, acks, timeout_ms), COUNT.pack(len(topics))]
     for name, batches in topics.items():
         body += (string(name), COUNT.pack(len(batches)))
@@ -48,7 +51,7 @@ def request_frame(
 
 
 class AppendAnswer(NamedTuple):
-    """A response; for `throttle_ms` the broker wants no further requests."""
+    """A response. For `throttle_ms` the broker accepts no further requests."""
 
     correlation: int
     answers: Answers
@@ -56,7 +59,7 @@ class AppendAnswer(NamedTuple):
 
 
 def read_answer(frame: bytes) -> AppendAnswer:
-    """Return what a response (without its length) says.
+    """Return the content of a response without its length prefix.
 
     Raises:
         MalformedAnswerError: The response is invalid.
@@ -84,7 +87,7 @@ def _answer(frame: bytes) -> AppendAnswer:
 
 
 def _after_reasons(frame: bytes, at: int) -> int:
-    """Skip the list of refused records: the error code is enough."""
+    """Return the position after the list of refused records: the error code is enough."""
     (errors,) = COUNT.unpack_from(frame, at)
     at += COUNT.size
     for _ in range(errors):

@@ -23,16 +23,16 @@ from app.log.kafka.protocol.wire import (
 
 COMMIT: Final = (8, 7)
 
-# A broker stores the commits of a request in one batch, and refuses a batch that is too large: by
-# default more than 1 MiB.
+# The maximum size of a request. A broker stores its commits in one batch, and refuses batches above
+# (by default) 1 MiB.
 REQUEST_BYTES_MAX: Final = 512 * 1024
 
-# This many are never too large, whatever their metadata is.
+# This many positions always fit into one request, whatever their metadata is.
 _ALWAYS_FIT: Final = 100
-# The size of a stored commit without metadata and names.
+# The size of one stored commit without metadata and names.
 _KEPT_BYTES: Final = 128
 
-# No member and no generation: allowed while the group has no members.
+# "No member" and "no generation": allowed while the group has no members.
 _NO_MEMBER: Final = struct.pack(">ihh", -1, 0, -1)
 # Partition, offset, leader epoch.
 _PART: Final = struct.Struct(">iqi")
@@ -44,7 +44,7 @@ _PART_ANSWER: Final = struct.Struct(">ih")
 
 
 def at_once(group: str, offsets: Mapping[Partition, Committed]) -> Mapping[Partition, Committed]:
-    """Return as many of the first positions as one request can carry."""
+    """Return as many positions, from the first on, as one request can carry."""
     if len(offsets) <= _ALWAYS_FIT:
         return offsets
     size = count = 0
@@ -72,7 +72,7 @@ def commit_frame(
 
 
 def read_commit(frame: bytes) -> Mapping[Partition, int]:
-    """Return error codes by partition (0 for none) of a response without its length.
+    """Return error codes by partition (0 for none) from a response without its length prefix.
 
     Raises:
         MalformedAnswerError: The response is invalid.

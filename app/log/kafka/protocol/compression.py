@@ -9,12 +9,12 @@ from kafka import codec
 
 Compress = Callable[[bytes], bytes]
 
-# Fast rather than small, as brokers and Java producers use it.
+# The compression level: fast rather than small, as brokers and Java producers use it.
 _GZIP_LEVEL: Final = 6
 
 
 class Compression(Enum):
-    """A codec. The value is its number in the attributes of a batch."""
+    """A codec. The value is its number in a batch's attributes."""
 
     NONE = 0
     GZIP = 1

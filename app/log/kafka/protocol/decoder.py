@@ -1,4 +1,4 @@
-"""Decodes record batches from a broker directly to `Record`.
+"""Decodes record batches from a broker directly to `Record` objects.
 
 Format: Kafka protocol guide, "Record Batch" (magic 2). kafka-python's own iteration creates an
 object for each record and decodes header names to text; this code takes about half of its time.
@@ -21,7 +21,7 @@ _LENGTH: Final = struct.Struct(">qi")
 _LOG_OVERHEAD: Final = 12
 _MAGIC_OFFSET: Final = 16
 _CRC_FROM: Final = 21
-# The lower byte of two.
+# Where the attributes are in a batch: the lower of two bytes.
 _ATTRIBUTES_OFFSET: Final = 22
 _MAGIC: Final = 2
 _CODEC_MASK: Final = 0x07
@@ -29,8 +29,8 @@ _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 
-# What the batches of one answer may have together when they are decompressed. Others wait for the
-# next answer; a batch that has more alone, which no producer has room for, is passed over.
+# The maximum size of all batches of a response, decompressed. Further batches wait for the next
+# response. A single batch above the limit, which no producer makes, is skipped.
 DECOMPRESSED_MAX: Final = 64 << 20
 
 
@@ -41,8 +41,9 @@ class CorruptBatchError(Exception):
 class Decoded(NamedTuple):
     """The records from the requested offset on, and the next offset to read.
 
-    `size`: their bytes, decompressed. `cut`: whether it ends where batches would be more than the
-    limit. `passed_over`: the first offset of a batch there that is too large alone.
+    `size` is the number of their bytes, decompressed. `cut` is true if decoding stopped at the
+    limit. `passed_over` is the first offset of a batch that is larger than the limit and was
+    skipped.
     """
 
     records: list[Record]
@@ -52,8 +53,8 @@ class Decoded(NamedTuple):
     passed_over: int | None = None
 
 
-# The first offset, the first timestamp, the broker's timestamp if that counts, and the number of
-# records. It has no names because making it would take longer.
+# The first offset, the first timestamp, the broker's timestamp (if that counts), and the number of
+# records. A plain tuple, because a named tuple takes longer to make.
 _Batch = tuple[int, int, int | None, int]
 
 
@@ -64,9 +65,12 @@ def decode(
     *,
     decompressed_max: int = DECOMPRESSED_MAX,
 ) -> Decoded:
-    """The records of `raw` from `offset` on; an incomplete batch at its end is left for later.
+    """Return the records of `raw` from `offset` on. An incomplete batch at the end is left out.
 
-    Those of transactions that were `aborted` are left out. Raises CorruptBatchError.
+    Records of transactions that were `aborted` are left out too.
+
+    Raises:
+        CorruptBatchError: The bytes are invalid.
     """
     records: list[Record] = []
     room, passed_over = _Room(decompressed_max), None
@@ -106,7 +110,7 @@ def decode(
 
 
 class _Room:
-    """What the decompressed batches of one answer may have, and have."""
+    """The limit and the current total for the decompressed batches of one response."""
 
     __slots__ = ("limit", "used")
 
@@ -139,7 +143,7 @@ def contents(raw: bytes) -> Contents | None:
 
 
 def is_one_plain(raw: bytes) -> bool:
-    """Whether it is one batch at most, of the current format and not compressed."""
+    """Whether these bytes are at most one batch, of the current format and not compressed."""
     end = len(raw)
     if end <= _ATTRIBUTES_OFFSET:
         return True
@@ -149,18 +153,18 @@ def is_one_plain(raw: bytes) -> bool:
 
 
 class _AbortedBatches:
-    """Tells the batches of aborted transactions, given all batches of an answer in their order."""
+    """Finds the batches of aborted transactions. It must see all batches of a response in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._ahead = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
         self._producers: set[int] = set()
 
     def include(self, producer_id: int, last_offset: int, attributes: int) -> bool:
-        """Whether this batch is of one that was aborted."""
+        """Return whether this batch belongs to an aborted transaction."""
         while self._ahead and self._ahead[-1].first_offset <= last_offset:
             self._producers.add(self._ahead.pop().producer_id)
         if attributes & _CONTROL:
-            # Where the transaction ends that was open, this one if it was aborted.
+            # Forget the producer: this batch ends its open transaction, aborted or not.
             self._producers.discard(producer_id)
         return bool(attributes & _TRANSACTIONAL) and producer_id in self._producers
 
@@ -173,7 +177,7 @@ def _decode_batch(
     aborted_batches: _AbortedBatches | None,
     room: _Room,
 ) -> int:
-    """Add a batch's records to `into`; return the offset of its last one."""
+    """Add a batch's records to `into`; return the offset of the last record."""
     if len(raw) < _HEADER.size:
         message = "a batch is shorter than its header"
         raise CorruptBatchError(message)
@@ -187,7 +191,7 @@ def _decode_batch(
         producer, base + last_delta, attributes
     ):
         return int(last_delta)
-    # A control batch marks the end of a transaction and has no records for readers.
+    # Skip control batches: they mark the end of a transaction and have no records for readers.
     if not attributes & _CONTROL and base + last_delta >= offset:
         body = bytes(raw[_HEADER.size :])
         if compression := attributes & _CODEC_MASK:
@@ -213,7 +217,7 @@ def _decompressed(body: bytes, compression: int, limit: int) -> bytes:
 
 
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position after it."""
+    """Return a zigzag varint, and the position after this number."""
     byte = buffer[position]
     if byte < 0x80:  # noqa: PLR2004 - the continuation bit
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -231,7 +235,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
 ) -> list[Record]:
     """Return the records at or above `offset`.
 
-    This is one long function: it runs for every message.
+    This is one long function, because it runs for every message.
 
     Most lengths fit into one byte, which is read inline: function calls would take longer than
     everything else. In this encoding a size n is written as 2n, and -1 (null) as 1.
@@ -244,7 +248,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
     for _ in range(size):
         length, position = varint(body, position)
         end = position + length
-        # The skipped byte has the record's attributes, which have no meaning yet.
+        # Skip one byte: the record's attributes, which have no meaning yet.
         elapsed, position = varint(body, position + 1)
         delta, position = varint(body, position)
         at = base_offset + delta
@@ -281,7 +285,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
                 size >>= 1
             else:
                 size, position = varint(body, position)
-                # A header without a value reads as an empty one.
+                # Read a header without a value as an empty one.
                 size = max(size, 0)
             headers.append((name, body[position : position + size]))
             position += size

@@ -1,4 +1,4 @@
-"""Decompression of record batches, each up to a limit: a few bytes can be made of gigabytes."""
+"""Decompression of record batches with a limit: a few compressed bytes can become gigabytes."""
 
 import zlib
 from collections.abc import Callable
@@ -8,26 +8,26 @@ import lz4.frame
 import snappy
 import zstandard
 
-# The members of one body; producers write one.
+# The maximum number of gzip members in one body; producers write one.
 _GZIP_MEMBERS_MAX: Final = 100
 _GZIP: Final = 16 + zlib.MAX_WBITS
-# Java's snappy: a header, and blocks with their lengths in front.
+# The first bytes of Java's snappy format: this header, then blocks with their lengths in front.
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _XERIAL_LENGTH: Final = 4
-# What the first piece of output has room for.
+# The size of the first piece of output.
 _PIECE_BYTES: Final = 64 * 1024
 
 
 class TooLargeError(Exception):
-    """The body would be larger than the limit."""
+    """The decompressed body would be larger than the limit."""
 
 
 def decompressed(body: bytes, compression: int, limit: int) -> bytes:
-    """Return `body` as it was before it was compressed by the codec with this number.
+    """Return `body`, decompressed by the codec with the number `compression`.
 
     Raises:
-        TooLargeError: That has more than `limit` bytes.
+        TooLargeError: The result has more than `limit` bytes.
         Exception: The body is not of this codec, or the codec is not known (KeyError).
     """
     found = _DECOMPRESS[compression](body, limit)
@@ -46,7 +46,7 @@ def _gzip(body: bytes, limit: int) -> bytes:
         found += member.decompress(body, limit + 1 - len(found))
         if len(found) <= limit and not member.eof:
             raise EOFError("gzip that ends too early")
-        # Zeros may follow.
+        # Skip zeros that may follow a member.
         body = member.unused_data.lstrip(b"\0")
     return bytes(found)
 
@@ -63,7 +63,7 @@ def _snappy(body: bytes, limit: int) -> bytes:
 
 
 def _block(body: bytes, limit: int) -> bytes:
-    # It begins with the length that it was made of.
+    # Read the decompressed length, with which the body begins.
     length = 0
     for place, byte in enumerate(body[:5]):
         length |= (byte & 0x7F) << (7 * place)
@@ -93,10 +93,10 @@ def _zstd(body: bytes, limit: int) -> bytes:
 
 
 def _read(read: Callable[[int], bytes], limit: int) -> bytes:
-    """What can be read, up to one byte above the limit.
+    """Read all output, or one byte more than the limit.
 
-    Each piece has room for as much as all before it: for all that is allowed, these libraries would
-    take memory first.
+    Each piece is as large as all pieces before it. A single piece of `limit` bytes would make these
+    libraries take all that memory at once.
     """
     pieces, size = list[bytes](), 0
     while size <= limit and (piece := read(min(max(size, _PIECE_BYTES), limit + 1 - size))):

@@ -35,14 +35,14 @@ class EncodedRecord(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The largest size in bytes that it takes in a batch."""
+        """The maximum size of the record in a batch, in bytes."""
         return self.length + _FRONT_MAX
 
 
 def encode_record(record: NewRecord, now_ms: int) -> EncodedRecord:
     """Encode the record in parts, so that its body is copied once.
 
-    Without a time it gets `now_ms`.
+    A record without a time gets `now_ms`.
     """
     key, value, stamp = record.key, record.value, record.timestamp_ms
     front = _NULL if key is None else varint(len(key)) + key
@@ -67,7 +67,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 class BatchBody(NamedTuple):
-    """The records of one batch in order, as they follow its header; not compressed."""
+    """The records of one batch in order, as they follow the batch header, not compressed."""
 
     records: int
     first_ms: int
@@ -87,7 +87,7 @@ def batch_body(records: Sequence[EncodedRecord]) -> BatchBody:
 
 
 def whole_batch(body: BatchBody, compression: Compression) -> bytes:
-    """Return the batch with its header. Nearly all of it runs without the interpreter's lock."""
+    """Return the batch with its header. Most of this work runs without the interpreter's lock."""
     count, first, newest, raw = body
     if compression is not Compression.NONE:
         raw = compression.compress(raw)
@@ -98,7 +98,7 @@ def whole_batch(body: BatchBody, compression: Compression) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Encode as zigzag, seven bits per byte, the lowest first."""
+    """Return `number` as zigzag varint: seven bits per byte, the lowest first."""
     if 0 <= number < _USUAL:
         return _USUAL_VARINTS[number]
     return _varint(number)
@@ -114,6 +114,6 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-# Most numbers in a record are lengths and small differences.
+# Numbers below this have their encoding precomputed: most are lengths and small differences.
 _USUAL: Final = 4096
 _USUAL_VARINTS: Final = tuple(_varint(number) for number in range(_USUAL))

@@ -40,7 +40,7 @@ class TopicEnds(NamedTuple):
 
 
 def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
-    """Return the request with its length prefix."""
+    """Return a request for the ends of `asked` partitions, with its length prefix."""
     body = [_HEAD.pack(_NOBODY, len(asked))]
     for topic, indexes in asked.items():
         body += (string(topic), COUNT.pack(len(indexes)))
@@ -49,7 +49,7 @@ def ends_frame(correlation: int, asked: Indexes, *, client: str) -> bytes:
 
 
 def read_ends(frame: bytes) -> Sequence[TopicEnds]:
-    """Return the content of a response without its length.
+    """Return the content of a response without its length prefix.
 
     Raises:
         MalformedAnswerError: The response is invalid.

@@ -39,17 +39,17 @@ _RECORDS: Final = struct.Struct(">ii")
 _NOBODY: Final = -1
 _UNKNOWN: Final = -1
 _ANYTHING: Final = 1
-# Isolation levels.
+# The isolation levels of a fetch request.
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """What to read.
+    """One fetch request.
 
-    `bytes_max` is for each partition; `session` has id and epoch; `forgotten` partitions leave the
-    session.
+    `bytes_max` is the limit for each partition. `session` has its id and epoch. `forgotten`
+    partitions leave the session.
     """
 
     positions: Mapping[Partition, int]
@@ -60,28 +60,34 @@ class FetchRequest:
 
 
 class ReadOptions(NamedTuple):
-    """What is the same in all fetches. `committed_only`: nothing of open transactions."""
+    """The options that are the same in all fetches.
+
+    With `committed_only`, records of open and aborted transactions are left out.
+    """
 
     committed_only: bool = True
 
     @property
     def isolation_level(self) -> int:
-        """As requests have it."""
+        """The isolation level as requests encode it."""
         return _READ_COMMITTED if self.committed_only else _READ_UNCOMMITTED
 
 
 class AbortedTransaction(NamedTuple):
-    """No records of the producer from `first_offset` to its next control record are committed."""
+    """An aborted transaction.
+
+    The producer's records from `first_offset` to its next control record are not committed.
+    """
 
     producer_id: int
     first_offset: int
 
 
 class FetchedPart(NamedTuple):
-    """What is answered of a partition; `error_code` 0: whole record batches, perhaps none.
+    """The response for one partition. With `error_code` 0 it has whole record batches, or none.
 
-    `aborted` are the transactions of which they may have records, if only what is committed was
-    asked for.
+    `aborted` are the transactions that these batches may belong to, if only committed records were
+    requested.
     """
 
     partition: Partition
@@ -91,9 +97,9 @@ class FetchedPart(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A response. With a session it names only partitions that have news.
+    """A response. With a session it has only partitions that changed since the last response.
 
-    For `throttle_ms` the broker wants no further requests.
+    For `throttle_ms` the broker accepts no further requests.
     """
 
     error_code: int
@@ -123,12 +129,12 @@ def _forgotten(partitions: Collection[Partition]) -> list[bytes]:
     body = [COUNT.pack(len(topics))]
     for topic, indexes in topics.items():
         body += (string(topic), struct.pack(f">i{len(indexes)}i", len(indexes), *indexes))
-    # An empty rack of the reader follows.
+    # Add the reader's rack, which is empty.
     return [*body, string("")]
 
 
 def read_fetch(frame: bytes) -> FetchAnswer:
-    """Return the content of a response without its length.
+    """Return the content of a response without its length prefix.
 
     Raises:
         MalformedAnswerError: The response is invalid.

@@ -13,10 +13,10 @@ from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, requ
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)
 ANSWER_BYTES_MAX: Final = 64 * 1024
-# At most this many of the broker's mechanisms are shown.
+# The maximum number of the broker's mechanisms that an error shows.
 MECHANISMS_MAX: Final = 20
 MECHANISM_LENGTH_MAX: Final = 40
-# A broker can send any number of milliseconds, even beyond the range of dates.
+# The longest accepted session lifetime: a broker can send any number of milliseconds.
 LIFETIME_MAX: Final = timedelta(days=365)
 
 _CLIENT: Final = "angelia"
@@ -24,14 +24,14 @@ _MILLISECONDS: Final = struct.Struct(">q")
 
 
 class HandshakeAnswer(NamedTuple):
-    """The mechanisms of the listener, and whether the requested one is among them (0) or not."""
+    """The login mechanisms of the listener. Error code 0: it supports the requested one."""
 
     error_code: int
     mechanisms: Sequence[str]
 
 
 class AuthenticateAnswer(NamedTuple):
-    """The broker's next token; `lifetime` is that of the session, zero if it does not end."""
+    """The broker's next token, and the session's `lifetime`, zero if the session does not end."""
 
     error_code: int
     message: str | None

@@ -1,4 +1,4 @@
-"""The parts of requests and responses in Kafka's protocol (pure).
+"""Parts of requests and responses that all of Kafka's API kinds share (pure).
 
 Format: Kafka protocol guide; request header 1 and response header 0, those without tagged fields.
 """
@@ -23,7 +23,7 @@ class MalformedAnswerError(Exception):
 def request(
     kind: tuple[int, int], correlation: int, *, client: str, body: Sequence[bytes]
 ) -> bytes:
-    """Return a request with its length prefix; `kind` has the API's key and version."""
+    """Return a request with its length prefix; `kind` is the API's key and version."""
     name = string(client)
     length = _HEAD.size - FRAME_LENGTH.size + len(name) + sum(map(len, body))
     return b"".join((_HEAD.pack(length, *kind, correlation), name, *body))
@@ -39,8 +39,8 @@ def text(frame: bytes, at: int) -> tuple[str | None, int]:
     """Return a nullable string and the position after it.
 
     Raises:
-        IndexError: It is cut off.
-        struct.error: It is cut off.
+        IndexError: The string is cut off.
+        struct.error: The string is cut off.
     """
     (length,) = SHORT.unpack_from(frame, at)
     at += SHORT.size
@@ -64,7 +64,7 @@ def correlation_of(frame: bytes) -> int:
 
 
 def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
-    """Remove whole frames from the front of `buffer`; yield each without its length.
+    """Remove complete frames from the front of `buffer`; yield each without its length prefix.
 
     Raises:
         MalformedAnswerError: A frame has more than `bytes_max` bytes.
@@ -83,7 +83,7 @@ def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
 
 
 def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
-    """Return partition numbers by topic, as requests have them."""
+    """Return partition numbers by topic, as requests need them."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
