@@ -1,1 +1,1 @@
-"""Reads the log once for all subscriptions: at the tail, and fairly for cursors that lag."""
+"""Reads the log once for all subscriptions: new messages, and older ones for cursors that lag."""

@@ -1,4 +1,4 @@
-"""Reads for cursors that are behind the cache: fairly, bounded, and each chunk once."""
+"""Reads for cursors that are behind the cache: each cursor in turn, and each chunk only once."""
 
 import asyncio
 from collections import OrderedDict
@@ -18,7 +18,7 @@ from workers.reading.holds import Holds
 from workers.reading.look_pauses import longer
 from workers.reading.schema_versions import VersionWait
 
-# Small, because decoding a chunk blocks all other work of the worker.
+# The size of a chunk: small, because decoding a chunk blocks all other work of the worker.
 CHUNK_BYTES: Final = 256 << 10
 READERS: Final = 2
 KEPT_CHUNKS: Final = 32
@@ -26,14 +26,17 @@ RETRY_PAUSE: Final = timedelta(seconds=1)
 
 
 class BatchListener(Protocol):
-    """Takes what was read. `gap`: the log continues only at the batch's `next_offset`."""
+    """Receives a batch that was read.
+
+    `gap`: messages are missing, and the log continues at the batch's `next_offset`.
+    """
 
     def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
-        """Take `batch`."""
+        """Receive `batch`."""
 
 
 class _ChunkRequest:
-    """The listeners for a chunk, and the shortest delay for the retry of a failed read."""
+    """The listeners for a chunk, and the delay before another read if reading the chunk fails."""
 
     __slots__ = ("pause", "waiting")
 
@@ -49,7 +52,7 @@ class CatchUp:
     """A queue of requested chunks in order. A chunk has one entry for all its listeners.
 
     A cursor has at most one open request. So the queue has at most one entry for each lagging
-    cursor, and each gets its turn.
+    cursor, and each cursor gets its turn.
     """
 
     def __init__(
@@ -78,9 +81,9 @@ class CatchUp:
         *,
         pause: timedelta | None = None,
     ) -> None:
-        """Call `on_batch(batch, gap)` with the log's messages at `offset`, after this call returns.
+        """Call `on_batch(batch, gap)` later with the log's messages at `offset`.
 
-        `pause` is the delay before another read if it fails or finds nothing.
+        `pause` is the delay before another read if the read fails or finds nothing.
         """
         pause = self._retry_pause if pause is None else pause
         request = self._wanted.get((partition, offset))
@@ -98,7 +101,7 @@ class CatchUp:
             del self._kept[kept]
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Read the requested chunks until cancelled."""
         async with asyncio.TaskGroup() as readers:
             for _ in range(READERS):
                 readers.create_task(self._serve())
@@ -108,7 +111,7 @@ class CatchUp:
             partition, offset = await self._queue.get()
             request = self._wanted.get((partition, offset))
             if request is None:
-                continue  # the partition was forgotten meanwhile
+                continue  # the partition was forgotten during the read
             batch = self._recall(partition, offset)
             if batch is not None:
                 self._feed(partition, offset, batch, gap=False)
@@ -129,8 +132,8 @@ class CatchUp:
             self._holds.begin(chunk.partition, offset, self._decoder.awaited)
             self._ask_again(chunk.partition, offset, f"waits for {self._decoder.awaited}")
         elif chunk.next_offset == offset:
-            # The tail has read further: the new leader of the partition lags behind. Wait before
-            # retrying.
+            # Read again later: the new leader of the partition does not have the messages yet that
+            # the tail has read from the old one.
             self._ask_again(chunk.partition, offset, "there is nothing yet")
         else:
             self._keep(chunk, batch)
@@ -142,9 +145,9 @@ class CatchUp:
             on_batch(batch, gap)
 
     def _ask_again(self, partition: Partition, offset: int, error: str) -> None:
-        """Retry later, behind the other reads.
+        """Read again later, behind the other chunks.
 
-        The partition's broker may be down while theirs is not.
+        Other partitions have other brokers, which may respond.
         """
         request = self._wanted.get((partition, offset))
         pause = (request.pause if request else self._retry_pause).total_seconds()

@@ -1,4 +1,4 @@
-"""Large schemas of messages made ready beside the event loop, before the messages go on."""
+"""Prepares large schemas outside of the event loop, before their messages are handled."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -12,21 +12,22 @@ from app.schemas.messages import AvroMessage
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-# Shorter ones take a few milliseconds at most: to read a chunk again would take longer.
+# The length up to which a schema is compiled on the event loop. Compiling takes a few milliseconds
+# at most, less than reading a chunk again.
 AT_ONCE_MAX: Final = 8_192
 
 
 class CodecsReady:
-    """Finds messages whose schemas are still to be made, and has these made."""
+    """Finds messages whose schemas are not compiled yet, and has the schemas compiled."""
 
     def __init__(self, making: SchemaMaking | None = None) -> None:
         self._making = making or SchemaMaking()
         self._begun: dict[str, Future[None]] = {}
-        # What the messages that were held last wait for.
+        # The schemas that the last held messages wait for.
         self.awaited = ""
 
     def hold(self, messages: Iterable[Message]) -> bool:
-        """Whether the messages are to be read again, a little later."""
+        """Return whether the messages must be read again a little later."""
         used = (each.schema for each in messages if isinstance(each, AvroMessage))
         large = {each.text: each for each in used if each and len(each.text) > AT_ONCE_MAX}
         waiting = [each for text, each in large.items() if self._holds(text)]
@@ -37,7 +38,7 @@ class CodecsReady:
     def _holds(self, text: str) -> bool:
         begun = self._begun.get(text)
         if begun is not None and begun.done():
-            # Whatever came of it: nothing is waited for twice.
+            # Forget the schema, even if compiling it failed: messages wait for it only once.
             del self._begun[text]
             return False
         if begun is None and not is_made(ContentType.AVRO, text):

@@ -17,8 +17,8 @@ _log = structlog.get_logger()
 class Decoder:
     """Decodes chunks by the content type of their topics, according to `formats`.
 
-    A chunk may arrive before the news of its schemas, or of a topic that has just become AVRO, and
-    before its schemas are made ready.
+    A chunk may have to wait: its schemas, or the topic's change to AVRO, may not be known yet, or
+    its schemas may not be compiled yet.
     """
 
     def __init__(
@@ -27,11 +27,14 @@ class Decoder:
         self._formats = formats
         self._versions = versions
         self._codecs = codecs or CodecsReady()
-        # What the chunk waits for that is to be read again.
+        # What the last chunk waits for, if it must be read again.
         self.awaited = ""
 
     def batch(self, chunk: Chunk, *, since: int = 0) -> Batch | None:
-        """Return the chunk's messages at `since` and above; None if it must be read again later."""
+        """Return the chunk's messages at `since` and above.
+
+        None if the chunk must be read again later.
+        """
         topic = chunk.partition.topic
         schemas = self._formats.avro(topic)
         if schemas is not None and self._versions.holds(schemas, chunk):
@@ -48,7 +51,7 @@ class Decoder:
 
 
 def _has_avro(batch: Batch) -> bool:
-    """Whether any record is marked as Avro. In nearly all chunks there is none."""
+    """Whether any record is marked as Avro. Nearly all chunks have no such record."""
     return any(each.content_type == AVRO for each in batch.messages)
 
 

@@ -1,4 +1,4 @@
-"""The chunk cache of one partition: read once at the tail for all cursors that keep up."""
+"""The cache of one partition's newest chunks: read once for all cursors that keep up."""
 
 import bisect
 from collections import deque
@@ -10,10 +10,10 @@ from typing import Final, Protocol
 from app.domain.message import Message, Partition
 from workers.reading.holds import Hold, Holds
 
-# What one partition keeps for cursors that are a little behind. Those further behind have their own
-# reads.
+# The maximum size of one partition's cache. Cursors that are further behind have their own reads.
 CACHE_BYTES_MAX: Final = 4 << 20
-# The tail reads ahead of its fastest cursor up to the first limit, and resumes below the second.
+# The limits for reading ahead of the fastest cursor: reading pauses at the first limit, and resumes
+# below the second.
 AHEAD_BYTES_MAX: Final = 2 << 20
 AHEAD_BYTES_RESUME: Final = 1 << 20
 
@@ -22,7 +22,7 @@ _offset_of = attrgetter("offset")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Decoded messages covering every offset of [offset, next_offset)."""
+    """Decoded messages for every offset of [offset, next_offset)."""
 
     offset: int
     next_offset: int
@@ -44,18 +44,18 @@ class TailReader(Protocol):
         """The next offset it reads."""
 
     def wake(self) -> None:
-        """Note that there may be a message at its position now."""
+        """Called when there may be a message at the reader's position."""
 
     def rewind(self, position: int) -> None:
         """Continue at `position`: the log was recreated and ends before the reader's position."""
 
 
 class Feed:
-    """Batches from the tail of one partition, bounded in bytes.
+    """Batches from the end of one partition, bounded in bytes.
 
-    It holds [start, end). A cursor in this range reads from it; one at `end` or above waits; one
-    below `start` uses its own reads until it has caught up. `held`: enough is read ahead, and the
-    tail pauses until the fastest reader needs more.
+    The feed has the offsets [start, end). A cursor in this range reads from the feed. A cursor at
+    `end` or above waits. A cursor below `start` uses its own reads until it has caught up. `held`
+    means that enough is read ahead: the tail pauses until the fastest reader needs more.
     """
 
     def __init__(self, partition: Partition, position: int, holds: Holds | None = None) -> None:
@@ -70,17 +70,17 @@ class Feed:
 
     @property
     def start(self) -> int:
-        """The first offset it holds."""
+        """The first offset in the feed."""
         return self._batches[0].offset if self._batches else self.end
 
     def hold_at(self, position: int) -> Hold | None:
-        """Return why the log is not read on at `position`, if it is not for a while."""
+        """Return why reading pauses at `position`; None if it does not pause."""
         return self._holds.at(self.partition, position)
 
     def find(self, position: int) -> Batch | None:
         """Return the batch with `position`.
 
-        The newest is checked first, because most readers are there.
+        The newest batch is checked first, because most readers are there.
         """
         for batch in reversed(self._batches):
             if batch.offset <= position < batch.next_offset:
@@ -117,7 +117,7 @@ class Feed:
         return self.held and self._ahead() < AHEAD_BYTES_RESUME
 
     def trim(self) -> None:
-        """Drop what every reader within the cache has passed, and what exceeds the limit."""
+        """Drop batches that every reader within the cache has passed, and those above the limit."""
         start = self.start
         needed = min((r.position for r in self.readers if r.position >= start), default=self.end)
         batches = self._batches
@@ -126,7 +126,8 @@ class Feed:
 
     def _append(self, batch: Batch) -> None:
         if not batch.messages and self._batches:
-            # Offsets without a message extend the last batch, however many chunks they are.
+            # Extend the last batch by offsets without a message, so that they need no batches of
+            # their own.
             last = self._batches.pop()
             self._bytes -= last.size
             size = last.size + batch.size

@@ -1,11 +1,11 @@
-"""How long records of foreign producers may delay a topic."""
+"""How long a topic may be delayed by records of producers other than Angelia."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-# Within each hour that starts with such a record.
+# The maximum delay in each hour; the hour starts with the first such record.
 HELD_MAX: Final = timedelta(seconds=60)
 HOUR: Final = timedelta(hours=1)
 
@@ -15,23 +15,23 @@ class _Held:
     began: float
     until: float
     seconds: float = 0.0
-    # Since when each is awaited; each once, however many records need it.
+    # When the wait for each name started; each name once, however many records need it.
     waiting: dict[Hashable, float] = field(default_factory=dict)
 
 
 class HoldBudget:
-    """Counts the time in which a topic waited for anything. Overlapping waits count once."""
+    """Counts how long a topic waited. Waits that overlap count once."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Held] = {}
 
     def allows(self, topic: str, now: float) -> bool:
-        """Whether the topic may wait any longer."""
+        """Whether the topic may still wait."""
         held = self._topics.get(topic)
         return held is None or _is_over(held, now) or held.seconds < HELD_MAX.total_seconds()
 
     def begin(self, topic: str, name: Hashable, now: float) -> None:
-        """Start to wait for `name`, if this has not started."""
+        """Start to wait for `name`, unless this wait has already started."""
         held = self._topics.get(topic)
         if held is None or _is_over(held, now):
             self._forget(now)
@@ -39,7 +39,7 @@ class HoldBudget:
         held.waiting.setdefault(name, now)
 
     def count(self, topic: str, name: Hashable, now: float) -> None:
-        """Count the wait for `name` up to now, if there is one."""
+        """Count the wait for `name` up to now, if there is such a wait."""
         held = self._topics.get(topic)
         if held is not None and name in held.waiting:
             held.seconds += max(0.0, now - max(held.waiting[name], held.until))

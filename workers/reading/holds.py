@@ -1,4 +1,4 @@
-"""Places in the log that are not read on yet, for what reason, and since when."""
+"""Offsets at which reading waits, with the reason and the start of the wait."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from app.domain.message import Partition
 
-# Most schemas that are waited for are there within a moment.
+# The duration after which a wait is shown. Most waits for schemas end sooner.
 SHOWN_AFTER: Final = timedelta(seconds=5)
 
 
 class Hold(NamedTuple):
-    """Why a partition is not read on, and since when."""
+    """Why reading a partition waits, and since when."""
 
     partition: Partition
     awaited: str
@@ -27,20 +27,26 @@ def _now() -> datetime:
 
 
 class Holds:
-    """The held places: at most one of each partition's tail, and one of each catch-up read."""
+    """All current waits.
+
+    There is at most one for each partition's newest messages, and one for each catch-up read.
+    """
 
     def __init__(self, clock: Callable[[], datetime] = _now) -> None:
         self._clock = clock
         self._held: dict[Partition, dict[int, Hold]] = {}
 
     def begin(self, partition: Partition, offset: int, awaited: str) -> None:
-        """The messages at `offset` wait for `awaited`; since when is kept."""
+        """Start a wait: the messages at `offset` wait for `awaited`.
+
+        The start time of a running wait is kept.
+        """
         held = self._held.setdefault(partition, {})
         before = held.get(offset)
         held[offset] = Hold(partition, awaited, before.since if before else self._clock())
 
     def end(self, partition: Partition, offset: int) -> None:
-        """The messages at `offset` go on."""
+        """End the wait at `offset`."""
         held = self._held.get(partition, {})
         if offset in held:
             del held[offset]
@@ -48,11 +54,11 @@ class Holds:
             self._held.pop(partition, None)
 
     def forget(self, partition: Partition) -> None:
-        """Nothing of the partition is held: nobody reads it, or it is read elsewhere."""
+        """End all waits of the partition: nobody reads it here any more."""
         self._held.pop(partition, None)
 
     def at(self, partition: Partition, offset: int) -> Hold | None:
-        """Return what holds up a reader at `offset` for longer than a moment."""
+        """Return the wait of a reader at `offset`, if it is longer than a moment."""
         held = self._held.get(partition)
         hold = held.get(offset) if held else None
         if hold is None or self._clock() - hold.since < SHOWN_AFTER:

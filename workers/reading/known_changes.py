@@ -1,18 +1,18 @@
-"""Up to which time the changes of the control plane are known to this worker."""
+"""Up to which time this worker knows all changes of topics and subscriptions."""
 
 from collections.abc import Callable
 from time import monotonic
 
 
 class KnownChanges:
-    """Knows up to which time all changes are in effect, on the worker's own clock."""
+    """The time up to which all changes are in effect, on the worker's own clock."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.now = clock
         self._until = float("-inf")
 
     def read(self, asked_at: float) -> None:
-        """Note that all changes read by a query that started at `asked_at` are in effect."""
+        """Remember that all changes read by a query that began at `asked_at` are in effect."""
         self._until = asked_at
 
     def include(self, moment: float) -> bool:

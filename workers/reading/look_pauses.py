@@ -1,4 +1,4 @@
-"""How long a partition rests before an unreadable chunk is read again."""
+"""How long to wait before an unreadable chunk is read again."""
 
 from datetime import timedelta
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from app.domain.message import Partition
 
 LOOK_AGAIN: Final = timedelta(milliseconds=200)
-# Each attempt fetches a whole chunk.
+# The longest pause. It is long because each attempt reads a whole chunk.
 LOOK_AGAIN_MAX: Final = timedelta(seconds=5)
 
 
@@ -28,10 +28,10 @@ class LookPauses:
         return self._last[partition]
 
     def end(self, partition: Partition) -> None:
-        """Forget the partition: it is read on, or not at all."""
+        """Forget the partition: its chunk was readable, or nobody reads it any more."""
         self._last.pop(partition, None)
 
 
 def longer(pause: timedelta) -> timedelta:
-    """Return the pause that follows `pause`; one above LOOK_AGAIN_MAX stays as it is."""
+    """Return the pause that follows `pause`; a pause above LOOK_AGAIN_MAX stays as it is."""
     return max(pause, min(2 * pause, LOOK_AGAIN_MAX))

@@ -1,4 +1,4 @@
-"""All reading of a worker: the tails of its partitions, and reads for lagging cursors."""
+"""All reading of a worker: new messages, and older ones for cursors that lag."""
 
 import asyncio
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ from workers.reading.look_pauses import LOOK_AGAIN, LookPauses
 from workers.reading.registered_schemas import RegisteredSchemas, RegistryLookup
 from workers.reading.schema_versions import VersionWait
 
-# Cursors that are at most this far apart start together at the lowest position; others have their
-# own reads.
+# The largest distance between new cursors that start together at the lowest position; others have
+# their own reads.
 TOGETHER_OFFSETS: Final = 2_000
 
 _log = structlog.get_logger()
@@ -42,15 +42,15 @@ class Reader:
         """Create a reader; unknown schema ids are looked up in `registry`."""
         self._tail = tail
         self._feeds: dict[Partition, Feed] = {}
-        # The content types of topics, kept up to date by the follower of the control plane.
+        # The content types of topics; another task keeps them up to date.
         self.formats = TopicFormats()
         self._registered = RegisteredSchemas(registry, self.formats)
-        # Kept up to date by the same follower.
+        # The time up to which changes are known; the same task keeps it up to date.
         self.known = KnownChanges()
         self._versions = VersionWait(registered=self._registered, known=self.known)
         codecs, self._holds = CodecsReady(), holds or Holds()
         self._decoder = Decoder(self.formats, self._versions, codecs)
-        # Partitions that are read again a little later.
+        # The partitions that are read again a little later.
         self._waiting: set[Partition] = set()
         self._pauses = LookPauses(look_again)
         self._catch_up = CatchUp(
@@ -65,14 +65,15 @@ class Reader:
             tasks.create_task(self._read_tail())
 
     def join(self, partition: Partition, readers: Iterable[TailReader]) -> Feed:
-        """Let `readers` read from the partition's feed, from their positions on."""
+        """Let `readers` take messages from the partition's feed, each from its own position."""
         joined = list(readers)
         feed = self._feeds.get(partition)
         if feed is None:
             feed = self._feeds[partition] = Feed(partition, _common_start(joined), self._holds)
             self._tail.follow(partition, feed.end)
         elif (head := max(reader.position for reader in joined)) > feed.end + TOGETHER_OFFSETS:
-            # The feed is far behind the new reader: the other readers use their own reads.
+            # Restart the feed at the new reader, which is far ahead; the other readers use their
+            # own reads.
             self._tail.follow(partition, head)
             self._holds.forget(partition)
             feed.restart(head)
@@ -95,7 +96,10 @@ class Reader:
     def fetch(
         self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta = RETRY_PAUSE
     ) -> None:
-        """Read the messages before the feed's first offset; after a failure retry after `pause`."""
+        """Read the messages before the feed's first offset.
+
+        After a failure, read again after `pause`.
+        """
         self._catch_up.fetch(feed.partition, offset, on_batch, pause=pause)
 
     def resume(self, feed: Feed) -> None:
@@ -114,7 +118,7 @@ class Reader:
         if feed is None or chunk.partition in self._waiting:
             return
         if chunk.offset > feed.end:
-            # The tail was moved meanwhile: request again what the feed needs.
+            # Request the feed's next offset again: the tail was moved during the read.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
             if chunk.offset == feed.end:  # otherwise the chunk is from before the feed was moved
@@ -157,7 +161,7 @@ class Reader:
         )
         if chunk.next_offset < chunk.offset:
             _rewind(feed, chunk.next_offset)
-        # Followed again, because it may have been paused before the gap was seen.
+        # Follow the partition again, because it may have been paused before the gap was found.
         self._tail.follow(feed.partition, chunk.next_offset)
         feed.restart(chunk.next_offset)
         for reader in list(feed.readers):
@@ -165,7 +169,7 @@ class Reader:
 
 
 def _rewind(feed: Feed, end: int) -> None:
-    """Move back: the log was recreated, so no reader can be beyond its start."""
+    """Set back the readers that are beyond `end`, because the log was recreated."""
     for reader in feed.readers:
         if reader.position > end:
             reader.rewind(end)

@@ -1,4 +1,4 @@
-"""Schemas that records name by a registry id, before the control plane reports them."""
+"""Looks up schemas in the registry, before the API processes report them to this worker."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from app.schemas.formats import TopicFormats
 from app.schemas.making import SchemaMaking
 from app.schemas.versions import Registered
 
-# A topic is looked up at most once in this many seconds, for any number of records.
+# The shortest time between two queries of a topic, in seconds, for any number of records.
 LOOK_EVERY_S: Final = 1.0
-# With several registry servers, one may know an id a moment later. So an id counts as missing after
-# two answers this far apart.
+# The time between two answers without a schema id, after which the id counts as missing: one of
+# several registry servers may know it a moment later.
 SETTLING_S: Final = 1.0
-# At most this many new versions are requested at once, the newest ones.
+# The maximum number of new versions that are requested at once; the newest ones are requested.
 TAKEN_OVER_MAX: Final = 50
-# Above this number, what is remembered of topics is dropped.
+# The maximum number of topics that are remembered; above this, all are forgotten.
 TOPICS_MAX: Final = 1_000
 
 _log = structlog.get_logger()
@@ -40,8 +40,8 @@ class RegistryLookup(Protocol):
 class RegisteredSchemas:
     """Queries a registry about topics in the background, one after the other.
 
-    Its answers are stored in `formats`. The control plane learns the same from the API processes,
-    which poll the registry.
+    The answers are stored in `formats`. API processes poll the registry too, and this worker learns
+    from the database what they found, but later.
     """
 
     def __init__(
@@ -52,18 +52,22 @@ class RegisteredSchemas:
         clock: Callable[[], float] = monotonic,
         making: SchemaMaking | None = None,
     ) -> None:
-        """Create it. Without a registry nothing is queried, and nothing counts as missing."""
+        """Create a `RegisteredSchemas`.
+
+        Without a registry nothing is queried, and no schema counts as missing.
+        """
         self._registry = registry
         self._formats = formats
         self._clock = clock
         self._making = making or SchemaMaking()
-        # In the order in which they are queried.
+        # The topics to query, in order.
         self._wanted: dict[str, None] = {}
         self._on_wanted = asyncio.Event()
-        # When the last query of a topic started, and the last one with an answer.
+        # For each topic, when the last query started, and when the last query with an answer
+        # started.
         self._looked: dict[str, float] = {}
         self._answered: dict[str, float] = {}
-        # Versions that are not usable schemas here; each is requested once.
+        # Versions that are not usable schemas here; each version is requested once.
         self._unusable: dict[str, set[int]] = {}
 
     def fetch(self, topic: str) -> None:
@@ -75,7 +79,10 @@ class RegisteredSchemas:
             self._on_wanted.set()
 
     def denies(self, topic: str, since: float) -> bool:
-        """Whether the registry lacks all unknown schemas of the topic, now and at `since`."""
+        """Whether the registry has no schema for the topic's unknown ids.
+
+        Its answer must be from a query that began SETTLING_S after `since` or later.
+        """
         answered = self._answered.get(topic)
         return answered is not None and answered >= since + SETTLING_S
 
@@ -102,7 +109,8 @@ class RegisteredSchemas:
         except Exception:  # noqa: BLE001 - messages wait as they do without an answer
             _log.exception("schema_registry_look_broke", topic=topic)
         else:
-            # Only if all its versions are known, an unknown one is missing in the registry.
+            # Count the answer only if all versions were read: only then is an unknown one missing
+            # in the registry.
             if len(missing) <= TAKEN_OVER_MAX:
                 self._answered[topic] = began
 

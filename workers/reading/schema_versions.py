@@ -1,4 +1,4 @@
-"""Waits for schema versions: a message may arrive before the news of its schema."""
+"""Waits for schema versions: a message may arrive before its schema is known here."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -19,25 +19,27 @@ from workers.reading.hold_budget import HoldBudget
 from workers.reading.known_changes import KnownChanges
 from workers.reading.registered_schemas import RegisteredSchemas
 
-# For a version in a registry that does not answer: an API process polls it every 30 seconds, and
-# news of a change takes at most 5 more while the database is up.
+# The longest wait for a version in a registry that does not answer. An API process polls the
+# registry every 30 seconds, and this worker learns of a change at most 5 seconds later while the
+# database is up.
 WAIT_MAX: Final = timedelta(seconds=45)
-# For each topic, versions that are awaited or were awaited in vain within FORGET_AFTER; and as many
-# prefixes, and as many versions named by foreign records. No more are awaited.
+# The maximum number of waits for each topic: for its own versions, and as many for prefixes, and as
+# many for versions named by other producers. A wait counts until FORGET_AFTER. Nothing above this
+# is waited for.
 VERSIONS_MAX: Final = 1_000
-# After this time a version that was awaited in vain is awaited again.
+# The time after which a version that did not come is waited for again.
 FORGET_AFTER: Final = timedelta(hours=1)
-# At most this many awaited versions are named in the status.
+# The maximum number of missing versions that the status names.
 TOLD_MAX: Final = 5
 
 
 class _Written(NamedTuple):
-    """The schema of records: a version that a header names, or else a prefix."""
+    """How a record names its schema: by a version in a header, or else by a prefix of the body."""
 
     topic: str
     by: bytes
     is_named: bool
-    # True only if it names a possible version, as all Avro records of Angelia do.
+    # True only if the header names a possible version, as all Avro records of Angelia do.
     is_ours: bool
 
     def __str__(self) -> str:
@@ -49,15 +51,15 @@ class _Written(NamedTuple):
 
 
 class VersionWait:
-    """Finds chunks that cannot be read yet.
+    """Decides which chunks must wait, because their schemas are not known yet.
 
-    An Avro record of Angelia names a version that the control plane had before. So the chunk waits
-    until the control plane was read, however long the database is down, and no longer. Records of
-    foreign producers delay a chunk by at most WAIT_MAX, and a topic by at most its HoldBudget. If a
+    An Avro record of Angelia names a version that the database already has. So the chunk waits
+    until the changes are read from the database, however long the database is down. Records of
+    other producers delay a chunk by at most WAIT_MAX, and a topic by at most its HoldBudget. If a
     registry may have the version, it is queried immediately, and the wait ends when it answers that
-    there is none. After the wait the messages are unreadable, and are discarded with that reason;
-    so are, immediately, messages that name an impossible version. During the wait the whole
-    partition waits: filters can neither judge these messages nor skip them.
+    there is none. After the wait the messages count as unreadable and are discarded. Messages that
+    name an impossible version are discarded immediately. During the wait the whole partition waits:
+    filters can neither judge these messages nor skip them.
     """
 
     def __init__(
@@ -73,27 +75,32 @@ class VersionWait:
         self._budget = HoldBudget()
         # What the last waiting chunk waits for.
         self.awaited = ""
-        # Kept apart, so that foreign records of a topic do not use up the places for its own
-        # versions or those of other topics. By the time of the first read, the oldest first.
+        # The time of the first read of each unknown schema, the oldest first, by topic and kind.
+        # Records of other producers are counted apart, so that they do not use up the places of the
+        # topic's own versions.
         self._since: dict[tuple[str, bool, bool], dict[bytes, float]] = {}
 
     def holds(self, schemas: AvroTopic, chunk: Chunk) -> bool:
-        """Whether the chunk must be read again a little later."""
+        """Return whether the chunk must be read again a little later."""
         topic = chunk.partition.topic
         unknown = {_written(topic, each) for each in chunk.records if not schemas.knows(each)}
         possible = [each for each in unknown if not each.is_named or schemas.may_get(each.by)]
         return self._holds(possible, is_registered=schemas.is_registered)
 
     def holds_topic(self, chunk: Chunk) -> bool:
-        """Whether a JSON topic's chunk must be read again: the news that it is AVRO may be late."""
+        """Return whether a JSON topic's chunk must be read again.
+
+        This worker may not know yet that the topic is AVRO now.
+        """
         topic = chunk.partition.topic
         marked = (_written(topic, each) for each in chunk.records if _is_marked(each))
-        # News of the topic is one thing, whatever the versions are. No version is empty.
+        # Wait once for the topic's change, whatever the versions are: the empty version stands for
+        # it.
         return self._holds({each._replace(by=b"") for each in marked}, is_registered=False)
 
     def _holds(self, unknown: Iterable[_Written], *, is_registered: bool) -> bool:
         now = self._clock()
-        # The wait for all of them starts now, and not for one after the other.
+        # Start all waits now, so that they do not run one after the other.
         waiting = [each for each in unknown if self._waits(each, now, is_registered=is_registered)]
         if waiting:
             self._registered.fetch(waiting[0].topic)
@@ -115,17 +122,23 @@ class VersionWait:
         return True
 
     def _is_final(self, each: _Written, since: float, *, is_registered: bool) -> bool:
-        """Whether every source that may know a foreign record's schema was queried."""
+        """Whether each source that may know a foreign record's schema was queried in vain."""
         if each.is_named and not self._known.include(since):
             return False
         return not is_registered or self._registered.denies(each.topic, since)
 
     def _may_hold(self, topic: str, since: float, now: float) -> bool:
-        """Whether a foreign record may delay its topic, and other records of the partition."""
+        """Whether a record of another producer may still delay its topic.
+
+        Then it delays the other records of the partition too.
+        """
         return now - since < WAIT_MAX.total_seconds() and self._budget.allows(topic, now)
 
     def _first_read(self, each: _Written, now: float) -> float | None:
-        """Return when it was first read; None if too many others are awaited."""
+        """Return when the record's schema was first missing.
+
+        None if too many others are waited for.
+        """
         kind, version = (each.topic, each.is_named, each.is_ours), each.by
         known = self._since.get(kind, {})
         if version in known and now - known[version] < FORGET_AFTER.total_seconds():
@@ -138,7 +151,7 @@ class VersionWait:
         return now
 
     def _forget(self, now: float) -> None:
-        """Drop entries from long ago, once for each new entry."""
+        """Drop old entries. This runs once for each new entry."""
         until = now - FORGET_AFTER.total_seconds()
         for kind, known in list(self._since.items()):
             while known and next(iter(known.values())) <= until:
