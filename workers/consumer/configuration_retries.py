@@ -16,19 +16,19 @@ class Timer(Protocol):
 
 
 class Timers(Protocol):
-    """The part of an event loop that is used here."""
+    """The part of an event loop that `ConfigurationRetries` uses."""
 
     def call_later(self, delay: float, act: Callable[[], None], /) -> Timer:
         """Call `act` after `delay` seconds."""
 
 
 def delay_after(failures: int) -> float:
-    """Seconds to wait after this number of failures in a row (at least one)."""
+    """Return how many seconds to wait after this number of failures in a row (at least one)."""
     return min(RETRY_MAX_S, RETRY_MIN_S * 2.0 ** min(failures - 1, 30))
 
 
 class ConfigurationRetries:
-    """Calls `again` with each failed key until it succeeds. Each key has at most one timer."""
+    """Calls `again` with each failed subscription until the call succeeds, one timer for each."""
 
     def __init__(self, timers: Timers, again: Callable[[str], None]) -> None:
         self._timers = timers
@@ -37,14 +37,14 @@ class ConfigurationRetries:
         self._waiting: dict[str, Timer] = {}
 
     def failed(self, key: str) -> None:
-        """Retry the key after a delay."""
+        """Retry the subscription after a delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self._stop(key)
         again = partial(self._due, key)
         self._waiting[key] = self._timers.call_later(delay_after(failures), again)
 
     def done(self, key: str) -> None:
-        """Stop retrying the key."""
+        """Stop retrying the subscription."""
         self._failures.pop(key, None)
         self._stop(key)
 

@@ -24,4 +24,4 @@ class ConsumerParts(SourceParts, DiscardParts, Protocol):
     traces: TraceBuffer
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Note that `cursor` of `group` has something new to commit."""
+        """Commit `cursor` of `group` soon: its position has changed."""

@@ -3,16 +3,17 @@
 import math
 from typing import Final
 
-# A busy thread loses 0.03 % of its time on a free core, and 2 to 10 % on contended cores.
+# The share of lost time above which the core counts as contended. A busy thread loses 0.03 % of its
+# time on a free core, and 2 to 10 % on contended cores.
 CONTENDED_SHARE: Final = 0.005
-# A measurement that is one second old has a third of the weight of a new one.
+# How fast old measurements lose weight: after this many seconds they count a third.
 MEMORY_SECONDS: Final = 1.0
 
 
 class CpuContention:
     """The share of time in which a thread wanted to run but did not get the CPU.
 
-    It covers about the last second.
+    The share covers about the last second.
     """
 
     def __init__(self) -> None:
@@ -20,7 +21,7 @@ class CpuContention:
         self._lost = 0.0
 
     def ran(self, *, took_s: float, cpu_s: float) -> None:
-        """Add a period in which the thread never waited.
+        """Add a period in which the thread had work all the time.
 
         Args:
             took_s: The length of the period in seconds.

@@ -20,7 +20,7 @@ class Defects:
     def __init__(self, subscription: str) -> None:
         self._subscription = subscription
         self._logged: set[tuple[str, str]] = set()
-        # All errors so far, logged or not.
+        # The number of all errors so far, logged or not.
         self.count = 0
 
     def found(self, error: Exception, *, step: str, message: Message | None = None) -> str:

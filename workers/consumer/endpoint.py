@@ -1,4 +1,4 @@
-"""The endpoint to which a subscription's messages are sent."""
+"""Where a subscription's messages are sent."""
 
 from typing import Protocol
 
@@ -8,21 +8,21 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 
 
 class Endpoint(Protocol):
-    """The endpoint to which a subscription's messages are sent."""
+    """Where a subscription's messages are sent."""
 
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Start an attempt immediately if it need not wait; `listener` gets the outcome later.
+        """Start an attempt now, if it does not have to wait. `listener` gets the outcome later.
 
         Returns:
-            None if nothing was started; then call and await `attempt`.
+            None if no attempt was started; then call and await `attempt`.
         """
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
         """Send one POST within one deadline.
 
-        Never raise for errors of the subscriber or network.
+        Errors of the subscriber or network are outcomes; they are not raised.
         """
 
 

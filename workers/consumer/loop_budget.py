@@ -1,4 +1,4 @@
-"""Keeps subscriptions that catch up, or filter many messages, from blocking the event loop."""
+"""Limits the work of subscriptions with a backlog, so that they do not block the event loop."""
 
 import asyncio
 import time
@@ -8,24 +8,23 @@ from typing import Final
 
 from workers.consumer.cpu_contention import CpuContention
 
-# Target for the CPU time of one turn of the loop that delivers from a backlog. A backlog is
-# delivered as fast as the CPU allows, but live deliveries must wait for only a few short turns.
-# Time in which other processes have the core does not count: it is no reason to slow the backlog
-# down.
+# The CPU time that one turn of the event loop should use for a backlog. A backlog is delivered as
+# fast as the CPU allows, but live deliveries should wait for only a few short turns. Time in which
+# other processes use the core does not count.
 TURN_SECONDS: Final = 0.001
-# The number of requests started in one turn: at first, at least, and at most.
+# The number of requests that one turn of the event loop may start: at first, at least, at most.
 STARTS_PER_TURN: Final = 16
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
-# For this long after a live delivery, another one is expected soon.
+# How long after a live delivery another one is expected.
 LIVE_SECONDS: Final = 1.0
-# If processes compete for cores, each turn with backlog is followed by a rest of this many times
-# its CPU time. The operating system prefers processes that rest: a loop that never rests is
-# scheduled last, and its live messages would wait. A backlog can wait.
+# If processes compete for cores, each turn with a backlog is followed by a rest of this many times
+# its CPU time. The operating system prefers processes that rest. Without a rest, this process would
+# be scheduled last, and live messages would wait.
 RESTS_PER_TURN: Final = 3.0
 REST_SECONDS_MAX: Final = 0.010
-# In one turn at most this long is spent on filters, for any number of messages: some filters cost a
-# thousand times as much as others.
+# The limits for filters in one turn: a number of messages, and a time, because some filters take a
+# thousand times as long as others.
 FILTERS_PER_TURN: Final = 4096
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
@@ -33,14 +32,13 @@ FILTER_SECONDS_PER_TURN: Final = 0.001
 def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> int:
     """Return how many requests the next turn may start.
 
-    If live deliveries wait and the turn was long for any reason, the number decreases. Else it
-    increases if all starts were used. Both steps are a quarter, because turns with few starts cost
-    more for each start.
+    If live deliveries wait and the turn was long for any reason, the number decreases. Otherwise
+    the number increases if all starts were used. Each step is a quarter.
 
     Args:
         starts: How many the last turn might start.
         cpu_s: The CPU time of the last turn.
-        all_used: Whether it started that many.
+        all_used: Whether the last turn used all its starts.
         live: Whether there are live deliveries.
     """
     if live and cpu_s > TURN_SECONDS:
@@ -49,16 +47,18 @@ def starts_after(starts: int, *, cpu_s: float, all_used: bool, live: bool) -> in
 
 
 def rest_after(cpu_s: float, *, contended: bool, live: bool) -> float:
-    """Seconds to start nothing from a backlog after a turn that used `cpu_s` of CPU time."""
+    """Return how long a backlog rests after a turn that used `cpu_s` of CPU time, in seconds."""
     return min(REST_SECONDS_MAX, RESTS_PER_TURN * cpu_s) if contended and live else 0.0
 
 
 class LoopBudget:
-    """Limits the deliveries started in one turn of the loop; the rest wait for the next turn.
+    """Limits the deliveries that start in one turn of the event loop.
 
-    With `seconds`, nothing more is started in a turn after that time. If it `adapts`, the limit
-    follows the CPU time of the turns (`starts_after`), and there is a rest between turns
-    (`rest_after`). `clock` measures wall time and `cpu_clock` the CPU time of this thread, in
+    Others wait for the next turn.
+
+    With `seconds`, nothing more starts in a turn after that time. If `adapts` is true, the limit
+    follows the CPU time of the turns (`starts_after`), and turns are followed by a rest
+    (`rest_after`). `clock` measures wall time, and `cpu_clock` the CPU time of this thread, in
     seconds.
     """
 
@@ -100,11 +100,11 @@ class LoopBudget:
         return False
 
     def is_waiting(self, resume: Callable[[], None]) -> bool:
-        """Whether `resume` will be called in a later turn, and nothing may start in this one."""
+        """Whether `resume` will be called in a later turn; nothing more may start for it before."""
         return resume in self._waiting
 
     def live(self) -> None:
-        """Note the start of a delivery that is not from a backlog."""
+        """Called at the start of a delivery that is not from a backlog."""
         self._live = True
 
     def _begin(self) -> None:
@@ -121,8 +121,7 @@ class LoopBudget:
     def _next_turn(self) -> None:
         rest = self._adapted(self._clock()) if self._adapts else 0.0
         if rest:
-            # The timer is still set and no starts are left: new requests for a start wait for the
-            # timer.
+            # Allow no start before the timer ends the rest.
             self._left = 0
             self._loop.call_later(rest, self._start_turn)
         else:
@@ -141,7 +140,7 @@ class LoopBudget:
             self._loop.call_soon(self._next_turn)
 
     def _adapted(self, now: float) -> float:
-        """Set the limit after a turn; return the seconds to rest before the next one."""
+        """Set the limit after a turn; return how many seconds to rest before the next turn."""
         if self._live:
             self._live = False
             self._live_until = now + LIVE_SECONDS

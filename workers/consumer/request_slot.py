@@ -1,4 +1,4 @@
-"""One request at a time of a consumer. A slot takes message after message while there is work."""
+"""One request at a time of a consumer. A slot sends message after message while there are any."""
 
 import asyncio
 from typing import Protocol
@@ -29,16 +29,16 @@ class SlotOwner(Protocol):
         """Decide what happens to a job; return the discard to record, if it is one."""
 
     def recover(self, error: Exception) -> None:
-        """Continue after a short pause: `error` does not belong to one message."""
+        """Continue after a short pause: `error` was not caused by one message."""
 
     async def record(self, discard: Discard) -> None:
         """Record the discard, and return when it is recorded."""
 
     def job_ended(self, job: DeliveryJob) -> None:
-        """Note that nothing more is done for the job now."""
+        """Called when the slot has finished its work for the job."""
 
     def next_job(self) -> DeliveryJob | None:
-        """Return the next job for a slot that finished its job."""
+        """Return the next job for a slot that finished its job; None if there is none."""
 
     def slot_freed(self, slot: "RequestSlot") -> None:
         """Take back a slot without work."""
@@ -47,9 +47,9 @@ class SlotOwner(Protocol):
 class RequestSlot:
     """Sends jobs one after the other.
 
-    An attempt that need not wait reports back by a callback. A task does everything that must be
-    awaited (connecting, retrying, recording), and ends as soon as an attempt need not wait. So a
-    backlog needs no task per message, and an idle subscription needs none.
+    An attempt that does not have to wait reports its outcome by a callback. A task is started only
+    for work that waits (connecting, recording a discard), and ends after it. So a backlog needs no
+    task for each message, and an idle subscription needs no task.
     """
 
     __slots__ = ("_job", "_owner", "_sent_as")
@@ -60,7 +60,7 @@ class RequestSlot:
         self._job: DeliveryJob | None = None
 
     def send(self, job: DeliveryJob) -> None:
-        """Start with `job`."""
+        """Send `job`, then further jobs while there are any."""
         if not self._sent_at_once(job):
             self._owner.tasks.create_task(self._work(job))
 
@@ -88,7 +88,7 @@ class RequestSlot:
             job.request.cancel()
 
     def _sent_at_once(self, job: DeliveryJob) -> bool:
-        """Start the attempt, if it need not wait; return whether a callback will follow."""
+        """Start the attempt, if it does not have to wait; return whether a callback will follow."""
         if job.refused is not None:
             return False
         owner = self._owner
@@ -98,7 +98,7 @@ class RequestSlot:
         except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
             job.request = None
         if job.request is None:
-            # The attempt is awaited from here on: no callback may report its outcome.
+            # Let no callback report the outcome: the attempt is awaited from here on.
             self._job = None
             return False
         return True
@@ -106,8 +106,7 @@ class RequestSlot:
     def _continue(self, job: DeliveryJob, outcome: Outcome) -> None:
         owner = self._owner
         discard = owner.on_response(job, outcome, self._sent_as)
-        # The job may wait long for its next attempt, so it must not keep a request with a large
-        # body.
+        # Drop the request, which may have a large body: the job may wait long for its next attempt.
         job.request = None
         if discard is not None:
             owner.tasks.create_task(self._work(job, discard))
@@ -120,7 +119,7 @@ class RequestSlot:
             owner.tasks.create_task(self._work(next_job))
 
     async def _work(self, job: DeliveryJob, discard: Discard | None = None) -> None:
-        """Do everything that must be awaited; `discard` is recorded instead of sending the job."""
+        """Do the work that waits. With `discard`, record it instead of sending the job."""
         owner, in_flight = self._owner, False
         try:
             while not in_flight:

@@ -1,7 +1,7 @@
-"""One subscription on one worker: from its cursors to its endpoint, and back.
+"""Delivers the messages of one subscription on one worker, from its cursors to its endpoint.
 
-Decisions (what to send, what an outcome means) are synchronous, so nothing can come between them.
-Only attempts and undelivered records are awaited, in slots (`workers.consumer.request_slot`).
+Decisions (what to send, what an outcome means) are synchronous, so nothing can happen between them.
+Only attempts and records of discards are awaited, in slots (`workers.consumer.request_slot`).
 """
 
 import asyncio
@@ -39,8 +39,8 @@ from workers.delivery.pace import Pace, Pacing
 from workers.delivery.share import Demand, Share
 from workers.reading.holds import Hold
 
-# Seconds to wait before taking messages again, after an unexpected error that does not belong to
-# one message.
+# How many seconds to wait before taking messages again, after an unexpected error that was not
+# caused by one message.
 _RECOVER_S: Final = 1.0
 
 
@@ -48,8 +48,8 @@ class SubscriptionConsumer:
     """Delivers the messages of its cursors, within the rate and `in_flight_max`.
 
     `pump` sends what may be sent, and `on_response` handles each outcome: all other methods lead to
-    these two. Cursors report what they have (`readable`, `moved`); the owner opens, configures and
-    stops the consumer.
+    these two. Cursors report new messages and positions (`readable`, `moved`). The owner of the
+    consumer opens, configures and stops it.
     """
 
     def __init__(
@@ -93,20 +93,20 @@ class SubscriptionConsumer:
         )
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
-        # Receives the attempts if they are traced.
+        # Gets the attempts if they are traced.
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)
-        # Whether the pace refused a request; it is checked again when the timer is due.
+        # Whether the pace refused a request. The pace is asked again when the timer is due.
         self._paced_out = False
-        # Why the settings could not be applied; nothing is sent until they are.
+        # The reason why the settings could not be applied. Nothing is sent until they are.
         self.unapplied = ""
         self._stopped = False
         self._pacing = self._responses.pacing = self._paced()
         self._in_flight_max = subscription.policy.in_flight_max
         # The number of requests in flight, including the work that follows each response.
         self.in_flight = 0
-        # All slots that were ever used at the same time, and those of them without work.
+        # All slots, then the slots without work.
         self._slots: list[RequestSlot] = []
         self._free: list[RequestSlot] = []
 
@@ -117,7 +117,7 @@ class SubscriptionConsumer:
 
     @property
     def latency(self) -> Latency:
-        """The duration of its requests."""
+        """The durations of this subscription's requests."""
         return self._responses.latency
 
     @property
@@ -132,33 +132,37 @@ class SubscriptionConsumer:
 
     @property
     def is_held(self) -> bool:
-        """Whether its circuit is not closed."""
+        """Whether the subscription's circuit is not closed."""
         breaker = self._scheduler.breaker
         return breaker is not None and breaker.clock.is_paused
 
     @property
     def hold(self) -> Hold | None:
-        """Why the log is not read on for it, if it is not for a while: the oldest reason."""
+        """The oldest reason why reading pauses for this subscription.
+
+        None if reading does not pause.
+        """
         holds = [hold for cursor in self._cursors if (hold := cursor.hold) is not None]
         return min(holds, key=lambda hold: hold.since, default=None)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it starts nothing until it is resumed."""
+        """Whether this consumer starts nothing until it gets new settings."""
         return self._stopped
 
     @property
     def is_broken(self) -> bool:
-        """Whether an unexpected error kept its endpoint or its filters from being created."""
+        """Whether an unexpected error prevented creating the endpoint or the filters."""
         return isinstance(self.endpoint, BrokenEndpoint) or self._source.is_broken
 
     def finished(self) -> Finished:
-        """The messages finished since the worker started."""
+        """The counts of messages that finished since the worker started."""
         return self._tally.total(self._cursors)
 
     def configure(self, subscription: Subscription, endpoint: Endpoint) -> None:
         """Use new settings from the next attempt on. A stopped consumer starts again."""
-        # With incomplete settings nothing may be sent: after an error below it stays stopped.
+        # Stop first, because nothing may be sent with incomplete settings: after an error below the
+        # consumer stays stopped.
         self._stopped = True
         self.subscription = subscription
         self._discards.subscription = self._responses.subscription = subscription
@@ -179,12 +183,15 @@ class SubscriptionConsumer:
         self._pace.forget_share()
 
     def share(self, share: Share) -> None:
-        """Send at most this share of the rate from now on."""
+        """Send at most this share of the subscription's rate from now on."""
         self._pace.share(share, time.monotonic())
         self.pump()
 
     def demand(self) -> Demand | None:
-        """Return how this worker uses its share and how much more it could send; None if idle."""
+        """Return how much of its share this worker uses, and how much more it could send.
+
+        None means that the consumer is idle.
+        """
         now = time.monotonic()
         if not (self._pace.used(now) or self._source or self._retry_queue):
             return None
@@ -193,7 +200,8 @@ class SubscriptionConsumer:
             len(self._retry_queue) if due is not None and due <= now else 0
         )
         breaker = self._scheduler.breaker
-        # A half-open circuit needs its share, or its probe could never be sent.
+        # Ask for no share while nothing may be sent. A half-open circuit needs its share, because
+        # its probe could never be sent without one.
         quiet = self._deferral.is_quiet(now) or (breaker is not None and breaker.is_open(now))
         return Demand(self._pace.lowest_part(now), self._pace.used(now), 0 if quiet else waiting)
 
@@ -213,11 +221,12 @@ class SubscriptionConsumer:
         self._trace = self._source.trace = self._responses.trace = traces.attempts
         self._discards.trace = traces.discards
         for cursor in self._cursors:
-            # Messages that were traced before are also committed after their traces.
+            # Keep it traced: messages that were traced before are also committed after their
+            # traces.
             cursor.traced = cursor.traced or traces.discards is not None
 
     def _paced(self) -> Pacing:
-        """Return the pace, limited by circuit breaker and tokens."""
+        """Return the pace, limited by the circuit breaker and by OAuth tokens."""
         guarded, endpoint = self._guarded(), self.endpoint
         if isinstance(endpoint, AuthorizedDestination):
             return TokenPace(guarded, endpoint.bearer, self._pump_soon)
@@ -247,18 +256,18 @@ class SubscriptionConsumer:
         self.pump()
 
     def moved(self, cursor: Cursor) -> None:
-        """Called when `cursor` has something new to commit."""
+        """Called when `cursor` has a new position to commit."""
         self._parts.moved(self.subscription.group, cursor)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Drop the waiting messages of closing `cursors`. They stay unfinished."""
+        """Drop the waiting messages of closing `cursors`. The messages stay unfinished."""
         self._cursors -= cursors
         for cursor in cursors:
             self._tally.leave(cursor)
         self._source.release(cursors)
         self._retry_queue.remove(lambda job: job.leave(cursors))
-        # Other messages may have waited for these: behind a deferred one, or for space in the
-        # buffer.
+        # Check for messages that may be sent now: they may have waited for a dropped one, or for
+        # space in the buffer.
         self._pump_soon()
 
     def stop(self) -> None:
@@ -321,7 +330,7 @@ class SubscriptionConsumer:
         try:
             self._begin(job, now)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
-            # The job is not sent, so it is no longer the probe after a deferral.
+            # Let another job be the probe after a deferral: this one is not sent.
             self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
             job.refused = job.refused or Discarded(reason=reason)
@@ -340,14 +349,14 @@ class SubscriptionConsumer:
                 self._trace.began(job)
 
     def recover(self, error: Exception) -> None:
-        """Take messages again after a pause: `error` does not belong to one message."""
+        """Take messages again after a pause: `error` was not caused by one message."""
         self.defects.found(error, step="take")
         if not self._stopped:
             now = time.monotonic()
             self._wakeup_timer.set(now + _RECOVER_S, now)
 
     def _wake_at(self, due: float | None, now: float) -> bool:
-        """Check again at `due`, if it is set; return whether it is."""
+        """Call `pump` again at `due`, if there is such a time; return whether there is."""
         if due is None or not (self._source or self._retry_queue):
             return False
         self._wakeup_timer.set(due, now)
@@ -359,7 +368,7 @@ class SubscriptionConsumer:
         """Return the next job for a slot that finished its job."""
         if self._paced_out or self._stopped or self._source.waits_for_budget:
             return None
-        # The limit may have been lowered since the slot started.
+        # Stop if the limit was lowered after the slot started.
         if self.in_flight > self._in_flight_max:
             return None
         try:
@@ -376,7 +385,7 @@ class SubscriptionConsumer:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription
     ) -> Discard | None:
-        """Decide what happens to a job; return the discard to record, if it is one.
+        """Decide what happens to a job; return the discard to record, if there is one.
 
         This never waits: no request starts before the outcome has taken full effect.
         """
@@ -391,10 +400,10 @@ class SubscriptionConsumer:
         await self._discards.record(discard)
 
     def job_ended(self, job: DeliveryJob) -> None:
-        """Note that nothing more is done for the job now."""
+        """Called when the slot has finished its work for the job."""
         job.request_ended()
         if self._source.polling is not None and self._source.polling.ended(job.message):
-            # The next poll may start, in more slots than this one.
+            # Fill all free slots: the next poll may start now.
             self._pump_soon()
 
     def _pump_soon(self) -> None:
@@ -411,7 +420,8 @@ class SubscriptionConsumer:
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:
         """Return the outcome for a message when an attempt fails with an unexpected error."""
-        # The error must not stop other subscriptions. The message is retried, then recorded.
+        # Return an outcome, so that the error does not stop other subscriptions. The message is
+        # retried, then recorded.
         return Retry(reason=self.defects.found(error, step="attempt", message=job.message))
 
 

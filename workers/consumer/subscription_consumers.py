@@ -27,12 +27,13 @@ from workers.delivery.share import Demand, Share
 from workers.delivery.stall_watchdog import StallWatchdog
 from workers.reading.reader import Reader
 
-# The number of idle consumers that are kept. Most of their state is outdated after a second.
+# The maximum number of idle consumers that are kept. Most of their state is outdated after a
+# second.
 RESTING_MAX: Final = 1_000
 
 
 class CursorKey(NamedTuple):
-    """A subscription, by the id of its incarnation, and a partition."""
+    """A cursor's subscription, by the id of its incarnation, and its partition."""
 
     subscription_id: str
     partition: Partition
@@ -67,11 +68,11 @@ class SubscriptionConsumers:
         self._committer = committer
         self._receipts = receipts
         self._consumers: dict[str, SubscriptionConsumer] = {}
-        # Consumers without cursors, the last stopped at the end. When one gets cursors again, it
-        # still knows what it sent in the last second, and the deferral of its subscriber.
+        # Consumers without cursors, in the order in which they became idle. When one gets cursors
+        # again, it still knows what it sent in the last second, and the deferral of its subscriber.
         self._resting: OrderedDict[str, SubscriptionConsumer] = OrderedDict()
         self._cursors: dict[CursorKey, Cursor] = {}
-        # Closed cursors with an unreported last position, at most one for each key.
+        # Closed cursors with an unreported last position: at most one for each key.
         self._to_report: dict[CursorKey, Cursor] = {}
         self.undelivered = undelivered
         self.dead_letters = dead_letters
@@ -102,7 +103,7 @@ class SubscriptionConsumers:
         return iter(self._cursors.items())
 
     def report_later(self, key: CursorKey, cursor: Cursor) -> None:
-        """Keep a closed cursor in `unreported` until it is reported."""
+        """Keep a closed cursor in `unreported` until its position is reported."""
         self._to_report[key] = cursor
 
     def unreported(self) -> list[tuple[CursorKey, Cursor]]:
@@ -125,13 +126,13 @@ class SubscriptionConsumers:
         yield from self._resting.values()
 
     def close(self) -> None:
-        """Start nothing more and end the requests in flight, because the worker ends."""
+        """Start nothing more, and end the requests in flight, because the worker stops."""
         self._configuration_retries.close()
         for consumer in (*self._consumers.values(), *self._resting.values()):
             consumer.abandon()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Note that the cursor of `group` has something new to commit."""
+        """Remember that the cursor of `group` has something new to commit."""
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
@@ -139,7 +140,7 @@ class SubscriptionConsumers:
         await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
-        """Open these cursors. Those of one partition start reading together."""
+        """Open these cursors. The cursors of one partition start reading together."""
         for partition, starts in opened.items():
             cursors = [
                 self._opened(subscription, partition, progress) for subscription, progress in starts
@@ -174,7 +175,7 @@ class SubscriptionConsumers:
         }
 
     def halt(self, keys: Collection[CursorKey]) -> list[tuple[str, Cursor]]:
-        """Stop sending for these cursors; return them with their groups, to be finished."""
+        """Stop sending for these cursors; return the cursors with their groups, for `finish`."""
         halted, closing = [], defaultdict[str, set[Cursor]](set)
         for key in keys:
             cursor = self._cursors.pop(key)
@@ -195,13 +196,14 @@ class SubscriptionConsumers:
     ) -> None:
         """Wait for requests in flight up to `request_timeout`, then for the commit.
 
-        Messages that finish later are not committed, because the partition may have moved to
-        another worker. Without `commit_timeout` the partition stays here, and the commit is
-        repeated until it succeeds or the cursor is abandoned.
+        Messages that finish later are not committed, because another worker may own the partition
+        by then. Without `commit_timeout` this worker stays the owner, and repeats the commit until
+        it succeeds or the cursor is abandoned.
         """
         idle = await self._finish(halted, request_timeout, commit_timeout)
         if not idle and commit_timeout is None:
-            # The log may have been down: then the discards are recorded only now.
+            # Abandon the cursors: the log may have been down, and discards must not be recorded
+            # after this.
             await self._finish(halted, request_timeout, commit_timeout)
         abandon(halted)
 
@@ -222,7 +224,7 @@ class SubscriptionConsumers:
         cursor = Cursor(consumer, partition, start, receipts=self._receipts)
         consumer.opened(cursor)
         if subscription.seek is not None:
-            cursor.renew()  # so that users can see the new position
+            cursor.renew()  # commit it again, so that users see the new position
         self._cursors[CursorKey(subscription.id, partition)] = cursor
         return cursor
 
@@ -240,7 +242,10 @@ class SubscriptionConsumers:
         return consumer
 
     def _made(self, subscription: Subscription) -> SubscriptionConsumer:
-        """Create a consumer. If its settings fail, create it without them, and stopped."""
+        """Create a consumer.
+
+        If applying its settings fails, it is created without settings, and stopped.
+        """
         endpoint = self._endpoint(subscription)
         try:
             return SubscriptionConsumer(subscription, endpoint, self)
@@ -250,7 +255,7 @@ class SubscriptionConsumers:
             return consumer
 
     def _apply(self, consumer: SubscriptionConsumer, subscription: Subscription) -> None:
-        """Apply the settings to `consumer`. After an error, try again later."""
+        """Apply the settings to `consumer`. After an error, they are applied again later."""
         try:
             consumer.configure(subscription, self._endpoint(subscription))
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
@@ -266,7 +271,8 @@ class SubscriptionConsumers:
             self._configuration_retries.done(consumer.subscription.id)
 
     def _configure_again(self, subscription_id: str) -> None:
-        # A consumer without cursors is configured when it gets some again.
+        # Apply the settings only if there are cursors: otherwise they are applied when it gets
+        # some.
         if (consumer := self._consumers.get(subscription_id)) is not None:
             self._apply(consumer, consumer.subscription)
         else:
@@ -283,7 +289,7 @@ class SubscriptionConsumers:
         for subscription_id in [known for known in self._consumers if known not in used]:
             consumer = self._resting[subscription_id] = self._consumers.pop(subscription_id)
             consumer.stop()
-        # A consumer with requests in flight is kept: they end with the worker at the latest.
+        # Keep consumers with requests in flight: these requests end with the worker at the latest.
         idle = [known for known, consumer in self._resting.items() if not consumer.in_flight]
         for subscription_id in idle[: max(0, len(self._resting) - RESTING_MAX)]:
             del self._resting[subscription_id]
@@ -297,7 +303,7 @@ def _bare(known: Subscription) -> Subscription:
 
 
 def abandon(halted: Collection[tuple[str, Cursor]]) -> None:
-    """Stop all commits of these cursors."""
+    """Stop these cursors from committing."""
     for _, cursor in halted:
         cursor.abandon()
 

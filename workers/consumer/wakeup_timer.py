@@ -1,11 +1,11 @@
-"""One timer for everything that a consumer waits for."""
+"""One timer for all the times at which a consumer has to check for work."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class WakeupTimer:
-    """Calls back at the earliest time that was set since the last call."""
+    """Calls back at the earliest of all times that were set since the last call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop

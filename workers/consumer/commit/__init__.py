@@ -1,1 +1,1 @@
-"""The position of a subscription in each partition, its finished messages, and their commits."""
+"""Where a subscription is in each partition: its open and finished messages, and their commits."""

@@ -1,4 +1,4 @@
-"""The order in which cursors are committed: in rounds, to spread the load of many groups."""
+"""The order in which cursors are committed: in rounds, because there may be many groups."""
 
 import asyncio
 from itertools import islice
@@ -14,14 +14,14 @@ ROUNDS_MAX: Final = 6
 
 
 class CommitQueue:
-    """Cursors that have something new to commit. `busy` is held while a round is committed."""
+    """Cursors with a position to commit. The lock `busy` is held while a round is committed."""
 
     def __init__(self) -> None:
-        # Cursors by group, in the order in which the groups got something to commit. All cursors of
-        # one group are committed with one request.
+        # Cursors by group, in the order in which the groups got a new position. All cursors of one
+        # group are committed with one request.
         self._dirty: dict[str, list[Cursor]] = {}
         self._size = GROUPS_PER_ROUND
-        # These are committed as soon as no other commit of this queue is running.
+        # Cursors to commit as soon as no other commit of this queue is running.
         self._urgent: list[tuple[str, Cursor]] = []
         self.moved = asyncio.Event()
         self.busy = asyncio.Lock()
@@ -32,7 +32,7 @@ class CommitQueue:
         self.moved.set()
 
     def add_urgent(self, group: str, cursor: Cursor) -> None:
-        """Commit the cursor in one of the next rounds, and offer it to `take_urgent`."""
+        """Commit the cursor in one of the next rounds; return it from `take_urgent`."""
         self._urgent.append((group, cursor))
 
     def take_urgent(self) -> list[tuple[str, Cursor]]:

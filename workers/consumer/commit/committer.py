@@ -1,4 +1,4 @@
-"""Commits cursors soon after they moved: many cursors in one request, one round at a time."""
+"""Commits cursors soon after their positions changed: many cursors in one request."""
 
 import asyncio
 from collections import Counter
@@ -15,12 +15,12 @@ from app.log.interface import Committed, MessageLog
 from workers.consumer.commit.commit_queue import CommitQueue
 from workers.consumer.commit.cursor import Cursor
 
-# Time from the start of one round to the start of the next. With the duration of the round itself,
-# a finished message is committed within 250 ms.
+# The time from the start of one round to the start of the next. Together with the duration of a
+# round, a finished message is committed within 250 ms.
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
-# A commit of a traced cursor waits at most this long for its traces; usually some milliseconds.
+# The longest time that a commit waits for the traces of its messages; usually some milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# The limit for the last commit of a cursor: another worker may be waiting for the partition.
+# The same limit for the last commit of a cursor: another worker may be waiting for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
 
 _log = structlog.get_logger()
@@ -35,12 +35,12 @@ class Traces(Protocol):
         """Wait until all traces added so far are stored.
 
         Returns:
-            False if they were not stored in time. This may be known immediately.
+            False if they were not stored in time. The result may be known immediately.
         """
 
 
 class Committer:
-    """Commits positions. No other class does.
+    """The only class that commits positions.
 
     Traced messages are committed after their traces are stored. If a crash loses traces, the
     messages are sent again and traced again. Traced cursors have a separate queue, so that other
@@ -60,37 +60,37 @@ class Committer:
         self._hold_max = hold_max
         self._last_hold_max = last_hold_max
         self._plain, self._traced = CommitQueue(), CommitQueue()
-        # Cursors with a commit that is not answered yet. A cursor that becomes traced changes its
-        # queue, and must not be in two commits at once.
+        # Cursors with a commit that is not answered yet. A cursor that becomes traced moves to the
+        # other queue, and must not be in two commits at once.
         self._committing: set[Cursor] = set()
         self._writing = asyncio.Lock()
 
     def moved(self, group: str, cursor: Cursor) -> None:
-        """Note that `cursor` of `group` has something new to commit."""
+        """Commit `cursor` of `group` soon: its position has changed."""
         self._queue_of(cursor).add(group, cursor)
 
     async def run(self) -> None:
-        """Commit until cancelled."""
+        """Commit in rounds until cancelled."""
         async with asyncio.TaskGroup() as queues:
             for queue in (self._plain, self._traced):
                 queues.create_task(self._run(queue))
 
     async def flush(self) -> None:
-        """Commit the cursors that moved, at most one round of each queue."""
+        """Commit the cursors with a new position, at most one round of each queue."""
         for queue in (self._plain, self._traced):
             await self._flush(queue)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
         """Wait until a commit contains the producer epoch of `cursor`, or the cursor is abandoned.
 
-        The commit starts immediately. Other cursors that wait for the same are committed with it.
+        The commit starts immediately, together with other cursors that wait here.
         """
         if cursor.begin_epoch():
             queue = self._queue_of(cursor)
             queue.add_urgent(group, cursor)
             async with queue.busy:
                 await self._commit(queue, queue.take_urgent(), self._hold_max)
-        # If the commit failed, one of the next rounds contains the epoch.
+        # Wait for the next rounds too: if this commit failed, one of them contains the epoch.
         await cursor.epoch_begun()
 
     async def finish(
@@ -148,8 +148,8 @@ class Committer:
         self._committing |= committing
         try:
             if queue is self._traced:
-                # The positions were captured before this wait, so each committed message has its
-                # traces stored.
+                # Wait for the traces of the captured positions, so that each committed message has
+                # its traces stored.
                 await self._traces.until_appended(hold)
             async with self._writing:
                 await self._commit_captured(captured)
@@ -164,12 +164,12 @@ class Committer:
             if self._queue_of(cursor) is queue and cursor not in self._committing:
                 captured[group, cursor.partition] = cursor, cursor.commit_begins()
             else:
-                # The cursor became traced meanwhile, so it belongs to the other queue.
+                # Move the cursor to the other queue: its tracing was changed after it was queued.
                 self._queue_of(cursor).add(group, cursor)
         return captured
 
     async def _commit_captured(self, captured: _Captured) -> None:
-        # The partition may have moved to another worker during the wait.
+        # Leave out abandoned cursors: their partitions moved to another worker during the wait.
         still = {key: each for key, each in captured.items() if not each[0].abandoned}
         failed = await self._write({key: progress for key, (_, progress) in still.items()})
         for key, (cursor, progress) in still.items():
@@ -193,7 +193,7 @@ class Committer:
 
 
 def _log_failed(failed: Mapping[tuple[str, Partition], str]) -> None:
-    """Log one line for each reason: thousands of cursors may fail for it several times a second."""
+    """Log one line for each reason, because thousands of cursors may fail for the same reason."""
     counts = Counter(failed.values())
     for (group, partition), reason in failed.items():
         if positions := counts.pop(reason, 0):

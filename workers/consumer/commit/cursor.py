@@ -1,4 +1,4 @@
-"""One subscription in one partition: its read position, its open messages, and its commits."""
+"""One subscription in one partition: its position, its open messages, and its commits."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from workers.reading.catchup import BatchListener
 from workers.reading.feed import Batch, Feed, TailReader
 from workers.reading.holds import Hold
 
-# A batch of at most this many messages counts as live traffic, not as a backlog.
+# The largest batch that counts as live traffic; a larger one is a backlog.
 LIVE_MESSAGES_MAX: Final = 32
 
 _log = structlog.get_logger()
@@ -33,7 +33,7 @@ class CursorOwner(Protocol):
         """Called when the cursor may have a message to take."""
 
     def moved(self, cursor: "Cursor") -> None:
-        """Called when the cursor has something new to commit."""
+        """Called when the cursor has a new position to commit."""
 
 
 class CursorReader(Protocol):
@@ -46,11 +46,11 @@ class CursorReader(Protocol):
         """Resume a paused tail if its fastest reader needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """Stop reading for `reader`, which takes no more messages."""
+        """Stop reading for `reader`, which will take no more messages."""
 
 
 class Cursor:
-    """Takes messages in offset order, from the shared feed or, when behind, by catch-up reads.
+    """Takes messages in offset order: from the shared feed, or by its own reads if it lags.
 
     All methods are synchronous, so no other task sees a cursor while it changes.
     """
@@ -82,21 +82,21 @@ class Cursor:
         # Whether the messages of this cursor may be traced. A traced cursor is committed after its
         # traces are stored.
         self.traced = False
-        # Another worker owns the partition: this cursor must not commit anything more.
+        # Whether another worker owns the partition now: this cursor must not commit anything more.
         self.abandoned = False
-        # Exists since the first discard.
+        # The fencing token for discards; it exists after the first discard.
         self._producer_epoch: ProducerEpoch | None = None
         self.committed = start
-        # A commit reported as failed may still be applied later, after a newer one.
+        # Whether a commit failed. It may still be applied later, after a newer one.
         self._in_doubt = False
-        # The position is committed, but not stored in the database for users to see.
+        # Whether the committed position still has to be stored in the database, where users see it.
         self.unreported = True
 
     # ---- reading --------------------------------------------------------------------------------
 
     @property
     def position(self) -> int:
-        """The next offset to read."""
+        """The offset of the next message to read."""
         return self._offsets.position
 
     @property
@@ -106,12 +106,12 @@ class Cursor:
 
     @property
     def end(self) -> int:
-        """The end of the partition, as far as it was read."""
+        """The offset up to which the partition was read."""
         return max(self._feed.end, self.position) if self._feed else self.position
 
     @property
     def hold(self) -> Hold | None:
-        """Why the log is not read on at the position, if it is not for a while."""
+        """Why reading pauses at the position; None if it does not pause."""
         return self._feed.hold_at(self.position) if self._feed else None
 
     @property
@@ -130,7 +130,7 @@ class Cursor:
             self._owner.readable(self)
 
     def rewind(self, position: int) -> None:
-        """Set the position back, because the log was recreated and ends before it."""
+        """Set the position back, because the log was recreated and is shorter now."""
         _log.warning(
             "cursor_rewound",
             subscription_id=self.subscription_id,
@@ -141,8 +141,7 @@ class Cursor:
         self._offsets.rewind(position)
         self._batch = None
         if self._producer_epoch is not None:
-            # The discards recorded so far are about the old log. None of its messages is sent
-            # again.
+            # End the epoch: its discards are from the old log, of which no message is sent again.
             self._producer_epoch.end()
             self._producer_epoch = None
         self._touch()
@@ -151,8 +150,8 @@ class Cursor:
         """Open the next message.
 
         Returns:
-            The message, and the time from which its time to live runs (epoch ms). None if nothing
-                can be taken now; the cursor notifies its owner when that changes.
+            The message, and the time from which its time to live runs (epoch ms). None if there is
+                no message now; then the cursor calls its owner when there is one.
         """
         offsets = self._offsets
         while not self.closing and (offsets.room > 0 or offsets.may_open()):
@@ -166,7 +165,7 @@ class Cursor:
             if offsets.finished and offsets.is_finished(message.offset):
                 self._pass(message.offset + 1)
                 continue
-            # The message is open before anything can fail: from here on no commit passes it.
+            # Open the message before anything can fail: from here on no commit passes it.
             return message, offsets.open(message.offset, time.time_ns() // 1_000_000)
         return None
 
@@ -179,7 +178,7 @@ class Cursor:
         if feed is None or reader is None or self._reading:
             return None
         while (batch := feed.find(self.position)) is not None:
-            # This many messages at once are a backlog, even if only one subscription reads them.
+            # Treat a large batch as a backlog, even if only one subscription reads it.
             self.lagging = len(batch.messages) > LIVE_MESSAGES_MAX
             if self._use(batch):
                 reader.resume(feed)
@@ -199,7 +198,7 @@ class Cursor:
     def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
         self._reading = False
         if batch.offset > self.position:
-            pass  # requested before the rewind
+            pass  # this batch was requested before the rewind
         elif gap:
             self._cross_gap(batch.next_offset)
         else:
@@ -252,14 +251,14 @@ class Cursor:
             self._add_receipt(message.receipt, FinalOutcome.DISCARDED, why)
 
     def filtered(self, message: Message) -> None:
-        """Close the message: the subscription's filters do not match it."""
+        """Close the message: the subscription's filters do not accept it."""
         self._offsets.filtered += 1
         self._close(message)
         if message.receipt is not None:
             self._add_receipt(message.receipt, FinalOutcome.FILTERED)
 
     def passed_by(self, message: Message) -> None:
-        """Skip a message for another subscription. It is not counted for this one."""
+        """Close a message for another subscription. It is not counted for this one."""
         self._close(message)
 
     def request_ended(self) -> None:
@@ -275,7 +274,7 @@ class Cursor:
         self.in_flight += 1
 
     def halt(self) -> None:
-        """Open no more messages and leave the feed. Requests in flight continue."""
+        """Open no more messages, and leave the feed. Requests in flight continue."""
         self.closing = True
         if self._reader is not None:
             self._reader.leave(self.partition, self)
@@ -303,15 +302,15 @@ class Cursor:
 
     @property
     def producer_epoch(self) -> str:
-        """The fencing token for recorded discards; "" while no discard may be recorded."""
+        """The fencing token of the recorded discards; "" while no discard may be recorded."""
         epoch = self._producer_epoch
         return epoch.name if epoch is not None and epoch.is_committed else ""
 
     def begin_epoch(self) -> bool:
-        """Have the next commit contain the producer epoch.
+        """Include the producer epoch in the next commit.
 
         Returns:
-            False if it was requested before.
+            False if this was already requested.
         """
         if self._producer_epoch is not None:
             return False
@@ -325,12 +324,12 @@ class Cursor:
             await self._producer_epoch.begun()
 
     def settle(self) -> None:
-        """Have the last commit end the epoch, if no request is in flight."""
+        """End the epoch with the last commit, if no request is in flight."""
         if self._producer_epoch is not None and not self.in_flight:
             self._touch()
 
     def abandon(self) -> None:
-        """Stop all commits and records of discards: another worker owns the partition."""
+        """Stop committing and recording discards: another worker owns the partition."""
         self.abandoned = True
         if self._producer_epoch is not None:
             self._producer_epoch.end()
@@ -339,11 +338,11 @@ class Cursor:
 
     @property
     def attempts(self) -> Mapping[int, int]:
-        """The attempts of each unfinished message by offset. They include those of past owners."""
+        """The number of attempts of each unfinished message by offset, also by past owners."""
         return self._offsets.attempts
 
     def tried(self, message: Message, attempts: int) -> None:
-        """Keep the number of attempts of an unfinished message. The next owner continues it."""
+        """Store the number of attempts of an unfinished message for the next owner."""
         if self._offsets.tried(message.offset, attempts):
             self._touch()
 
@@ -352,7 +351,7 @@ class Cursor:
         return self._offsets.begin(message.offset, now_ms)
 
     def pause_ttls(self) -> None:
-        """Pause times to live until `resume_ttls`."""
+        """Pause the times to live of all open messages until `resume_ttls`."""
         self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
             self._touch()  # the next owner must not assume that the time to live runs
@@ -368,35 +367,38 @@ class Cursor:
         return self._offsets.is_open(message.offset)
 
     def ran_ms(self, message: Message, now_ms: int) -> int | None:
-        """How long the time to live of `message` has run (ms); None if the message is not open."""
+        """Return how long the time to live of `message` has run (ms).
+
+        None if the message is not open.
+        """
         return self._offsets.ran_ms(message.offset, now_ms)
 
     # ---- committing -----------------------------------------------------------------------------
 
     def renew(self) -> None:
-        """Commit again without a change. Some logs forget positions that are not renewed."""
+        """Commit the same position again: some logs drop positions that are not renewed."""
         self._touch()
 
     def finished(self) -> Finished:
-        """The messages finished since this cursor was opened, committed or not."""
+        """The counts of messages that finished since this cursor was opened, committed or not."""
         return self._offsets.finished_here()
 
     def commit_begins(self) -> Progress:
-        """Return what to commit now. Later changes belong to the next commit."""
+        """Return what is to be committed now. Later changes belong to the next commit."""
         self.dirty = False
         progress = self._offsets.committable()
-        # Nothing more will be sent, so this commit covers all recorded discards.
+        # Leave out the epoch in the last commit, which covers all recorded discards.
         if self._producer_epoch is None or (self.closing and not self.in_flight):
             return progress
         return replace(progress, producer_epoch=self._producer_epoch.name)
 
     def commit_done(self, progress: Progress) -> None:
-        """Note that `progress` is durably committed."""
+        """Called when `progress` is durably committed."""
         self.committed = progress
         self.unreported = True
         if self._in_doubt:
             self._in_doubt = False
-            # commit again, because the failed commit may still be applied after this one
+            # commit again, because a failed commit may still be applied after this one
             self._touch()
         elif (
             self._producer_epoch is not None
@@ -405,7 +407,7 @@ class Cursor:
             self._producer_epoch.committed()
 
     def commit_failed(self) -> None:
-        """Commit again in the next round: the commit failed, or its result is unknown."""
+        """Called when a commit failed or its result is unknown: commit again in the next round."""
         self._in_doubt = True
         self._touch()
 

@@ -16,9 +16,10 @@ from app.domain.commit import (
 )
 from workers.consumer.commit.tally import Finished
 
-# This many unfinished messages always fit into the commit metadata, at any offsets.
+# The number of unfinished messages that always fit into the commit metadata, at any offsets.
 _ALWAYS_FITS: Final = FINISHED_BYTES_MAX // RUN_PAIR_BYTES_MAX
-# The attempts of more messages never fit: each takes at least two bytes.
+# The maximum number of messages whose attempts fit into the commit metadata: two bytes for each, at
+# least.
 _TRIED_MAX: Final = METADATA_BYTES_MAX * 3 // 4 // 2
 
 
@@ -53,16 +54,14 @@ class OffsetTracker:
         # Offsets at or above the position that were finished before this tracker was made. An
         # offset is removed when reading has passed it.
         self.finished: list[tuple[int, int]] = list(start.finished)
-        # The number of attempts of unfinished messages, including those before this tracker was
-        # made.
+        # The number of attempts of each unfinished message, including attempts before a restart.
         self.attempts: dict[int, int] = dict(start.attempts)
-        # Messages that were opened before a rewind and are not closed yet. New messages may have
-        # the same offsets.
+        # Open messages from before a rewind, by offset. New messages may have the same offsets.
         self._forgotten: Counter[int] = Counter()
-        # This many messages can be opened before the free space in a commit is measured again.
+        # How many more messages can be opened before the free space in a commit is measured again.
         self.room = _ALWAYS_FITS
         has_clock = start.oldest_opened_ms is not None or start.oldest_elapsed_ms is not None
-        # The message at this offset continues its time to live from before the restart.
+        # The offset of the message that continues its time to live from before the restart.
         self._resumed = start.offset if has_clock else -1
         self._resumed_ms = start.oldest_opened_ms
         self._paused_since: int | None = None
@@ -74,7 +73,7 @@ class OffsetTracker:
 
     @property
     def open_count(self) -> int:
-        """The number of messages that are opened and not closed."""
+        """The number of open messages."""
         return len(self._opened)
 
     @property
@@ -83,7 +82,7 @@ class OffsetTracker:
         return bool(self._opened) or self.position == self._resumed
 
     def finished_here(self) -> Finished:
-        """The messages finished since this tracker was made."""
+        """The counts of messages that finished since this tracker was made."""
         start = self._start
         return Finished(
             self.delivered - start.delivered,
@@ -103,12 +102,13 @@ class OffsetTracker:
         return offset in self._opened
 
     def may_open(self) -> bool:
-        """Whether the finished set still fits into a commit after one more message is opened."""
+        """Whether one more message may be opened: the finished offsets must fit into a commit."""
         if self.room > 0:
             return True
         self.room = self._measured_room()
         if not self._opened:
-            # No open message can free space by finishing. A commit cuts off what does not fit.
+            # Always allow some messages, because finishing an open message frees no space. A commit
+            # leaves out what does not fit.
             self.room = max(self.room, _ALWAYS_FITS)
         return self.room > 0
 
@@ -120,7 +120,10 @@ class OffsetTracker:
         return now_ms if offset != self._resumed else self._resume_clock(offset, now_ms)
 
     def tried(self, offset: int, attempts: int) -> bool:
-        """Keep the number of attempts of an open message; return False if it is not open."""
+        """Store the number of attempts of an open message.
+
+        Return False if the message is not open.
+        """
         if offset not in self._opened:
             return False
         self.attempts[offset] = attempts
@@ -130,8 +133,8 @@ class OffsetTracker:
         """Start the time to live of an open message now.
 
         Returns:
-            The time from which it runs (epoch ms). None if it is unchanged, because the message is
-                not open, or because its time to live already ran with a past owner.
+            The start of the time to live (epoch ms). None if the start is unchanged, because the
+                message is not open, or because its time to live already ran with a past owner.
         """
         if offset == self._resumed or offset not in self._opened:
             return None
@@ -139,37 +142,37 @@ class OffsetTracker:
         return now_ms
 
     def pause_ttls(self, now_ms: int) -> None:
-        """Pause times to live until `resume_ttls`."""
+        """Pause the times to live of all open messages until `resume_ttls`."""
         if self._paused_since is None:
             self._paused_since = now_ms
 
     def resume_ttls(self, now_ms: int) -> None:
-        """Let the times to live run again, later by the length of the pause."""
+        """Let the times to live run again, each later by the length of the pause."""
         since, self._paused_since = self._paused_since, None
         if since is None:
             return
         if self._resumed_ms is not None:
             self._resumed_ms += max(0, now_ms - since)
         opened = self._opened
-        # A message that was opened during the pause starts its time to live now.
+        # Start the time to live of a message that was opened during the pause now.
         self._opened = {at: ms + max(0, now_ms - max(ms, since)) for at, ms in opened.items()}
 
     def ran_ms(self, offset: int, now_ms: int) -> int | None:
-        """How long the time to live of an open message has run (ms); None if it is not open."""
+        """Return how long the time to live of a message has run (ms); None if it is not open."""
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None:
             return None
         return max(0, (now_ms if since is None else since) - opened_ms)
 
     def pass_over(self, next_offset: int) -> None:
-        """Continue reading at `next_offset`: offsets before it are finished or have no message."""
+        """Continue reading at `next_offset`: lower offsets are finished or have no message."""
         self.position = next_offset
         finished = self.finished
         while finished and finished[0][1] <= next_offset:
             finished.pop(0)
 
     def rewind(self, offset: int) -> None:
-        """Start again at `offset`. The topic was recreated, and the log lacks this position."""
+        """Continue at `offset`, because the topic was recreated and the log is shorter now."""
         self._forgotten.update(self._opened.keys())
         self._opened.clear()
         self.attempts.clear()
@@ -180,7 +183,7 @@ class OffsetTracker:
         """Finish an opened message. A message from before a rewind has no effect.
 
         If a message from before the rewind and a new one have the same offset, the first close
-        counts for the old one. So no commit passes the new one too early.
+        counts for the old message. So no commit passes the new message too early.
         """
         forgotten = self._forgotten
         if offset not in forgotten:
@@ -193,7 +196,7 @@ class OffsetTracker:
             del forgotten[offset]
 
     def committable(self) -> Progress:
-        """Return what may be committed now."""
+        """Return the progress that may be committed now."""
         offset = min(self._opened, default=self.position)
         opened_ms, elapsed_ms = self._clock_of(offset)
         return Progress(
@@ -217,11 +220,11 @@ class OffsetTracker:
     def _clock_of(self, offset: int) -> tuple[int | None, int | None]:
         """Return when the oldest unfinished message was opened.
 
-        If its clock is paused, return how long it ran.
+        If its time to live is paused, return how long it ran instead.
         """
         opened_ms, since = self._opened.get(offset), self._paused_since
         if opened_ms is None and offset == self._resumed:
-            # The message is not opened again yet.
+            # Keep the stored times if the message was not opened again after the restart.
             elapsed_ms, opened_ms = self._start.oldest_elapsed_ms, self._resumed_ms
             if elapsed_ms is not None:
                 return None, elapsed_ms
@@ -230,7 +233,7 @@ class OffsetTracker:
         return None, max(0, since - opened_ms)
 
     def _resume_clock(self, offset: int, now_ms: int) -> int:
-        """Continue the time to live of `offset`, just opened, from where its past owner left it."""
+        """Continue the time to live of the message at `offset` from its past owner's."""
         shown_ms = now_ms if self._paused_since is None else self._paused_since
         elapsed_ms = self._start.oldest_elapsed_ms
         if elapsed_ms is None:

@@ -1,4 +1,4 @@
-"""The fencing token of a cursor for discards that are recorded but not committed."""
+"""The fencing token of a cursor: marks discards that are recorded but not committed."""
 
 import asyncio
 import secrets
@@ -8,9 +8,9 @@ _NAME_BYTES: Final = 6
 
 
 class ProducerEpoch:
-    """A fencing token. It begins before the first discard of a cursor.
+    """A fencing token, which must be committed before the first discard of a cursor.
 
-    It shows the next owner which recorded discards belong to a commit. See
+    The token shows the next owner which recorded discards belong to a commit. See
     `app.domain.discards.retractions`.
     """
 
@@ -23,14 +23,14 @@ class ProducerEpoch:
         self._over = asyncio.Event()
 
     def committed(self) -> None:
-        """Note that a commit contains this token: from now on discards may be recorded."""
+        """Called when a commit contains this token: from now on discards may be recorded."""
         self.is_committed = True
         self._over.set()
 
     def end(self) -> None:
-        """Note that no commit will ever contain this token."""
+        """Called when no commit will ever contain this token."""
         self._over.set()
 
     async def begun(self) -> None:
-        """Wait until a commit contains this token, or until none ever will."""
+        """Wait until a commit contains this token, or until it is certain that none will."""
         await self._over.wait()

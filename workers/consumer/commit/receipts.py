@@ -1,4 +1,7 @@
-"""Receipts for waiting publishers. They are posted soon, and delivery does not wait for them."""
+"""Receipts for waiting publishers: reports that a message is finished.
+
+Receipts are posted soon, and delivery does not wait for this.
+"""
 
 import asyncio
 import time
@@ -13,20 +16,21 @@ from app.domain.delivery import Discarded
 from app.domain.errors import UnavailableError
 from app.domain.runtime.receipt import FinalOutcome, Receipt, address_of
 
-# If more receipts wait, the oldest are dropped: their publishers have nearly stopped waiting.
+# The maximum number of waiting receipts. Above this the oldest are dropped, because their
+# publishers will soon stop waiting anyway.
 WAITING_MAX: Final = 10_000
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The clocks of two processes differ by less than this.
+# The largest expected difference between the clocks of two processes.
 _CLOCK_SKEW_MS: Final = 60_000
 
 _log = structlog.get_logger()
 
 
 class ReceiptBoard(Protocol):
-    """The place where waiting processes look for receipts."""
+    """The place where the processes of waiting publishers look for receipts."""
 
     async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-        """Post receipts to the processes with these names.
+        """Post receipts, by the names of the processes that wait for them.
 
         Raises:
             UnavailableError: The board cannot be reached.
@@ -34,7 +38,7 @@ class ReceiptBoard(Protocol):
 
 
 class Receipts:
-    """Collects receipts, and posts the next group of them when the last group is posted."""
+    """Collects receipts, and posts them in groups, one group after the other."""
 
     def __init__(self, board: ReceiptBoard) -> None:
         self._board = board
@@ -49,7 +53,7 @@ class Receipts:
         *,
         why: Discarded | None = None,
     ) -> None:
-        """Post a receipt to the publisher in the message's header, if it may still wait."""
+        """Post a receipt to the publisher named in the message's header, if it may still wait."""
         address = address_of(header)
         if address is None or address.until_ms + _CLOCK_SKEW_MS < time.time_ns() // 1_000_000:
             return
@@ -60,7 +64,7 @@ class Receipts:
         self._added.set()
 
     async def run(self) -> None:
-        """Post until cancelled."""
+        """Post receipts until cancelled."""
         while True:
             await self._added.wait()
             if not await self.flush():

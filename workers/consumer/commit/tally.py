@@ -1,4 +1,4 @@
-"""The messages that this worker finished for a subscription, over all its past and open cursors."""
+"""Counts of the messages that this worker finished for a subscription, over all cursors."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
@@ -13,8 +13,8 @@ class Finished(NamedTuple):
     volume: int = 0
 
     def plus(self, other: "Finished") -> "Finished":
-        """Return the sum of both."""
-        # Written out for speed: a worker has thousands of cursors.
+        """Return the sum of both counts."""
+        # Add each field by hand, which is fast: a worker has thousands of cursors.
         return Finished(
             self.delivered + other.delivered,
             self.discarded + other.discarded,
@@ -33,7 +33,7 @@ class Finishing(Protocol):
 
 
 class Tally:
-    """Adds up cursors. A closed cursor counts until none of its requests is in flight."""
+    """Adds up the counts of cursors. A closed cursor is kept until it has no request in flight."""
 
     __slots__ = ("_leaving", "_over")
 
@@ -42,12 +42,12 @@ class Tally:
         self._leaving: list[Finishing] = []
 
     def leave(self, cursor: Finishing) -> None:
-        """Note that `cursor` opens no more messages."""
+        """Called when `cursor` opens no more messages."""
         self._settle()
         self._leaving.append(cursor)
 
     def total(self, opened: Iterable[Finishing]) -> Finished:
-        """The sum of the `opened` cursors and of those that left."""
+        """Return the sum over the `opened` cursors and the closed ones."""
         self._settle()
         total = self._over
         for cursor in (*self._leaving, *opened):
@@ -55,7 +55,7 @@ class Tally:
         return total
 
     def _settle(self) -> None:
-        """Drop the cursors with nothing in flight: their counts are final."""
+        """Keep only the counts of closed cursors with nothing in flight: these counts are final."""
         for cursor in self._leaving:
             if not cursor.in_flight:
                 self._over = self._over.plus(cursor.finished())

@@ -13,17 +13,20 @@ _BY_CLASS: Final = {2: "codes_2xx", 4: "codes_4xx", 5: "codes_5xx"}
 
 
 class RecentCounts:
-    """Counts in slices of one second. `roll` ends a slice and drops those older than the window."""
+    """Counts in slices of one second.
+
+    `roll` ends a slice, and drops slices that are older than the window.
+    """
 
     def __init__(self, now: float) -> None:
         self._since = now
         self._slices: deque[tuple[float, dict[str, int]]] = deque()
         self._current = dict.fromkeys(_FIELDS, 0)
         self._total = dict.fromkeys(_FIELDS, 0)
-        # The sum of all slices that ended.
+        # The sums over all slices that have ended.
         self._ever = dict.fromkeys(_FIELDS, 0)
-        # First attempts with a 2xx response in the current slice. This is the usual case, and a
-        # dictionary would be slow for it.
+        # First attempts with a 2xx response in the current slice. They have their own counters
+        # because they are the usual case, and a dictionary would be slow.
         self._delivered = 0
         self._bytes = 0
 
@@ -64,7 +67,7 @@ class RecentCounts:
         return bool(self._slices)
 
     def window(self, now: float) -> timedelta:
-        """How long attempts were counted, at most one minute."""
+        """Return for how long attempts were counted: at most one minute."""
         return min(WINDOW, max(timedelta(seconds=1), timedelta(seconds=now - self._since)))
 
     def totals(self) -> AttemptCounts:

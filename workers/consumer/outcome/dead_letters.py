@@ -23,9 +23,9 @@ class DeadLetters(Protocol):
     """Dead-letter topics, to which discarded messages are copied."""
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Append the message to `topic`, and return when it is durable, however long that takes.
+        """Append the message to `topic`; return when it is durable, however long that takes.
 
-        A message that would go round in a circle, or is too large for the topic, is not appended.
+        A message is not appended if it would go round in a circle, or is too large for the topic.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -33,18 +33,24 @@ class DeadLetters(Protocol):
 
 
 class DeadLetterTopics:
-    """Dead-letter topics in the log. While the log is down, delivery waits: no offset is closed."""
+    """Dead-letter topics in the log.
+
+    While the log is down, delivery waits, because discarded messages cannot be closed.
+    """
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
 
     async def append(self, message: Message, discarded: Undelivered, topic: str) -> None:
-        """Append until the log acknowledges it. A repeated append has the same message id."""
+        """Append until the log acknowledges the message.
+
+        A repeated append has the same message id.
+        """
         log = _log.bind(topic=topic, **of_message(discarded))
         record = dead_letter_record(message, discarded, now_ms=time.time_ns() // 1_000_000)
         if record is None:
-            # The message would circulate forever. It is stored as undelivered anyway, as every
-            # discard.
+            # Do not append a message that would circulate forever. Like every discard, it is stored
+            # as undelivered.
             log.warning("dead_letter_in_a_circle")
             return
         while True:
@@ -53,8 +59,8 @@ class DeadLetterTopics:
             except TopicNotFoundError:
                 raise
             except MessageTooLargeError as exc:
-                # The API makes the topic large enough for what publishers send, so a foreign
-                # producer wrote this message. The undelivered messages have space for it.
+                # Do not append a message that is too large. Only a producer other than Angelia can
+                # have written it; it is still stored as undelivered.
                 log.warning("dead_letter_too_large", error=exc.message)
                 return
             except AngeliaError as exc:

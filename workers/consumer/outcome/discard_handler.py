@@ -1,4 +1,4 @@
-"""Records discarded messages: in the dead-letter topic, and as undelivered."""
+"""Records discarded messages: in the dead-letter topic, and as undelivered messages."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ from workers.consumer.source.message_source import MessageSource
 class Discard(NamedTuple):
     """A discarded job and the reason.
 
-    `was_waiting` means that it was waiting for another attempt.
+    `was_waiting` is true if the job was waiting for another attempt.
     """
 
     job: DeliveryJob
@@ -44,7 +44,7 @@ class DiscardParts(Protocol):
 
 
 class DiscardHandler:
-    """Closes discarded messages after they are durably recorded."""
+    """Records discarded messages, and closes them when the record is durable."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class DiscardHandler:
     ) -> None:
         self._defects = defects
         self.subscription = subscription
-        # Receives the discards if they are traced.
+        # Gets the discards if they are traced.
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._source = source
@@ -84,7 +84,7 @@ class DiscardHandler:
         self._finished(job)
 
     async def _record_alone(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Record one message. An error does not affect the other messages of its batch."""
+        """Record one message. An error does not affect other messages of the same batch."""
         try:
             await self._record(job, discarded)
         except Exception as exc:  # noqa: BLE001 - only this message shall suffer
@@ -95,20 +95,21 @@ class DiscardHandler:
         if not await self._may_discard(job.cursor):
             return
         record = undelivered_of(job, discarded, self.subscription)
-        # First the dead-letter topic: until it has the message, the discard is not recorded.
+        # Append to the dead-letter topic first: until this has worked, the discard is not recorded.
         if not await self._lettered(job, discarded, record):
             return
         await self._parts.undelivered.write(record)
-        # Reached only when both have the message durably: closing it lets the commit pass it.
+        # Close the message, so that commits pass it: it is durable in both places now.
         job.cursor.discarded(job.message, discarded)
         if self.trace is not None:
             self.trace.discarded(job, discarded)
         self._finished(job)
 
     async def _record_bare(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Record what is known of the message without reading its body or headers.
+        """Record the message without reading its body or headers.
 
-        Repeat until it is recorded. Meanwhile it stays unfinished, so nothing is lost.
+        This repeats until the message is recorded. Until then it stays unfinished, so nothing is
+        lost.
         """
         while job.is_open:
             try:
@@ -123,24 +124,24 @@ class DiscardHandler:
         self._finished(job)
 
     def _finished(self, job: DeliveryJob) -> None:
-        """Release the message that follows this one in its order."""
+        """Release the message that waits for this one in the subscription's order."""
         try:
             self._source.finished(job.cursor, job.message)
         except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
             self._defects.found(exc, step="finish", message=job.message)
 
     async def _may_discard(self, cursor: Cursor) -> bool:
-        """Whether discards of `cursor` may be recorded: a commit must contain its epoch first."""
+        """Whether discards of `cursor` may be recorded: its epoch must be committed before."""
         if not cursor.producer_epoch:
             await self._parts.begin_epoch(self.subscription.group, cursor)
-        # Another worker may own the partition: that worker sends the message again.
+        # Return False if another worker owns the partition: that worker sends the message again.
         return not cursor.abandoned
 
     async def _lettered(self, job: DeliveryJob, discarded: Discarded, record: Undelivered) -> bool:
         """Append to the dead-letter topic; suspend the subscription if the topic does not exist.
 
         Returns:
-            Whether the topic has the message, or needs none.
+            Whether the message is in the topic, or the subscription has no dead-letter topic.
         """
         subscription = self.subscription
         if subscription.dead_letter is None:
@@ -150,9 +151,9 @@ class DiscardHandler:
                 job.message, record, subscription.dead_letter.topic
             )
         except TopicNotFoundError:
-            # The message stays unfinished, so nothing is lost, and the subscription's owner is
-            # notified. If somebody sets another topic meanwhile, the suspension is dropped and the
-            # message is discarded again.
+            # Suspend the subscription, and keep the message unfinished, so that nothing is lost.
+            # The owner of the subscription is notified. If a user sets another topic, the
+            # suspension ends and the message is discarded again.
             self._suspension.suspend(subscription, DEAD_LETTER_TOPIC_GONE)
             job.refused = discarded
             if not job.cursor.closing:

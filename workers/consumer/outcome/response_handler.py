@@ -1,4 +1,4 @@
-"""The consequences of an outcome: for its message, for what is sent next, for counts and traces."""
+"""What follows from an outcome: for its message, for what is sent next, for counts and traces."""
 
 import random
 import time
@@ -48,9 +48,9 @@ class ResponseHandler:
         wake: Callable[[], object],
     ) -> None:
         self.subscription = subscription
-        # The pace, limited by circuit breaker and tokens.
+        # The pace, limited by the circuit breaker and by OAuth tokens.
         self.pacing: Pacing = pace
-        # Receives the attempts if they are traced.
+        # Gets the attempts if they are traced.
         self.trace: SubscriptionTrace | None = None
         self.counts = RecentCounts(time.monotonic())
         self.latency = Latency()
@@ -66,12 +66,12 @@ class ResponseHandler:
     def on_response(
         self, job: DeliveryJob, outcome: Outcome, sent_as: Subscription, *, full: bool
     ) -> Discard | None:
-        """Decide what happens to `job`; return the discard to record, if it is one.
+        """Decide what happens to `job`; return the discard to record, if the message is discarded.
 
         Args:
-            job: What was attempted.
+            job: The message or batch that was attempted.
             outcome: The outcome of the attempt.
-            sent_as: The settings with which it was sent.
+            sent_as: The settings of the subscription when the job was sent.
             full: Whether as many requests as allowed were in flight.
         """
         now, size = time.monotonic(), len(job.message.body or b"")
@@ -103,12 +103,12 @@ class ResponseHandler:
         assert_never(outcome)
 
     def on_error(self, error: Exception, job: DeliveryJob) -> Discard | None:
-        """Handle an `error` of `on_response`: record the message unless it is already finished."""
+        """Handle an `error` of `on_response`: return a discard unless the message is finished."""
         reason = self._defects.found(error, step="outcome", message=job.message)
         self._deferral.failed(sent_at=job.sent_at)
         self._retry_queue.remove(lambda waiting: waiting is job)
         if not job.is_open:
-            # The messages after it in its order must not wait for it.
+            # Let the messages after this one in its order be sent.
             self._source.finished(job.cursor, job.message)
             return None
         return Discard(job, Discarded(reason=reason, status=job.status))
@@ -116,7 +116,8 @@ class ResponseHandler:
     def _learn(self, job: DeliveryJob, outcome: Outcome, now: float, *, full: bool) -> None:
         ended = EndedRequest(job.pace_epoch, outcome, now - job.sent_at, job.attempts > 0, full)
         if self.pacing.learn(ended, now):
-            # Called after the outcome is handled, because the outcome may request a pause.
+            # Wake the consumer after the outcome is handled, because the outcome may ask for a
+            # pause.
             self._wake()
 
     def _defer(self, job: DeliveryJob, outcome: Outcome, now: float) -> None:
@@ -142,8 +143,8 @@ class ResponseHandler:
             return
         rate = self._pace.rate
         job.deferred_alone += deferral.defer(seconds, sent_at=job.sent_at, now=now, rate=rate)
-        # If one message is deferred while others are accepted, this does not show the subscriber's
-        # capacity.
+        # Do not count the deferral if only this message is deferred and others are accepted: then
+        # it says nothing about the subscriber's capacity.
         job.deferred = job.deferred_alone < ANOTHER_AFTER or deferral.refusals > job.deferred_alone
 
     def _retry(self, job: DeliveryJob, outcome: Retry) -> Discard | None:
@@ -164,7 +165,10 @@ class ResponseHandler:
         return self._keep(job, due)
 
     def _keep(self, job: DeliveryJob, due: float) -> Discard | None:
-        """Queue `job` until `due`. If the queue is full, return the discard to record."""
+        """Put `job` into the retry queue until `due`.
+
+        If the queue is full, return the discard to record.
+        """
         on_exhausted, full = self.subscription.policy.on_exhausted, self._scheduler.is_full
         if full and on_exhausted is OnExhausted.DISCARD:
             return Discard(job, Discarded(reason=BUFFER_FULL, status=job.status))
@@ -176,13 +180,13 @@ class ResponseHandler:
             self._suspension.suspend(self.subscription, BUFFER_FULL)
         if oldest is None:
             return None
-        oldest.request_started()  # keeps it here until the discard is recorded
+        oldest.request_started()  # counts the job as busy until its discard is recorded
         return Discard(
             oldest, Discarded(reason=BUFFER_FULL, status=oldest.status), was_waiting=True
         )
 
     def _given_up(self, job: DeliveryJob, due: float) -> str | None:
-        """Return the reason why there is no retry at `due`; None if there is one."""
+        """Return why the job is not retried at `due`; None if it is retried."""
         retries_max = self.subscription.policy.max_retries
         if retries_max is not None and job.attempts > retries_max:
             return RETRIES_EXHAUSTED

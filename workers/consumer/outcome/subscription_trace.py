@@ -1,4 +1,4 @@
-"""Writes the traces of one subscription for its attempts and discards, if it wants traces."""
+"""Writes the traces of one subscription: its attempts and discards."""
 
 import time
 from typing import Final
@@ -24,7 +24,7 @@ _FAILED: Final = TraceStatus.FAILED.value
 _DISCARDED: Final = TraceStatus.DISCARDED.value
 _FILTERED: Final = TraceStatus.FILTERED.value
 
-# About a hundred years, in microseconds.
+# The longest duration that a trace can have: about a hundred years, in microseconds.
 SPAN_MAX: Final = 1 << 52
 
 # The end of an attempt: time, status, status code, reason, and duration.
@@ -34,8 +34,8 @@ _Ended = tuple[int, str, int | None, str, int | None]
 class SubscriptionTrace:
     """Writes traces of one subscription's messages. It never waits or raises.
 
-    An attempt is one entry, written at its end. An attempt that is still in flight when the trace
-    buffer checks for the second time is written as in flight too.
+    Each attempt is one entry, written when the attempt ends. If the trace buffer finds an attempt
+    in flight twice, another entry says that it is in flight.
     """
 
     __slots__ = ("_buffer", "_open_attempts", "_source")
@@ -52,19 +52,19 @@ class SubscriptionTrace:
         )
 
     def began(self, job: DeliveryJob) -> None:
-        """Note the start of an attempt."""
+        """Remember the start of an attempt."""
         open_attempts = self._open_attempts
         if not open_attempts:
             self._buffer.wake()
         open_attempts[job] = self
 
     def opens(self, job: DeliveryJob) -> None:
-        """Note that the attempt is awaited in this context, and may open a connection first."""
+        """Called when the attempt is awaited: it may have to open a connection first."""
         job.used_connection = UsedConnection()
         USED_CONNECTION.set(job.used_connection)
 
     def ended(self, job: DeliveryJob, outcome: Outcome) -> None:
-        """Note the end of an attempt that is not counted in `job.attempts` yet."""
+        """Called at the end of an attempt that is not counted in `job.attempts` yet."""
         now = time.monotonic()
         self._open_attempts.pop(job, None)
         status, reason = _SUCCESS, ""
@@ -88,12 +88,15 @@ class SubscriptionTrace:
         return True
 
     def discarded(self, job: DeliveryJob, discarded: Discarded) -> None:
-        """Note that the message is durably recorded as undelivered."""
+        """Called when the message is durably recorded as undelivered."""
         reason = discarded.reason[:TEXT_LENGTH_MAX]
         self._write_decision(job.message, _DISCARDED, (job.attempts, discarded.status, reason))
 
     def filtered(self, message: Message, why: str) -> None:
-        """Note that the message is filtered out; `why` is set if the filters could not judge it."""
+        """Called when the message is filtered out.
+
+        `why` is set if the filters could not judge it.
+        """
         self._write_decision(message, _FILTERED, (0, None, why[:TEXT_LENGTH_MAX]))
 
     def _write_all(self, job: DeliveryJob, ended: _Ended) -> None:
@@ -114,7 +117,7 @@ class SubscriptionTrace:
             queued = opened - message.published_ms * 1_000
             waited = int((job.sent_at + self._buffer.wall) * 1e6) - opened
             if not 0 <= queued <= SPAN_MAX or waited < 0:
-                # Clocks differ, and foreign producers may set any time.
+                # Limit the times: clocks differ, and producers may set any time.
                 queued, waited = min(max(queued, 0), SPAN_MAX), max(waited, 0)
         connect, address, used_connection = None, "", job.used_connection
         if used_connection is not None:
@@ -178,6 +181,6 @@ class SubscriptionTraces:
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         mode = subscription.tracking
         trace = None if mode is TrackingMode.OFF else SubscriptionTrace(buffer, subscription)
-        # Includes messages that are filtered out.
+        # Gets also the messages that are filtered out.
         self.attempts = trace if mode is TrackingMode.ALL else None
         self.discards = trace

@@ -1,4 +1,4 @@
-"""Appends discarded messages to the undelivered stream, from which the recorder reads them."""
+"""Appends discarded messages to the stream of undelivered messages, which the recorder reads."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,16 +30,19 @@ class UndeliveredLog(Protocol):
 
 
 class UndeliveredStream:
-    """The undelivered stream of the log.
+    """The stream of undelivered messages in the log.
 
-    While the log is down, delivery waits: no offset is closed.
+    While the log is down, delivery waits, because discarded messages cannot be closed.
     """
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
 
     async def write(self, undelivered: Undelivered) -> None:
-        """Append until the log acknowledges it. The recorder recognises a repeated append."""
+        """Append until the log acknowledges the record.
+
+        The recorder recognises repeated records.
+        """
         record = to_record(undelivered)
         while True:
             try:
@@ -54,7 +57,7 @@ class UndeliveredStream:
 
 
 def of_message(undelivered: Undelivered) -> Mapping[str, str]:
-    """The fields of log events about a message."""
+    """Return the fields of log events about a message."""
     return {
         "message_id": undelivered.message_id,
         "subscription": f"{undelivered.topic}_{undelivered.subscription}",
@@ -64,7 +67,7 @@ def of_message(undelivered: Undelivered) -> Mapping[str, str]:
 def undelivered_of(
     job: DeliveryJob, discarded: Discarded, subscription: Subscription
 ) -> Undelivered:
-    """Return the undelivered record of the job's message, which `subscription` discards now."""
+    """Return the record of the job's message, which `subscription` discards now."""
     bare = bare_undelivered_of(job, discarded, subscription)
     return replace(bare, body=job.message.stored, headers=_shown(job.message))
 

@@ -18,10 +18,10 @@ from workers.delivery.pace import Pace, Pacing
 
 
 class Breaker:
-    """Applies a circuit to a consumer's pace, and pauses its clocks while it is not closed.
+    """Applies a circuit to a consumer's pace, and pauses times to live while it is not closed.
 
-    These are the clocks of times to live: the consumer's clock, which shows the age of its
-    messages, and those in `cursors`, which are committed. `wake` is called when more may be sent.
+    Two kinds of clocks are paused: the consumer's clock, which gives the age of its messages, and
+    the clocks in `cursors`, which are committed. `wake` is called when more may be sent.
     """
 
     def __init__(
@@ -50,18 +50,21 @@ class Breaker:
             self._circuit = self._circuits.join(rule.circuit_name or "", self)
         elif before is not None and before.open_for != rule.open_for:
             self._circuit.retime(rule)
-        # Set last: after an error above, the rule is applied again.
+        # Set the rule last: after an error above, it is applied again.
         self._rule = rule
         self.on_change(self._circuit.circuit)
         return GuardedPace(pace, self._circuit, rule=rule, by=subscription.group)
 
     def rest(self) -> None:
-        """Send nothing until `guarded` is called again. The subscription's own circuit is kept."""
+        """Send nothing until `guarded` is called again.
+
+        The state of the subscription's own circuit is kept.
+        """
         if self._circuit is not None and self._circuit.name:
             self._part()
 
     def on_change(self, circuit: Circuit) -> None:
-        """Called when the circuit opened or closed, or when its probe may be sent."""
+        """Called when the circuit opened or closed, or when a probe may be sent."""
         now = time.monotonic()
         if circuit.closed:
             self._resume()
@@ -70,15 +73,15 @@ class Breaker:
         self._wake()
 
     def is_open(self, now: float) -> bool:
-        """Whether it is too early for a probe."""
+        """Whether it is too early for a probe: a request that tests the subscriber."""
         circuit = self._circuit
         return circuit is not None and circuit.circuit.state(now) is CircuitState.OPEN
 
     def opened_ms(self, opened: Opened, now_ms: int, *, batch_time: timedelta) -> int:
         """Return the time from which a message's time to live would run without pauses (epoch ms).
 
-        The message may have waited behind others during a pause. The time to live of a batch runs
-        from the time when it was collected, for which `batch_time` is allowed.
+        The message may have waited behind others during a pause. A batch may take `batch_time` to
+        be collected; its time to live starts after that.
         """
         ran_ms = opened.cursor.ran_ms(opened.message, now_ms)
         if ran_ms is None:
@@ -88,10 +91,11 @@ class Breaker:
         return now_ms - ran_ms
 
     def failed(self, job: DeliveryJob, now: float) -> None:
-        """Note a failed `job` that the circuit already counted.
+        """Called for a failed `job` that the circuit has counted.
 
-        If `job` fails while others succeed, its time to live continues. Otherwise it would open the
-        circuit again and again, and be retried without end when there is nothing else to send.
+        If `job` fails while other messages succeed, its time to live runs on while the circuit is
+        open. Otherwise this message could open the circuit again and again, and be retried without
+        end.
         """
         failing = job.failing = job.failing or Failing(now)
         circuit = self._circuit
@@ -99,14 +103,14 @@ class Breaker:
             failing.paused_for = self.clock.paused_for(now)
 
     def tried_again(self, job: DeliveryJob, now: float) -> None:
-        """Note another attempt of `job`: its time to live pauses with the others again."""
+        """Called after another attempt of `job`: its time to live pauses with the others again."""
         failing = job.failing
         if failing is not None and failing.paused_for is not None:
             job.deadline -= self.clock.paused_for(now) - failing.paused_for
             failing.paused_for = None
 
     def age(self, job: DeliveryJob, at: float) -> float:
-        """What the clock shows at `at`, to compare with the deadline of `job`."""
+        """Return the clock's time at `at`, to compare with the deadline of `job`."""
         if job.failing is not None and job.failing.paused_for is not None:
             return at - job.failing.paused_for
         return self.clock.at(at, time.monotonic())

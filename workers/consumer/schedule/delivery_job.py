@@ -1,4 +1,4 @@
-"""A message or batch in delivery: how often it was attempted, and the limits of its attempts."""
+"""A message or batch in delivery: the number of its attempts, and their limits."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,7 +12,7 @@ from workers.transport.used_connection import UsedConnection  # noqa: TC001 - hi
 
 
 class Failing:
-    """Since when a message fails, and how long its time to live had been paused by then."""
+    """When a message began to fail, and how long its time to live had been paused before."""
 
     __slots__ = ("paused_for", "since")
 
@@ -25,15 +25,17 @@ class DeliveryJob:
     """A message in delivery: its content, its position, and the number of its attempts.
 
     Attributes:
-        refused: The reason to discard it without another attempt.
+        refused: The reason to discard the message without another attempt.
         status: The last response status.
         due: The earliest time of the first attempt.
-        deadline: The end of its time to live, which was `ttl_s` seconds when it was opened.
+        deadline: The end of the time to live, which was `ttl_s` seconds when the message was
+            opened.
         request: The current attempt, if its outcome comes by a callback.
-        deferred: Whether the last response asked to come later.
-        deferred_alone: How often the first request after a deferral was deferred again.
+        deferred: Whether the subscriber's last response was a deferral (`Retry-After`).
+        deferred_alone: How often this job was the first request after a deferral and was deferred
+            again.
         failing: Used by the circuit breaker.
-        opened_ms: When it was opened (epoch ms), for traces.
+        opened_ms: When the message was opened (epoch ms), for traces.
         ended_at: When its last attempt ended, for traces.
         used_connection: The connection of an awaited attempt, for traces.
         progress: Used by the destination only.
@@ -71,7 +73,7 @@ class DeliveryJob:
         self.due = 0.0
         self.attempts = 0
         self.backoffs = 0
-        # The last attempt: when it was sent, and in which epoch of the consumer's pace.
+        # When the last attempt was sent, and in which epoch of the consumer's pace.
         self.sent_at = 0.0
         self.pace_epoch = 0
         self.failing: Failing | None = None
@@ -85,11 +87,11 @@ class DeliveryJob:
         self.deferred_alone = 0
 
     def request_started(self) -> None:
-        """Note that a request for this job is sent next."""
+        """Called before a request for this job is sent."""
         self.cursor.request_started()
 
     def request_ended(self) -> None:
-        """Note that the request ended, whatever its outcome."""
+        """Called when the request has ended, whatever its outcome."""
         self.cursor.request_ended()
 
     def delivered(self) -> None:
@@ -97,7 +99,7 @@ class DeliveryJob:
         self.cursor.delivered(self.message)
 
     def recall_attempts(self) -> None:
-        """Continue the number of attempts from the last commit."""
+        """Read the number of attempts from the last commit."""
         self.attempts = self.cursor.attempts.get(self.message.offset, 0)
 
     def keep_attempts(self) -> None:
@@ -105,11 +107,11 @@ class DeliveryJob:
         self.cursor.tried(self.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of closing `cursors`; return whether nothing is left."""
+        """Drop the messages of closing `cursors`; return whether none is left."""
         return self.cursor in cursors
 
     def is_left(self) -> bool:
-        """Whether this worker attempts none of its messages again, because their cursors close."""
+        """Whether no message is attempted again here, because their cursors are closing."""
         return self.cursor.closing
 
     def singles(self) -> "Iterator[DeliveryJob]":
@@ -118,12 +120,12 @@ class DeliveryJob:
 
     @property
     def is_open(self) -> bool:
-        """Whether any of its messages is unfinished."""
+        """Whether any message of the job is unfinished."""
         return self.cursor.is_open(self.message)
 
 
 class BatchJob(DeliveryJob):
-    """A batch in delivery. It is attempted as a whole and finished message by message.
+    """A batch in delivery. The batch is sent as a whole, and finished message by message.
 
     `cursor` is the cursor of its first message.
     """
@@ -134,13 +136,16 @@ class BatchJob(DeliveryJob):
     _started: Sequence[Cursor]
 
     def request_started(self) -> None:
-        """Note for each cursor that a request is sent next."""
+        """Called before a request is sent; each cursor of the batch counts it."""
         self._started = self.message.cursors
         for cursor in self._started:
             cursor.request_started()
 
     def request_ended(self) -> None:
-        """Note that the request ended, also for cursors that left the batch meanwhile."""
+        """Called when the request has ended.
+
+        Also cursors that left the batch since then count it.
+        """
         for cursor in self._started:
             cursor.request_ended()
 
@@ -150,9 +155,9 @@ class BatchJob(DeliveryJob):
             opened.cursor.delivered(opened.message)
 
     def recall_attempts(self) -> None:
-        """Continue from the fewest attempts that any of its messages has in the last commit.
+        """Read the number of attempts from the last commit: the lowest of all messages.
 
-        New messages can be batched with messages that were attempted before.
+        Because new messages can be in a batch with messages that were attempted before.
         """
         opened = self.message.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
@@ -163,14 +168,14 @@ class BatchJob(DeliveryJob):
             opened.cursor.tried(opened.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
-        """Drop the messages of closing `cursors`; return whether nothing is left."""
+        """Drop the messages of closing `cursors`; return whether none is left."""
         if not self.message.leave(cursors):
             return True
         self.cursor = self.message.opened[0].cursor
         return False
 
     def is_left(self) -> bool:
-        """Whether all its cursors close. Messages of closing cursors are dropped."""
+        """Whether all cursors of the batch are closing. Messages of closing cursors are dropped."""
         return self.leave({cursor for cursor in self.message.cursors if cursor.closing})
 
     def singles(self) -> Iterator[DeliveryJob]:
@@ -183,11 +188,11 @@ class BatchJob(DeliveryJob):
 
     @property
     def is_open(self) -> bool:
-        """Whether any of its messages is unfinished."""
+        """Whether any message of the batch is unfinished."""
         return any(each.cursor.is_open(each.message) for each in self.message.opened)
 
 
 def job_of(message: Message, cursor: Cursor, deadline: float) -> DeliveryJob:
-    """The job of a message, or of a batch."""
+    """Return the job of a message or of a batch."""
     kind = BatchJob if isinstance(message, CollectedBatch) else DeliveryJob
     return kind(message, cursor, deadline)

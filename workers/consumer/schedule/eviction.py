@@ -1,6 +1,7 @@
 """Makes space in a full retry buffer: discards a message that was retried long enough.
 
-The age counts like the time to live: it continues after a restart, and pauses with the circuit.
+The age is measured like the time to live: it continues after a restart, and pauses while the
+circuit is open.
 """
 
 import time
@@ -13,12 +14,12 @@ from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue
 from workers.consumer.source.message_source import MessageSource
 
-# A message with a paused time to live is checked again after this time.
+# How soon to check a message again whose time to live is paused.
 _LOOK_AGAIN_S: Final = 0.05
 
 
 class Eviction:
-    """Evicts messages from the `retry_queue`, one at a time, when the `source` has new ones."""
+    """Evicts messages from a full `retry_queue`, one by one, when the `source` has new ones."""
 
     def __init__(
         self, policy: DeliveryPolicy, source: MessageSource, retry_queue: RetryQueue
@@ -35,7 +36,7 @@ class Eviction:
     def evict(self, now: float, breaker: Breaker | None) -> DeliveryJob | None:
         """Remove and return the oldest message of a full queue, if it waited long enough.
 
-        It is marked as refused.
+        The job is marked as refused.
         """
         left = self._left(now, breaker)
         if left is None or left > 0 or not self._source.take_start():
@@ -46,7 +47,7 @@ class Eviction:
         return job
 
     def next_due(self, breaker: Breaker | None) -> float | None:
-        """When a full queue will have space for the next message (monotonic seconds)."""
+        """Return when a full queue will have space for the next message (monotonic seconds)."""
         if self._wait_s is None:
             return None
         now = time.monotonic()
@@ -54,7 +55,7 @@ class Eviction:
         return None if left is None else now + max(left, _LOOK_AGAIN_S)
 
     def _left(self, now: float, breaker: Breaker | None) -> float | None:
-        """How long the oldest message may stay; None: until its time to live ends."""
+        """Return how long the oldest message may stay; None means until its time to live ends."""
         job = self._retry_queue.oldest
         if self._wait_s is None or job is None or job.refused or not job.attempts:
             return None

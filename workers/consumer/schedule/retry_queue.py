@@ -1,4 +1,7 @@
-"""Messages between two attempts. They need no thread, no connection and no timer of their own."""
+"""Messages that wait between two attempts.
+
+They need no thread, connection or timer of their own.
+"""
 
 import heapq
 from collections.abc import Callable
@@ -6,7 +9,7 @@ from typing import Final
 
 from workers.consumer.schedule.delivery_job import DeliveryJob
 
-# Below this number of removed jobs the heaps are not cleaned.
+# The number of removed jobs above which the heaps are cleaned.
 _GONE_MIN: Final = 64
 
 
@@ -14,7 +17,7 @@ class RetryQueue:
     """Jobs ordered by the time of their next attempt (monotonic seconds)."""
 
     def __init__(self) -> None:
-        # The waiting jobs with their times. The heaps may also name jobs that were removed.
+        # The waiting jobs with their times. The heaps below may still name removed jobs.
         self._waiting: dict[int, tuple[float, DeliveryJob]] = {}
         self._by_due: list[tuple[float, int]] = []
         self._by_age: list[tuple[float, int]] = []
@@ -33,7 +36,7 @@ class RetryQueue:
 
     @property
     def next_due(self) -> float | None:
-        """When the first job is due."""
+        """The time at which the first job is due; None if there is none."""
         number = self._first(self._by_due)
         return None if number is None else self._waiting[number][0]
 
@@ -50,7 +53,7 @@ class RetryQueue:
 
     @property
     def deferred_due(self) -> float | None:
-        """When the oldest deferred job is due."""
+        """The time at which the oldest deferred job is due; None if there is none."""
         number = self._first(self._deferred) if self._deferred else None
         return None if number is None else self._waiting[number][0]
 

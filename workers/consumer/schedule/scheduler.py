@@ -16,18 +16,18 @@ from workers.consumer.source.message_times import delay_left_ms, is_stale, ttl_s
 from workers.consumer.source.order import Opened
 from workers.delivery.deferral import Deferral
 
-# While new messages wait, only one request in this many goes to messages that always fail.
+# How many new messages are sent for each retry of a message that always fails.
 NEW_PER_RETRY: Final = 4
-# If the oldest deferred message is due within this time, nothing else is sent first: its backoff
-# may be a little longer than the time that the subscriber requested.
+# If the oldest deferred message is due within this time, nothing else is sent before it: its
+# backoff may be a little longer than the time that the subscriber requested.
 WAIT_FOR_OLDEST_S: Final = 1.0
 
 
 class Scheduler:
     """Chooses between the `source` and the `retry_queue`. It never waits.
 
-    Deferred messages go first, the oldest before the others: they are open, so their time to live
-    runs. New messages can wait in the log, where it does not.
+    Deferred messages are sent first, the oldest before the others, because their time to live is
+    running. The time to live of new messages in the log is not.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Scheduler:
         delayed = bool(policy.sending_delay)
         self._waits_for_room = delayed or policy.waits_for_room
         self._eviction.configure(policy)
-        # Whether the publish time of a message matters.
+        # Whether the time of publishing matters: for a delay or `publishTtl`.
         self._is_timed = delayed or policy.publish_ttl is not None
 
     @property
     def next_due(self) -> float | None:
-        """When something can be sent that cannot be sent now."""
+        """When something can be sent that cannot be sent now; None if this is unknown."""
         if self._waits_for_deferred(time.monotonic()):
-            # Other retries may be due already, but none is sent before this one.
+            # Wait for the deferred message; no other retry is sent before it.
             return self.retry_queue.deferred_due
         held_up, eviction = self._is_held_up(), self._eviction
         new = eviction.next_due(self.breaker) if held_up else self.source.next_due
@@ -76,12 +76,12 @@ class Scheduler:
         return len(self.retry_queue) >= self.policy.retry_buffer_max
 
     def take(self, now: float, *, cautious: bool) -> DeliveryJob | None:
-        """Return the next job; `cautious` means that the subscriber is or was down."""
+        """Return the next job; `cautious`: the subscriber is or was down."""
         if self._waits_for_deferred(now):
             return self._deferred_job(now)
         if not cautious and self._new_in_a_row >= NEW_PER_RETRY:
             return self._retried(now) or self._next_message(now)
-        # A message that always fails is a poor probe: another new message may succeed.
+        # Prefer a new message: a message that always fails is a poor probe.
         self._new_in_a_row += 1
         return self._next_message(now) or self._retried(now)
 
@@ -92,7 +92,7 @@ class Scheduler:
         return self.breaker.age(job, at) > job.deadline
 
     def _waits_for_deferred(self, now: float) -> bool:
-        """Whether everything waits for the oldest deferred message."""
+        """Whether all other messages wait for the oldest deferred message."""
         deferral = self.deferral
         soon = now + WAIT_FOR_OLDEST_S if deferral.waits else now
         return self.retry_queue.has_deferred(soon) and not deferral.tries_another
@@ -100,13 +100,14 @@ class Scheduler:
     def _retried(self, now: float) -> DeliveryJob | None:
         self._new_in_a_row = 0
         due = self._retries_due(now)
-        # Live deliveries of other subscriptions must not wait for many failing messages here.
+        # Check the budget of this turn: live deliveries of others must not wait for many retries
+        # here.
         if not self.retry_queue.has(due) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take(due), now)
 
     def _deferred_job(self, now: float) -> DeliveryJob | None:
-        # As with other retries, live deliveries of other subscriptions must not wait.
+        # Check the budget of this turn, as for other retries.
         if not self.retry_queue.has_deferred(now) or not self.source.take_start():
             return None
         return self._unless_over(self.retry_queue.take_deferred(), now)
@@ -114,19 +115,22 @@ class Scheduler:
     def _unless_over(self, job: DeliveryJob | None, now: float) -> DeliveryJob | None:
         """Return `job`, marked as refused if its time to live has ended."""
         if job is not None and not job.refused and job.attempts > 0 and self.is_over(job, now):
-            # The job was due in time, but the rate or a deferral delayed it.
+            # Mark the job as refused: it was due in time, but the rate or a deferral delayed it too
+            # long.
             job.refused = Discarded(reason=TTL_ELAPSED, status=job.status)
         return job
 
     def _retries_due(self, now: float) -> float:
-        """When the retries that are due now became due."""
+        """Return since when the retries that are due now have been due."""
         run = self.policy.on_exhausted is OnExhausted.RUN
         return math.inf if run and self.is_full else now
 
     def _next_message(self, now: float) -> DeliveryJob | None:
-        """Return the next message that may be sent now; queue those that must wait.
+        """Return the next message that may be sent now.
 
-        While the queue is full, return the message that is evicted from it, if there is one.
+        Messages that must wait are put into the queue.
+
+        While the queue is full, return the message that is evicted from the queue, if there is one.
         """
         now_ms = time.time_ns() / 1e6
         while not (self._waits_for_room and self.is_full):
@@ -159,7 +163,7 @@ class Scheduler:
         return job
 
     def _broken(self, error: Exception, opened: Opened, now: float) -> DeliveryJob:
-        """Return the message as a job that is recorded and not sent."""
+        """Return the message as a job that is recorded as undelivered and not sent."""
         cursor, message, _, refused, _ = opened
         reason = self._defects.found(error, step="choose", message=message)
         job = job_of(message, cursor, now)

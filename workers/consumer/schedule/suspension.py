@@ -1,4 +1,4 @@
-"""Stops a consumer when its subscription is suspended or about to be."""
+"""Stops a consumer as soon as its subscription is suspended, even before this is stored."""
 
 from typing import Protocol
 
@@ -9,20 +9,20 @@ class Suspensions(Protocol):
     """Suspends subscriptions."""
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """Suspend the subscription, unless somebody else changes it meanwhile."""
+        """Suspend the subscription, unless a user has changed it since."""
 
 
 class Suspension:
-    """Knows whether a consumer may start anything, and suspends its subscription if needed.
+    """Knows whether a consumer may start requests, and suspends its subscription if needed.
 
-    The suspension takes effect immediately, before the database stores it, and holds until the
+    The suspension takes effect immediately, before the database stores it. It lasts until the
     subscription is changed.
     """
 
     def __init__(self, subscription: Subscription, suspensions: Suspensions) -> None:
         self._suspensions = suspensions
         self._subscription = subscription
-        # The change number of the subscription version to suspend.
+        # The change number of the subscription's version that is to be suspended.
         self._change: int | None = None
         self.holds = False
         self.configure(subscription)
@@ -30,11 +30,11 @@ class Suspension:
     def configure(self, subscription: Subscription) -> None:
         """Use these settings from now on."""
         self._subscription = subscription
-        # The cursors close right after this, and must not start anything before that.
+        # Set this now: the cursors close right after this call, and must start nothing before that.
         self.holds = subscription.rests or self._change == subscription.change
 
     def suspend(self, sent_as: Subscription, reason: str) -> None:
-        """Start nothing more, unless the subscription changed since the version `sent_as`."""
+        """Suspend the subscription, unless it has changed since the version `sent_as`."""
         if sent_as.change != self._subscription.change or self._change == sent_as.change:
             return
         self._change = sent_as.change

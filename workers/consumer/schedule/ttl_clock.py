@@ -1,6 +1,6 @@
-"""The clock of times to live of one subscription on one worker: paused while sending is blocked.
+"""The clock of the times to live of one subscription on one worker.
 
-Pure: all times are monotonic seconds.
+The clock is paused while sending is blocked. Pure: all times are monotonic seconds.
 """
 
 
@@ -35,7 +35,7 @@ class TtlClock:
         return self._paused_for if self._since is None else self._paused_for + now - self._since
 
     def at(self, instant: float, now: float) -> float:
-        """The value of this clock at `instant`, if no pause is added to those known `now`."""
+        """Return this clock's value at `instant`, if no pause is added after `now`."""
         shown = instant - self.paused_for(now)
         if self._since is None:
             return shown

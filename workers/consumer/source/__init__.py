@@ -1,1 +1,1 @@
-"""The next messages of a subscription: reading ahead, filters, order and batches."""
+"""The next messages of a subscription: reading, filters, order and batches."""

@@ -1,7 +1,7 @@
 """Collects messages into batches; each partition has at most one batch in delivery.
 
-Collected messages are open, so no commit passes them. If a cursor closes, the next owner of the
-partition reads its collected messages again.
+Collected messages are open, so no commit passes them. If a cursor closes, the next owner of its
+partition reads these messages again.
 """
 
 import math
@@ -27,14 +27,14 @@ _AT_ONCE: Final = float("-inf")
 
 
 class Clocks(NamedTuple):
-    """A monotonic clock in seconds, and the time in milliseconds since the epoch."""
+    """Two clocks: monotonic in seconds, and milliseconds since the epoch."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall_ms: Callable[[], float] = lambda: time.time_ns() / 1e6
 
 
 class _Piece(NamedTuple):
-    """A message as part of a batch body, and the latest time to send it."""
+    """A message as part of a batch body, with the latest time to send it."""
 
     opened: Opened
     body: bytes
@@ -42,7 +42,7 @@ class _Piece(NamedTuple):
 
 
 class _OpenBatch:
-    """The messages collected so far."""
+    """The messages that were collected for the next batch so far."""
 
     __slots__ = ("_framing", "cursors", "due", "pieces", "volume")
 
@@ -80,12 +80,13 @@ class _OpenBatch:
 class Batches:
     """The order of a subscription with batches: each partition's messages in log order.
 
-    A batch is handed out as one message (`CollectedBatch`) when it is full or its time has come. It
-    can contain messages of several partitions. A message that fits into no batch, or is too old for
-    its first attempt, is handed out alone, marked as refused.
+    A batch is returned as one message (`CollectedBatch`) when it is full or its time has come. A
+    batch can contain messages of several partitions. A message that fits into no batch, or is too
+    old for its first attempt, is returned alone, marked as refused.
 
     At most one batch is collected at a time. While a batch is in delivery, its partitions are not
-    read further: of each of them at most one message, which did not fit, waits for the next batch.
+    read further. In each of these partitions at most one message, which did not fit, waits for the
+    next batch.
     """
 
     def __init__(
@@ -105,9 +106,9 @@ class Batches:
         self._framing: Framing = framing_of(batching)
         self._open = _OpenBatch(self._framing)
         self._under_way: dict[Cursor, CollectedBatch] = {}
-        # For partitions with a batch in delivery: the message that did not fit.
+        # The message that did not fit, for each partition with a batch in delivery.
         self._behind: dict[Cursor, _Piece] = {}
-        # Ready to be handed out: batches, and messages that became too old for a batch.
+        # Batches that are complete, and messages that became too old for a batch.
         self._ready: deque[Opened] = deque()
 
     @property
@@ -119,11 +120,11 @@ class Batches:
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Use the time limits of `policy` from now on."""
-        del fetch  # `fetch` limits messages that wait behind others; there are none here
+        del fetch  # not used: it limits messages that wait behind others, which batches do not have
         self._policy = policy
 
     def may_open(self) -> bool:
-        """Return True: a batch limits itself."""
+        """Return True: a batch has its own limits."""
         return True
 
     def may_read(self, cursor: Cursor) -> bool:
@@ -148,9 +149,9 @@ class Batches:
         return self._next_ready()
 
     def overdue(self, *, readable: bool = True) -> Opened | None:
-        """Return what to hand out now: a refused message, or a batch that is complete or due.
+        """Return a refused message, or a batch that is complete or due; None if there is none.
 
-        If nothing is `readable`, no more messages can be taken now, so the batch does not wait for
+        If `readable` is false, no more messages can be read now, so the batch does not wait for
         them.
         """
         if not self._ready and self._open.pieces and self._is_due(readable=readable):
@@ -161,8 +162,8 @@ class Batches:
         """Do nothing: the message stays in delivery."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """Return None: the partitions of the batch can be read again."""
-        del cursor  # one of several cursors of the batch
+        """Return None, and allow reading the partitions of the batch again."""
+        del cursor  # not used: one of several cursors of the batch
         if isinstance(message, CollectedBatch):
             for each in message.cursors:
                 if self._under_way.get(each) is message:
@@ -209,12 +210,12 @@ class Batches:
 
     def _is_due(self, *, readable: bool) -> bool:
         cursors = self._open.cursors
-        # No more messages can be opened behind one of those in the batch.
+        # Close the batch if one of its partitions cannot open more messages.
         if any(cursor.is_full for cursor in cursors):
             return True
         if self._open.due > self._clocks.monotonic():
             return False
-        # Messages that can be read now are added first.
+        # Wait for messages that can be read now: they are added first.
         return not readable or not any(cursor.queued for cursor in cursors)
 
     def _complete(self) -> None:
@@ -246,8 +247,8 @@ class Batches:
     def _opened_ms(self, opened: Sequence[Opened]) -> int:
         """Return the time from which the time to live of a batch with these messages runs.
 
-        It runs from the time the batch is handed out. After a crash it continues: then the first
-        message of a partition has been open for longer than a batch waits. Messages of other
+        It runs from the time at which the batch is taken. After a crash it continues: then the
+        first message of a partition has been open for longer than a batch waits. Messages of other
         partitions keep their own, later times.
         """
         first = {each.cursor: each.opened_ms for each in reversed(opened)}
@@ -259,10 +260,10 @@ class Batches:
             return ()
         policy, now_ms = self._policy, self._clocks.wall_ms()
         messages = [piece.opened.message for piece in pieces]
-        # The time when all messages of the batch may be sent.
+        # The time at which all messages of the batch may be sent.
         now_ms += max(delay_left_ms(message, policy, now_ms=now_ms) for message in messages)
         opened = (piece.opened for piece in pieces)
-        # A dictionary keeps their order and makes lookups fast.
+        # Use a dictionary, which keeps the order and makes look-ups fast.
         return {each: None for each in opened if is_stale(each.message, policy, now_ms=now_ms)}
 
 

@@ -1,4 +1,7 @@
-"""Skips messages of cancelled retransmissions after their "sent again" marks are removed."""
+"""Skips messages of cancelled retransmissions.
+
+Before that, their originals lose the mark that they were sent again.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,17 +17,17 @@ from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The most messages in one call.
+# The maximum number of messages in one call.
 MESSAGES_MAX: Final = 1_000
 
-# The partition and offset of the second copy in the log.
+# The partition and offset of the copy in the log.
 Position = tuple[int, int]
 
 _log = structlog.get_logger()
 
 
 class SentMarks(Protocol):
-    """Marks discarded messages that were sent again, so that they are sent only once more."""
+    """Marks of discarded messages that were sent again, so that each is sent only once more."""
 
     async def unmark(self, retransmission_id: str, positions: Sequence[Position]) -> None:
         """Remove the marks of these messages of the retransmission.
@@ -35,7 +38,7 @@ class SentMarks(Protocol):
 
 
 class CancelledMessage(NamedTuple):
-    """A message of a cancelled retransmission."""
+    """A message that a cancelled retransmission has put into the log."""
 
     retransmission_id: str
     cursor: Cursor
@@ -45,8 +48,8 @@ class CancelledMessage(NamedTuple):
 class CancelledMessages:
     """Removes the "sent again" marks of cancelled messages, then skips the messages.
 
-    The messages stay unfinished until this is done, so after a crash the next owner repeats it.
-    While the database is down they wait, and delay nothing else.
+    The messages stay unfinished until both is done, so after a crash the next owner repeats this.
+    While the database is down the messages wait, and delay nothing else.
     """
 
     def __init__(self, marks: SentMarks, tasks: asyncio.TaskGroup) -> None:
@@ -68,8 +71,8 @@ class CancelledMessages:
             del self._waiting[:MESSAGES_MAX]
             for retransmission_id, positions in _positions(cancelled).items():
                 await self._unmark(retransmission_id, positions)
-            # Reached only when none of them is marked as sent again: from here on a commit passes
-            # them.
+            # Skip the messages only now: none is marked as sent again any more, so a commit may
+            # pass them.
             for each in cancelled:
                 each.cursor.passed_by(each.message)
         self._working = False

@@ -1,4 +1,4 @@
-"""A batch with messages of several cursors. Each cursor may close before the delivery."""
+"""A batch with messages of several cursors. Each cursor may close before the batch is delivered."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -9,7 +9,7 @@ from workers.delivery.batch import Framing, MessageBatch
 
 
 class CollectedBatch(MessageBatch):
-    """Messages of several partitions of one worker, each partition in its order."""
+    """Messages of several partitions of one worker, in the order of each partition."""
 
     __slots__ = ("_framing", "opened")
 
@@ -32,14 +32,14 @@ class CollectedBatch(MessageBatch):
 
     @property
     def cursors(self) -> Sequence[Cursor]:
-        """The cursors with messages in the batch, that of the first message first."""
+        """The cursors with messages in the batch; that of the first message comes first."""
         return tuple(dict.fromkeys(each.cursor for each in self.opened))
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
         """Drop the messages of `cursors` while the batch is not in flight.
 
-        Another worker sends those. The remaining messages are another batch with a new id and a new
-        body, so pass all cursors that close together in one call.
+        Another worker sends these messages. The remaining messages become another batch with a new
+        id and a new body. So pass all cursors that close together in one call.
 
         Returns:
             False if nothing is left.
@@ -65,7 +65,7 @@ def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
 
 
 def begun(opened: Opened, now_ms: int) -> Opened:
-    """Do as `Opened.begun`: for a batch, the clocks of all its partitions start then.
+    """Do as `Opened.begun`. For a batch, the times to live in all its partitions start.
 
     The time to live of the batch is that of the partition with the most time left.
     """
@@ -82,7 +82,7 @@ def begun(opened: Opened, now_ms: int) -> Opened:
 
 
 def singles(opened: Opened) -> Iterator[Opened]:
-    """Return the collected messages one by one. A message without a batch is returned itself."""
+    """Return the collected messages one by one. A single message is returned as it is."""
     if isinstance(opened.message, CollectedBatch):
         yield from opened.message.opened
     else:

@@ -1,4 +1,4 @@
-"""Reads of one subscription behind the tail: few at once, however many partitions lag."""
+"""Reads of one subscription for cursors that lag: a few at once, however many partitions lag."""
 
 import asyncio
 import time
@@ -15,13 +15,16 @@ class LogReader(Protocol):
     """Reads for all subscriptions."""
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener, *, pause: timedelta) -> None:
-        """Read the messages before the feed's first offset; after a failure retry after `pause`."""
+        """Read the messages before the feed's first offset.
+
+        After a failure, read again after `pause`.
+        """
 
     def resume(self, feed: Feed) -> None:
         """Resume a paused tail if its fastest reader needs more messages."""
 
     def leave(self, partition: Partition, reader: TailReader) -> None:
-        """Stop reading for `reader`, which takes no more messages."""
+        """Stop reading for `reader`, which will take no more messages."""
 
 
 class _Fetch:
@@ -44,7 +47,9 @@ class _Fetch:
 
 
 class Fetches:
-    """Limits the reads of a subscription: at most FETCHES_MAX run at once, the others queue.
+    """Limits the reads of a subscription.
+
+    At most FETCHES_MAX run at once, the others wait in a queue.
 
     So a subscription that lags in a thousand partitions loads the readers no more than one that
     lags in three. A read that takes longer than `fetch_timeout` no longer counts: partitions of a
@@ -55,13 +60,13 @@ class Fetches:
         self._reader = reader
         self._fetch = fetch
         self._running: dict[Partition, _Fetch] = {}
-        # Queued reads in order. A cursor has at most one.
+        # The reads that wait, in order. A cursor has at most one.
         self._waiting: dict[Partition, _Fetch] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a read is running that may soon have messages."""
+        """Whether a read is running that may soon return messages."""
         return bool(self._running)
 
     def configure(self, fetch: FetchPolicy) -> None:
@@ -69,7 +74,7 @@ class Fetches:
         self._fetch = fetch
 
     def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None:
-        """Read messages before the feed's first offset for `on_batch`, when it is their turn."""
+        """Read messages before the feed's first offset for `on_batch`, when it is its turn."""
         fetch = _Fetch(self, feed, offset=offset, on_batch=on_batch)
         if len(self._running) < FETCHES_MAX:
             self._begin(fetch)
@@ -89,7 +94,7 @@ class Fetches:
             self._begin_waiting()
 
     def finished(self, fetch: _Fetch) -> None:
-        """Note that the read has ended."""
+        """Called when the read has ended."""
         if self._running.get(fetch.feed.partition) is fetch:
             del self._running[fetch.feed.partition]
             self._begin_waiting()
@@ -104,7 +109,7 @@ class Fetches:
             self._begin(self._waiting.pop(next(iter(self._waiting))))
 
     def _set_timer(self) -> None:
-        """Set a timer for the first running read that may take too long."""
+        """Set a timer for the first running read, in case it takes too long."""
         if self._timer is None:
             first = min(fetch.began for fetch in self._running.values())
             due = first + self._fetch.fetch_timeout.total_seconds()

@@ -1,4 +1,4 @@
-"""The next messages of a subscription: its cursors take turns, and filters run first."""
+"""The next messages of a subscription: its cursors take turns, and filters are applied."""
 
 import time
 from collections import deque
@@ -39,10 +39,10 @@ class SourceParts(Protocol):
 
 
 class FilterTrace(Protocol):
-    """Receives the messages that are filtered out."""
+    """Gets the messages that are filtered out."""
 
     def filtered(self, message: Message, why: str) -> None:
-        """Note that a message is filtered out; `why` is set if the filters could not judge it."""
+        """Called when a message is filtered out; `why` is set if the filters could not judge it."""
 
 
 class Chain(Protocol):
@@ -57,7 +57,7 @@ class Chain(Protocol):
 
 
 class BrokenChain:
-    """Filters that an unexpected error kept from being compiled: no message can be judged."""
+    """Stands for filters that could not be compiled because of an unexpected error."""
 
     problem = ""
 
@@ -65,16 +65,17 @@ class BrokenChain:
         self._error = error
 
     def judge(self, message: Message) -> Verdict:
-        """Raise the error. It is recorded for each message."""
+        """Raise the error; it is recorded for each message."""
         del message
         raise self._error.with_traceback(None)
 
 
 class MessageSource:
-    """Hands out messages one by one in their order, and closes those that are filtered out.
+    """Returns messages one by one in their order, and closes those that are filtered out.
 
-    At most one message that passed the filters and cannot be sent yet is held; it is not filtered
-    again. `resume` is called when a later turn of the loop can hand out more.
+    At most one message that has passed the filters and cannot be sent yet is held, so that it is
+    not filtered again. `resume` is called when more messages can be taken in a later turn of the
+    event loop.
     """
 
     def __init__(
@@ -91,32 +92,31 @@ class MessageSource:
         self._resume = resume
         self._ready: deque[Cursor] = deque()
         self._held: Opened | None = None
-        # Messages that waited for others, which have finished.
+        # Messages that waited for others, which have finished by now.
         self._freed: deque[Opened] = deque()
         self._ordered_by: Ordering | Batching = Ordering.NONE
         self._order: Order | None = None
-        # The order, if it collects batches.
+        # The same as the order, if the order collects batches.
         self._batches: Batches | None = None
-        # The partitions take turns message by message. But a batch first takes all messages of one
-        # partition: so other partitions remain for the next batch, which can be in flight beside
-        # it.
+        # How to rotate the partitions after a message: 0 or -1. Usually the partitions take turns
+        # message by message. A batch takes all messages of one partition first: so other partitions
+        # remain for the next batch, which can be in flight at the same time.
         self._rotation = -1
-        # Cursors that are not read further until one of their messages finishes or the order
-        # changes.
+        # Cursors that are not read until one of their messages finishes or the order changes.
         self._barred: set[Cursor] = set()
-        # Cancelled retransmissions.
+        # The ids of cancelled retransmissions.
         self._dropped: tuple[str, ...] = ()
         self._filters: tuple[Filter, ...] = ()
         self._chain: Chain | None = None
         # The number of messages filtered out because the filters could not judge them.
         self.unjudged = 0
-        # Set only in polling mode. It is notified of each first attempt and each end of an attempt.
+        # Set only in polling mode. It is told of each first attempt and of each end of an attempt.
         self.polling: Polling | None = None
-        # Receives filtered messages if they are traced.
+        # Gets the messages that are filtered out, if they are traced.
         self.trace: FilterTrace | None = None
 
     def __bool__(self) -> bool:
-        """Whether there may be something to hand out."""
+        """Whether there may be a message to take."""
         if self._held is not None or self._freed or self._ready:
             return True
         return self.next_due is not None
@@ -139,7 +139,10 @@ class MessageSource:
 
     @property
     def next_due(self) -> float | None:
-        """When an incomplete batch is due, or the next poll (monotonic seconds)."""
+        """When an incomplete batch is due, or the next poll (monotonic seconds).
+
+        None for neither.
+        """
         due = None if self._batches is None else self._batches.next_due
         if self.polling is None or not self._ready:
             return due
@@ -170,7 +173,7 @@ class MessageSource:
                 batching, policy, subscription_id=subscription.id, defects=self._defects
             )
             self._order, self._batches, self._rotation = batches, batches, 0
-        # Set last: after an error above, the settings are applied again.
+        # Set the order last: after an error above, the settings are applied again.
         self._ordered_by = _ordered_by(subscription)
 
     def _take_by(self, fetch: FetchPolicy) -> None:
@@ -204,7 +207,7 @@ class MessageSource:
             self._ready.append(cursor)
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
-        """Drop the held messages of closing `cursors`. They stay unfinished."""
+        """Drop the held messages of closing `cursors`. The messages stay unfinished."""
         if self._held is not None:
             self._held = without(self._held, cursors)
         self._barred -= cursors
@@ -215,14 +218,14 @@ class MessageSource:
             self._freed = deque(opened for opened in left if opened is not None)
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Note that the message will be retried: messages after it in its order wait."""
+        """Called when the message will be retried: messages after it in its order wait."""
         if self._order is not None:
             self._order.failed(cursor, message)
 
     def finished(self, cursor: Cursor, message: Message) -> None:
-        """Note that the message is delivered or discarded.
+        """Called when the message is delivered or discarded.
 
-        The next one in its order may be sent.
+        The next message in its order may then be sent.
         """
         if self._order is None:
             return
@@ -236,7 +239,7 @@ class MessageSource:
                 self.add(each)
 
     def read_ahead(self) -> None:
-        """Filter up to the next wanted message and hold it.
+        """Apply filters up to the next wanted message, and hold this message.
 
         Filtering does not wait for the rate.
         """
@@ -244,7 +247,7 @@ class MessageSource:
             self._held = self._next_wanted()
 
     def has_wanted(self) -> bool:
-        """Whether there is a message to hand out. It is then held until it is taken."""
+        """Whether there is a message to take. It is then held until it is taken."""
         if self._freed:
             return True
         if self._held is None:
@@ -253,7 +256,10 @@ class MessageSource:
 
     @property
     def waits_for_budget(self) -> bool:
-        """Whether this turn hands out nothing more, and `resume` is called in a later one."""
+        """Whether nothing more can be taken in this turn.
+
+        Then `resume` is called in a later turn.
+        """
         held = self._held
         return (
             held is not None
@@ -262,7 +268,7 @@ class MessageSource:
         )
 
     def take_start(self) -> bool:
-        """Whether other work on a backlog may start in this turn of the loop."""
+        """Return whether other work on a backlog may start in this turn of the event loop."""
         return self._parts.delivery_budget.take(self._resume)
 
     def take(self) -> Opened | None:
@@ -278,7 +284,7 @@ class MessageSource:
             return None
         self._held = None
         if held is not None or opened.kept:
-            # The message could not be sent before, so its time to live starts only now.
+            # Start the time to live only now: the message could not be sent before.
             opened = begun(opened, time.time_ns() // 1_000_000)
         return opened
 
@@ -286,7 +292,7 @@ class MessageSource:
         ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
         if self._batches is not None and (due := self._overdue(self._batches)):
             return due
-        # Many messages may be checked for each one that is handed out.
+        # Count against the budget only if many messages may be checked for each one that is taken.
         choosy = chain is not None or order is not None
         while (
             ready
@@ -308,7 +314,7 @@ class MessageSource:
                 continue
             try:
                 if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
-                    # There may be as many of these in a row as were retransmitted.
+                    # Count this too: there may be as many of these in a row as were retransmitted.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:
@@ -329,14 +335,14 @@ class MessageSource:
         """Return a message that cannot be read, so that it is recorded in its turn."""
         reason = self._defects.found(error, step="look", message=opened.message)
         if not opened.cursor.is_open(opened.message):
-            return None  # it was finished before the error
+            return None  # the message was finished before the error
         refused = opened._replace(refused=Discarded(reason=reason))
         if self._order is None or self._order is self._batches:
             return refused
         return self._order.admit(refused)
 
     def _passes_by(self, cursor: Cursor, message: Message) -> bool:
-        """Whether the message is for another subscription, or its retransmission was cancelled."""
+        """Whether the message is for another subscription or a cancelled retransmission."""
         record_target = message.record_target
         if record_target is None or record_target.subscription_id != cursor.subscription_id:
             cursor.passed_by(message)

@@ -1,11 +1,14 @@
-"""When a message may be sent, since when its time to live runs, and when it is too old (pure)."""
+"""When a message may be sent, when its time to live starts, and when it is too old (pure)."""
 
 from app.domain.catalogue.subscription import DeliveryPolicy
 from app.domain.message import Message
 
 
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
-    """How long the message must still wait (ms); at most the delay, even if clocks differ."""
+    """Return how long the message must still wait (ms).
+
+    At most the delay, even if clocks differ.
+    """
     if not policy.sending_delay:
         return 0.0
     delay_ms = policy.sending_delay.total_seconds() * 1e3
@@ -13,7 +16,10 @@ def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) ->
 
 
 def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
-    """When the time to live starts: not before the message may be sent, also for past owners."""
+    """Return when the time to live starts.
+
+    Not before the message may be sent, also for past owners.
+    """
     return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
 
 

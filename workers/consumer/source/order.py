@@ -1,8 +1,8 @@
-"""Which messages wait for others: by partition key or partition. Pure: no I/O, no clock.
+"""Which messages wait for others, by partition key or partition (no I/O, no clock).
 
-A message is sent only after those before it are delivered or discarded. This also holds after a
-crash: the next reader starts with the first unfinished message, and no commit marks a message as
-finished while one before it in its order is unfinished.
+A message is sent only after the messages before it in its order are delivered or discarded. This
+also holds after a crash: the next reader starts with the first unfinished message, and no commit
+marks a message as finished while one before it in its order is unfinished.
 """
 
 from collections import deque
@@ -20,8 +20,8 @@ from workers.consumer.commit.cursor import Cursor
 class Opened(NamedTuple):
     """An open message, and the time from which its time to live runs (epoch ms).
 
-    A `refused` message is not sent. The time to live of a `kept` message starts when it is handed
-    out: it only waited for its turn, and for no failing message.
+    A `refused` message is not sent. The time to live of a `kept` message starts when the message is
+    taken: it only waited for its turn, and not for a failing message.
     """
 
     cursor: Cursor
@@ -31,16 +31,16 @@ class Opened(NamedTuple):
     kept: bool = False
 
     def begun(self, now_ms: int) -> "Opened":
-        """Return the message as handed out now: its time to live starts now."""
+        """Return the message with a time to live that starts now."""
         since_ms = self.cursor.start_ttl(self.message, now_ms)
         return self if since_ms is None else self._replace(opened_ms=since_ms)
 
 
 class Order(Protocol):
-    """The order of one subscription's messages. Cursors of different partitions are independent."""
+    """The order of one subscription's messages. Partitions are independent of each other."""
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """Use these limits from now on."""
+        """Use the limits of these settings from now on."""
 
     def may_open(self) -> bool:
         """Whether any more messages may be opened now."""
@@ -51,24 +51,24 @@ class Order(Protocol):
     def admit(self, opened: Opened) -> Opened | None:
         """Return the message that may be sent now.
 
-        If this is not `opened`, `opened` is kept until its turn.
+        If `opened` has to wait, it is kept until its turn, and another message or None is returned.
         """
 
     def failed(self, cursor: Cursor, message: Message) -> None:
-        """Note that the message will be retried."""
+        """Called when the message will be retried."""
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
-        """Note that the message is delivered or discarded.
+        """Called when the message is delivered or discarded.
 
         Returns:
-            The next that waited for it, if any.
+            The next message that waited for this one, if any.
         """
 
     def release(self, cursors: AbstractSet[Cursor]) -> None:
         """Forget all messages of closing `cursors`."""
 
     def drain(self) -> Iterable[Opened]:
-        """Return all kept messages in log order, because another order replaces this one."""
+        """Return all waiting messages in log order, because another order replaces this one."""
 
 
 def order_of(subscription: Subscription) -> Order | None:
@@ -83,7 +83,7 @@ def order_of(subscription: Subscription) -> Order | None:
 
 
 class _Lane:
-    """The unfinished messages of one key: one in delivery, the others behind it."""
+    """The unfinished messages of one key: the first is in delivery, the others wait for it."""
 
     __slots__ = ("behind", "failing", "head")
 
@@ -94,10 +94,11 @@ class _Lane:
 
 
 class KeyOrder:
-    """Messages with the same key are sent one after the other; those without a key are free.
+    """Messages with the same key are sent one after the other; messages without a key do not wait.
 
-    A partition with more than `parked_keys_max` failing keys is not read further. No partition is,
-    while `retry_buffer_max` messages wait behind failing ones, or `buffer_max` behind others.
+    A partition with more than `parked_keys_max` failing keys is not read further. No partition is
+    read further while `retry_buffer_max` messages wait for failing messages, or `buffer_max`
+    messages wait for others.
     """
 
     def __init__(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
@@ -106,11 +107,11 @@ class KeyOrder:
         self._lanes: dict[Cursor, dict[bytes, _Lane]] = {}
         self._failing: dict[Cursor, int] = {}
         self.waiting = 0
-        # The number of waiting messages behind a failing key.
+        # The number of messages that wait for a failing message with the same key.
         self._behind_failing = 0
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
-        """Use these limits from now on."""
+        """Use the limits of these settings from now on."""
         self._policy = policy
         self._fetch = fetch
 
@@ -120,7 +121,7 @@ class KeyOrder:
         return self.waiting < self._policy.retry_buffer_max and buffered < self._fetch.buffer_max
 
     def may_read(self, cursor: Cursor) -> bool:
-        """Whether not too many keys of the partition are failing."""
+        """Whether the partition may be read: not too many of its keys are failing."""
         return self._failing.get(cursor, 0) <= self._policy.parked_keys_max
 
     def admit(self, opened: Opened) -> Opened | None:
@@ -180,7 +181,7 @@ class KeyOrder:
         return sorted(kept, key=lambda opened: opened.message.offset)
 
     def _lane_of(self, cursor: Cursor, message: Message) -> _Lane | None:
-        """Return the lane with `message` at its head; None if there is none."""
+        """Return the lane that begins with `message`; None if there is none."""
         if message.key is None:
             return None
         lane = self._lanes.get(cursor, {}).get(message.key)
@@ -188,7 +189,7 @@ class KeyOrder:
 
 
 class PartitionOrder:
-    """One message of a partition at a time. The next one is not even opened before."""
+    """One message of a partition at a time: the next one is not opened before that."""
 
     def __init__(self) -> None:
         self._under_way: dict[Cursor, Message] = {}
@@ -205,7 +206,7 @@ class PartitionOrder:
         return cursor not in self._under_way
 
     def admit(self, opened: Opened) -> Opened:
-        """Return it immediately: it was opened only because it may be sent."""
+        """Return `opened` immediately: messages are opened only when they may be sent."""
         self._under_way[opened.cursor] = opened.message
         return opened
 

@@ -7,13 +7,13 @@ from app.domain.catalogue.fetch import FetchPolicy
 
 
 class Polling:
-    """When the next message may be taken from the log.
+    """Decides when the next message may be taken from the log.
 
-    Polls are `polling_time` apart, counted from the first poll that found a message. A poll takes
-    at most `poll_size` messages. It ends when it has that many, or when there are no more to take,
-    and each taken message is delivered, discarded, or waits for a retry. The next poll starts at
-    its time, or immediately if that time has passed. While there are no messages, no timer runs:
-    empty polls are computed, not made.
+    Polls start every `polling_time`, counted from the first poll that found a message. A poll takes
+    at most `poll_size` messages. It ends when it has that many, or when there are no more, and each
+    taken message is delivered, discarded, or waits for a retry. The next poll starts at its time,
+    or immediately if that time has passed. While there are no messages, no timer runs: empty polls
+    are only computed.
 
     `now` is any monotonic clock in seconds.
     """
@@ -23,15 +23,15 @@ class Polling:
         self._due = now
         # The number of messages that the current poll may still take.
         self._left = 0
-        # Since when the current poll waits for a read.
+        # When the current poll began to wait for a read.
         self._dry_since: float | None = None
         self._found = False
-        # Whether this was not called since there was nothing to take.
+        # Whether `may_take` was not called since there was nothing to take.
         self._unasked = False
         self._under_way: set[Hashable] = set()
 
     def configure(self, fetch: FetchPolicy, now: float) -> None:
-        """Use other settings: a shorter interval or a smaller size takes effect immediately."""
+        """Use new settings. A shorter interval or a smaller size takes effect immediately."""
         self._fetch = fetch
         self._left = min(self._left, fetch.poll_size)
         self._due = min(self._due, now + fetch.polling_time.total_seconds())
@@ -39,7 +39,8 @@ class Polling:
     def may_take(self, now: float) -> bool:
         """Whether one more message may be taken; start the next poll if it is time.
 
-        Call it only if there may be a message, and report the result.
+        Call this only if there may be a message, and report the result by `took` or
+        `found_nothing`.
         """
         self._give_up_reading(now)
         due = self.next_due(now)
@@ -50,22 +51,23 @@ class Polling:
     def next_due(self, now: float) -> float | None:
         """When the next poll starts; None while a poll takes messages or has one in delivery.
 
-        Call it only if there may be a message.
+        Call this only if there may be a message.
         """
         if self._unasked:
             self._pass_over_empty_polls(now)
         return None if self._left > 0 or self._under_way else self._due
 
     def took(self) -> None:
-        """Note that a message was taken."""
+        """Called when a message was taken."""
         self._left -= 1
         self._dry_since = None
         self._found = True
 
     def found_nothing(self, now: float, *, reading: bool, held_up: bool) -> None:
-        """Note that there was no message to take.
+        """Called when there was no message to take.
 
-        The current poll waits for both conditions below, for `reading` at most `fetch_timeout`.
+        The current poll ends, unless one of the two conditions below is true. It waits for
+        `reading` at most `fetch_timeout`.
 
         Args:
             now: The current time in monotonic seconds.
@@ -80,11 +82,11 @@ class Polling:
             self._dry_since = now
 
     def started(self, message: Hashable) -> None:
-        """Note the start of the first attempt at `message`."""
+        """Called at the start of the first attempt at `message`."""
         self._under_way.add(message)
 
     def ended(self, message: Hashable) -> bool:
-        """Note the end of an attempt; return whether this was the last one in delivery."""
+        """Called at the end of an attempt; return whether it was the last one in delivery."""
         if message not in self._under_way:
             return False
         self._under_way.remove(message)
@@ -92,7 +94,7 @@ class Polling:
 
     def _begin(self, now: float) -> None:
         period = self._fetch.polling_time.total_seconds()
-        # A late timer does not shift the next polls.
+        # Count from the planned time, so that a late timer does not shift the next polls.
         self._due += period
         if self._due <= now or not self._found:
             self._due = now + period
@@ -110,7 +112,7 @@ class Polling:
         timeout = self._fetch.fetch_timeout.total_seconds()
         if self._dry_since is not None and now - self._dry_since > timeout:
             self._end(now)
-            # There were messages all the time.
+            # Skip no polls: there were messages all the time.
             self._unasked = False
 
     def _pass_over_empty_polls(self, now: float) -> None:
