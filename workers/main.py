@@ -86,7 +86,7 @@ class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
     """All that a worker writes to the database, and reads back."""
 
     async def remove(self) -> None:
-        """Note that this worker has stopped.
+        """Remember that this worker has stopped.
 
         Raises:
             UnavailableError: The database cannot be reached.

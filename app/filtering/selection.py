@@ -27,7 +27,10 @@ class BodySelection:
     __slots__ = ("_tree",)
 
     def __init__(self, expression: str) -> None:
-        """Create it; `expression` is CEL without loops, in which `body` has only one meaning."""
+        """Create a `BodySelection`.
+
+        `expression` is CEL without loops, in which `body` has only one meaning.
+        """
         self._tree = _read(expression)
 
     def of(self, body: object) -> object:

@@ -23,7 +23,7 @@ class Servers:
     """
 
     def __init__(self, url: DatabaseUrl) -> None:
-        """Create it.
+        """Create a `Servers`.
 
         Raises:
             StorageUnavailableError: The URL is not one of PostgreSQL.

@@ -30,7 +30,7 @@ class SubschemaLooks:
     """The subschemas of one schema by number, and which of them check the same position."""
 
     def __init__(self, schema: object, work: PreparationWork) -> None:
-        """Create it. Errors are those of `References`."""
+        """Create a `SubschemaLooks`. Errors are those of `References`."""
         self.nodes: dict[int, Any] = {}
         self._work = work
         self._references = References(schema)

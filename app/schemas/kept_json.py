@@ -25,7 +25,7 @@ class KeptJson:
         self._bytes = 0
 
     def keep(self, message: Readable, size: int, *, stored: int) -> None:
-        """Note that `message` has JSON of `size` bytes, made from `stored` bytes."""
+        """Remember that `message` has JSON of `size` bytes, made from `stored` bytes."""
         if size <= _FREE_BYTES + _FREE_RATIO * stored:
             return
         self._kept.append((message, size))

@@ -52,7 +52,7 @@ class Property:
     """A general category of characters, such as `L` or `Nd`, or all characters outside of it."""
 
     def __init__(self, name: str, *, is_outside: bool) -> None:
-        """Create it.
+        """Create a `Property`.
 
         Raises:
             UnreadError: It is another property, such as a script.

@@ -18,7 +18,7 @@ class RequestWork:
     """The remaining work of one request."""
 
     def __init__(self, size: int) -> None:
-        """Create it for a request of `size` bytes."""
+        """Create a `RequestWork` for a request of `size` bytes."""
         self.left_ns: float = LIMIT_NS + BYTE_LIMIT_NS * size
         self._ample_ns = self.left_ns / 2
 

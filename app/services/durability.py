@@ -31,7 +31,10 @@ class DurabilityService:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create it; `replication` is Kafka's; None: the log is in PostgreSQL, with one copy."""
+        """Create a `DurabilityService`; `replication` is Kafka's.
+
+        None: the log is in PostgreSQL, with one copy.
+        """
         self._database = database
         self._replication = replication
         self._log = log

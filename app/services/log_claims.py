@@ -49,12 +49,12 @@ class Claimed:
             raise LogUnavailableError(f"Another request changes {self.claim.subject} in the log")
 
     def begin(self) -> None:
-        """Note that from here on the log may have what the database has not."""
+        """Remember that from here on the log may have what the database has not."""
         self.claim = self.begun or self.claim
         self.owed = self.claim.intent
 
     def end(self) -> None:
-        """Note that the log has what the database has."""
+        """Remember that the log has what the database has."""
         self.owed = None
 
     async def give_up(self, session: Session) -> None:

@@ -124,7 +124,7 @@ class TraceBuffer:
             self._unreported += 1
 
     def wake(self) -> None:
-        """Note a new entry, or an attempt in flight."""
+        """Remember a new entry, or an attempt in flight."""
         self._given.set()
 
     async def run(self) -> None:

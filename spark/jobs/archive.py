@@ -71,7 +71,7 @@ def run(session: SparkSession, work: Work, *, patience: FileRetention | None = N
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped.
+        WorkStoppedError: The work was stopped.
         LogUnavailableError: The log cannot be reached.
         StorageUnavailableError: The database cannot be reached.
     """

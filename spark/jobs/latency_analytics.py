@@ -27,7 +27,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped before it started.
+        WorkStoppedError: The work was stopped before it started.
     """
     work.progress.step("Following messages through their traces", done=0.1, until=0.95)
     lost = lost_entries(work.database_url, looked_at(work.scope))

@@ -28,7 +28,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped.
+        WorkStoppedError: The work was stopped.
         NotKnownError: The streams are not recorded yet.
         JobNotFoundError: The job does not exist.
     """

@@ -42,7 +42,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped.
+        WorkStoppedError: The work was stopped.
         JobNotFoundError: The job does not exist.
         TopicNotFoundError: The topic does not exist.
         LogUnavailableError: The log cannot be reached.

@@ -53,9 +53,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped.
+        WorkStoppedError: The work was stopped.
         NotKnownError: The outcome of some messages is unknown.
-        RetransmissionNotFoundError: It does not exist.
+        RetransmissionNotFoundError: The retransmission does not exist.
         LogUnavailableError: The log cannot be reached.
         NoRoomError: It needs too many archived messages.
         ArchiveChangedError: The archive changed meanwhile.

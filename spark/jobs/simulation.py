@@ -40,7 +40,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped.
+        WorkStoppedError: The work was stopped.
         SimulationNotFoundError: It does not exist.
     """
     if work.claim is None:

@@ -38,7 +38,7 @@ def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, ti
     Raises:
         NoRoomError: There are too many.
         ArchiveChangedError: Some are missing.
-        WorkStoppedError: It was stopped.
+        WorkStoppedError: The work was stopped.
     """
     if not total.archived or work.claim is None:
         return

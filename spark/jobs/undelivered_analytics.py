@@ -25,7 +25,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     """Run it.
 
     Raises:
-        WorkStoppedError: It was stopped between two steps.
+        WorkStoppedError: The work was stopped between two steps.
     """
     # Read once, for both results; it contains no bodies.
     discards = described(undelivered(session, work.database_url, work.scope))

@@ -183,7 +183,7 @@ class Negotiation:
         self.read_loans(notes, sharing_round.now)
 
     def read_loans(self, notes: Collection[RateNote], now: float) -> None:
-        """Note which of this worker's tickets others lend."""
+        """Remember which of this worker's tickets others lend."""
         noted = {
             (note.worker_id, borrower, loan.number): loan.outstanding
             for note in self._comparable(notes)

@@ -233,7 +233,10 @@ class RateSharing:
         return written
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
-        """Note what the subscription needs; return whether it is negotiated now or was before."""
+        """Remember what the subscription needs.
+
+        Return whether it is negotiated now or was before.
+        """
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return False

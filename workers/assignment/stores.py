@@ -88,7 +88,7 @@ class DatabaseStatus:
             await notify_receipts(session, receipts)
 
     async def remove(self) -> None:
-        """Note that this worker has stopped."""
+        """Remember that this worker has stopped."""
         async with self._database.transaction() as session:
             await WorkerRepository(session).remove(self._worker_id)
 

@@ -130,13 +130,13 @@ class Circuit:
         return 0.0
 
     def sent(self, now: float) -> None:
-        """Note that a request is sent."""
+        """Remember that a request is sent."""
         if not self.closed:
             self._probe = now
             self._leave_until = float("-inf")
 
     def withdraw(self) -> None:
-        """Note that nobody will report the result of the probe.
+        """Remember that nobody will report the result of the probe.
 
         Another message becomes the probe.
         """

@@ -54,7 +54,7 @@ class LiveCircuit:
         return wait
 
     def sent(self, now: float, *, by: str) -> None:
-        """Note that a message of `by` is sent."""
+        """Remember that a message of `by` is sent."""
         self.circuit.sent(now)
         if self.circuit.probing:
             self._tried_by = by
@@ -101,11 +101,11 @@ class LiveCircuit:
         return self.changes != self._published
 
     def published(self, changes: int, number: int) -> None:
-        """Note that other workers know the state after `changes`, as the change `number`."""
+        """Remember that other workers know the state after `changes`, as the change `number`."""
         self._published, self.number = changes, number
 
     def overtaken(self) -> None:
-        """Note that another worker's change came first and counts."""
+        """Remember that another worker's change came first and counts."""
         self._published = self.changes
 
     def shown(self, now: float) -> SharedCircuit:

@@ -122,7 +122,7 @@ class Deferral:
         self._quiet_until = max(self._quiet_until, now + seconds)
 
     def defer(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
-        """Note a deferral by `seconds`, when `rate` was allowed.
+        """Remember a deferral by `seconds`, when `rate` was allowed.
 
         Returns:
             Whether it was the probe, which was sent alone at the requested time.
@@ -140,7 +140,7 @@ class Deferral:
         return tried
 
     def taken(self, *, sent_at: float, now: float, limit: float) -> None:
-        """Note that the subscriber accepted a request; `limit` is the highest rate."""
+        """Remember that the subscriber accepted a request; `limit` is the highest rate."""
         if sent_at < self._requested_at:
             return
         if self.waits:
@@ -155,7 +155,7 @@ class Deferral:
             self.rate = self._refused_rate = inf
 
     def failed(self, *, sent_at: float) -> None:
-        """Note the end of a request that does not show how fast others may follow."""
+        """Remember the end of a request that does not show how fast others may follow."""
         if sent_at >= self._requested_at:
             self._trying = False
 

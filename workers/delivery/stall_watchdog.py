@@ -27,7 +27,7 @@ class StallWatchdog:
         self.safe_until = inf
 
     def beat(self, now: float) -> bool:
-        """Note that the loop runs; return whether it had stalled."""
+        """Remember that the loop runs; return whether it had stalled."""
         stalled = now >= self._alive_until
         if stalled:
             self._quiet_until = now + QUIET_S

@@ -116,7 +116,7 @@ class AnswerReader:
         return self._complete
 
     def end(self) -> None:
-        """Note that the connection was closed, which may complete the response.
+        """Remember that the connection was closed, which may complete the response.
 
         Raises:
             httpx.RemoteProtocolError: The response is not complete.

@@ -148,7 +148,10 @@ class Connection(asyncio.Protocol):
             self._finish(self._exchange)
 
     def eof_received(self) -> None:
-        """Note that the other side has closed: this completes the response or fails the request."""
+        """Remember that the other side has closed the connection.
+
+        This completes the response or fails the request.
+        """
         self._end(None)
         self.abort()
 

@@ -52,7 +52,7 @@ class DeadlineTimer:
             self._stop()
 
     def notice(self, deadline: float) -> None:
-        """Note that a watched object has this deadline now: fire by then."""
+        """Remember that a watched object has this deadline now: fire by then."""
         if deadline < self._at:
             self._set(deadline)
 

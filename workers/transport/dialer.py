@@ -120,7 +120,7 @@ class Dialer:
         return of_reachable_kinds(found, self._reaches)
 
     async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
-        """Note a response over `tls`: later connections to its origin may resume its session.
+        """Remember a response over `tls`: later connections to its origin may resume its session.
 
         This is not possible earlier: with TLS 1.3 a server sends the session ticket after the
         handshake.

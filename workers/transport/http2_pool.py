@@ -35,7 +35,7 @@ class Choices:
         self._until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
 
     def chose_http1(self, origin: ConnectionOrigin) -> None:
-        """Note that the origin chose HTTP/1.1, for some time."""
+        """Remember that the origin chose HTTP/1.1, for some time."""
         self._until[origin] = self._loop.time() + _ASKED_EVERY_S
         self._until.move_to_end(origin)
         if len(self._until) > _CHOICES_MAX:

@@ -28,7 +28,7 @@ class UsedConnection:
             self.address, self.opened_at = other.address, other.opened_at
 
     def opened(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the connection is open."""
+        """Remember that the connection is open."""
         self.opened_at = time.monotonic()
         self.address = peer_of(transport)
 
@@ -47,6 +47,6 @@ USED_CONNECTION: Final[ContextVar[UsedConnection | None]] = ContextVar("opening"
 
 
 def goes_by(peer: str) -> None:
-    """Note that the request in this context uses an open connection to `peer`."""
+    """Remember that the request in this context uses an open connection to `peer`."""
     if (opening := USED_CONNECTION.get()) is not None:
         opening.address = peer

@@ -120,7 +120,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.close()
 
     def resume_writing(self) -> None:
-        """Note that the client has read nearly everything."""
+        """Remember that the client has read nearly everything."""
         self._unread_answers.moved()
         super().resume_writing()
 
@@ -247,7 +247,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.send_400_response(reason)
 
     def on_message_begin(self) -> None:
-        """Note the start of a head, which must end in time."""
+        """Remember the start of a head, which must end in time."""
         self._barren_bytes = 0
         self._waiting_since = self.loop.time()
         super().on_message_begin()
@@ -287,7 +287,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note the end of the request."""
+        """Remember the end of the request."""
         if self._upgrading:
             return
         self._barren_bytes = 0
@@ -300,7 +300,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Note the response; the rest of the request is read and dropped for a while."""
+        """Remember the response; the rest of the request is read and dropped for a while."""
         if self.cycle.more_body and self.cycle.response_complete:
             self._waiting_since = self.loop.time()
         last = not self.pipeline

@@ -41,19 +41,19 @@ class OpenConnections:
         return True
 
     def began(self, connection: Closable) -> None:
-        """Note that a request has started on it."""
+        """Remember that a request has started on it."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.add(connection)
 
     def ended(self, connection: Closable) -> None:
-        """Note that all its requests are answered."""
+        """Remember that all its requests are answered."""
         if connection in self._at_work:
             self._at_work.discard(connection)
             self._idle[connection] = None
 
     def closed(self, connection: Closable) -> None:
-        """Note that it is closed; may be called more than once."""
+        """Remember that it is closed; may be called more than once."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.discard(connection)

@@ -64,14 +64,14 @@ class RequestParts:
                 return self._blank_line_end(data, start)
 
     def head_ended(self, length: bytes | None) -> None:
-        """Note the end of a head, with a body of that length; None: chunks or no body."""
+        """Remember the end of a head, with a body of that length; None: chunks or no body."""
         if length is None:
             self._within, self._left, self._line = _Within.CHUNKS, 0, b""
         else:
             self._within, self._left = _Within.LENGTH, int(length)
 
     def ended(self) -> None:
-        """Note the end of the request."""
+        """Remember the end of the request."""
         self._within, self._line = _Within.LINE, b""
 
     def _line_end(self, data: bytes, start: int) -> int:

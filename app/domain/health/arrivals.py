@@ -46,7 +46,7 @@ class Arrivals:
         return self._points[-2] if len(self._points) > 1 else None
 
     def observe(self, at: float, end: int) -> None:
-        """Note the partition's current end.
+        """Remember the partition's current end.
 
         If it is lower than before, the partition was recreated.
         """

@@ -152,7 +152,7 @@ class _Walk:
         self._offset, self._deadline = offset, deadline
 
     def _need(self, offset: float, deadline: float) -> None:
-        """Note the rate that takes everything before the point in time.
+        """Remember the rate that takes everything before the point in time.
 
         No rate helps if it is overdue.
         """

@@ -61,10 +61,10 @@ class RetransmissionPace:
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Note that nothing may be appended: no budget accumulates meanwhile."""
+        """Remember that nothing may be appended: no budget accumulates meanwhile."""
         self._at = now
         self._allowed = 0.0
 
     def appended(self, count: int) -> None:
-        """Note that `count` were appended."""
+        """Remember that `count` were appended."""
         self._allowed -= count

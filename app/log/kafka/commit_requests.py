@@ -60,7 +60,7 @@ class Committing:
         timeout: timedelta = COMMIT_TIMEOUT,
         may_commit: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Create it.
+        """Create a `Committing`.
 
         `may_commit` is called before each attempt. It returns whether this process may still own
         the partitions.
@@ -98,7 +98,7 @@ class _Commit:
         *,
         patience: CallDeadline,
     ) -> None:
-        """Create it. After some groups are decided, wait for the others for `patience`."""
+        """Create a `_Commit`. After some groups are decided, wait for the others for `patience`."""
         self._coordinators = coordinators
         self._callers = callers
         self._left = {group: dict(offsets) for group, offsets in groups.items()}

@@ -25,7 +25,10 @@ class FreshSchemas:
         mirror: Look | None = None,
         clock: Clock = monotonic,
     ) -> None:
-        """Create it; `take_in` reads changes into the directory, `mirror` queries the registry."""
+        """Create a `FreshSchemas`.
+
+        `take_in` reads changes into the directory, `mirror` queries the registry.
+        """
         self._take_in = take_in
         self._mirror = mirror
         self._clock = clock

@@ -31,7 +31,7 @@ class GroupService:
         """Check that the group exists.
 
         Raises:
-            GroupNotFoundError: It does not exist.
+            GroupNotFoundError: The group does not exist.
         """
         async with self._database.transaction() as session:
             if not await GroupRepository(session).exists(name):
@@ -56,8 +56,8 @@ class GroupService:
         """Delete the group.
 
         Raises:
-            GroupNotFoundError: It does not exist.
-            GroupNotEmptyError: It has topics.
+            GroupNotFoundError: The group does not exist.
+            GroupNotEmptyError: The group has topics.
         """
         async with self._database.transaction() as session:
             # Locked, because the creation of a topic relies on the group that it found.

@@ -61,7 +61,7 @@ class OAuthProviderService:
         """Return the provider.
 
         Raises:
-            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderNotFoundError: The provider does not exist.
         """
         async with self._database.transaction() as session:
             return await OAuthProviderRepository(session).get(name)
@@ -70,7 +70,7 @@ class OAuthProviderService:
         """Create the provider.
 
         Raises:
-            OAuthProviderExistsError: It exists.
+            OAuthProviderExistsError: The provider already exists.
             SecretKeyMissingError: No secret key is configured.
             ValidationFailedError: Requests to the token endpoint are not allowed.
         """
@@ -87,7 +87,7 @@ class OAuthProviderService:
         Errors of `edit` are raised too.
 
         Raises:
-            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderNotFoundError: The provider does not exist.
             SecretKeyMissingError: No secret key is configured.
             ValidationFailedError: As in `create`.
         """
@@ -110,7 +110,7 @@ class OAuthProviderService:
         """Delete the provider.
 
         Raises:
-            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderNotFoundError: The provider does not exist.
             OAuthProviderInUseError: Subscriptions use it; the error names them.
         """
         async with self._database.transaction() as session:

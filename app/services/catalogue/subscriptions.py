@@ -133,7 +133,7 @@ class SubscriptionService:
 
         Raises:
             TopicNotFoundError: The topic does not exist.
-            SubscriptionExistsError: It exists.
+            SubscriptionExistsError: The subscription already exists.
             LogUnavailableError: The log cannot be reached.
             JobQueueFullError: Too many jobs wait.
             PermissionDeniedError: The caller may not use the OAuth provider.

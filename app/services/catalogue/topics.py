@@ -111,10 +111,10 @@ class TopicService:
         """Create it, with its group if needed. An adopted topic must exist in the log.
 
         Raises:
-            TopicExistsError: It exists.
+            TopicExistsError: The topic already exists.
             LogUnavailableError: The log cannot be reached.
-            ValidationFailedError: The alternate topic is not valid, or the topic to adopt does
-                not exist.
+            ValidationFailedError: The alternate topic is not valid, or the topic to adopt does not
+                exist.
         """
         await self.settle(topic.name)
         async with self._claims.claimed(_subject(topic.name), Intent.CREATE) as claim:

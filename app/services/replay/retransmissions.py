@@ -111,7 +111,7 @@ class RetransmissionService:
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            RetransmissionNotFoundError: It does not exist.
+            RetransmissionNotFoundError: The retransmission does not exist.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -127,7 +127,7 @@ class RetransmissionService:
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            RetransmissionNotFoundError: It does not exist.
+            RetransmissionNotFoundError: The retransmission does not exist.
             JobEndedError: The job has already ended.
         """
         number = None

@@ -101,7 +101,7 @@ class AccessRepository:
         `for_update`: no key is changed before this transaction ends.
 
         Raises:
-            KeyNotFoundError: It does not exist.
+            KeyNotFoundError: The key does not exist.
         """
         if for_update:
             await self._session.execute(select(AccessStateRow.id).with_for_update())
@@ -121,7 +121,7 @@ class AccessRepository:
         """Revoke the key, if it is not revoked.
 
         Raises:
-            KeyNotFoundError: It does not exist.
+            KeyNotFoundError: The key does not exist.
         """
         await self.changed()
         revoked = (

@@ -38,8 +38,8 @@ class GroupRepository:
         """Delete a group without topics.
 
         Raises:
-            GroupNotFoundError: It does not exist.
-            GroupNotEmptyError: It has topics.
+            GroupNotFoundError: The group does not exist.
+            GroupNotEmptyError: The group has topics.
         """
         # The lock keeps topics from being added meanwhile, because they refer to the group.
         found = select(GroupRow.name).where(GroupRow.name == name).with_for_update()

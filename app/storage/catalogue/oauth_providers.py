@@ -50,7 +50,7 @@ class OAuthProviderRepository:
         """Return the provider.
 
         Raises:
-            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderNotFoundError: The provider does not exist.
         """
         found = await self.named([name])
         if name not in found:
@@ -68,7 +68,7 @@ class OAuthProviderRepository:
         """Add it.
 
         Raises:
-            OAuthProviderExistsError: It exists.
+            OAuthProviderExistsError: The provider already exists.
             SecretKeyMissingError: No secret key is configured.
         """
         added = (
@@ -88,9 +88,9 @@ class OAuthProviderRepository:
         """Store it, and mark its subscriptions as changed by `change`.
 
         Raises:
-            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderNotFoundError: The provider does not exist.
             SecretKeyMissingError: No secret key is configured.
-            SecretUnreadableError: It is locked.
+            SecretUnreadableError: The secret is locked.
         """
         values = {
             "settings": provider_settings(provider, self._vault),
@@ -108,7 +108,7 @@ class OAuthProviderRepository:
         """Delete it.
 
         Raises:
-            OAuthProviderNotFoundError: It does not exist.
+            OAuthProviderNotFoundError: The provider does not exist.
         """
         query = delete(OAuthProviderRow).where(OAuthProviderRow.name == name)
         if await self._session.scalar(query.returning(OAuthProviderRow.name)) is None:
@@ -136,7 +136,7 @@ def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
-        SecretUnreadableError: It is locked.
+        SecretUnreadableError: The secret is locked.
     """
     if provider.locked:
         raise SecretUnreadableError(provider.locked)

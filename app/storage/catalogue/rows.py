@@ -102,7 +102,7 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
-        SecretUnreadableError: It is locked.
+        SecretUnreadableError: The secret is locked.
     """
     if subscription.locked:
         raise SecretUnreadableError(subscription.locked)

@@ -104,7 +104,7 @@ class SubscriptionRepository:
 
         Raises:
             TopicNotFoundError: The topic does not exist.
-            SubscriptionExistsError: It exists.
+            SubscriptionExistsError: The subscription already exists.
         """
         change = await self._feed.next_number()
         await self._require_topic(subscription.topic)

@@ -80,7 +80,7 @@ class TopicRepository:
 
         Raises:
             GroupNotFoundError: Its group does not exist.
-            TopicExistsError: It exists.
+            TopicExistsError: The topic already exists.
         """
         change = await self._feed.next_number()
         await self._hold_group(topic.group)

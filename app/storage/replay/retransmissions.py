@@ -66,7 +66,7 @@ class RetransmissionRepository:
         """Return one of the subscription's, with all its counts.
 
         Raises:
-            RetransmissionNotFoundError: It does not exist.
+            RetransmissionNotFoundError: The retransmission does not exist.
         """
         query = _known().where(
             RetransmissionRow.subscription_id == subscription_id,

@@ -211,7 +211,7 @@ class SendingRepository:
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
     async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
-        """Note that the messages at these positions were dropped.
+        """Remember that the messages at these positions were dropped.
 
         Their discards count as not sent again. Messages that were appended and never recorded were
         not marked either.

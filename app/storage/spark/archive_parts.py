@@ -179,7 +179,7 @@ def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
 
 
 def forget_folder(url: str, folder: Folder) -> None:
-    """Note that its files are deleted."""
+    """Remember that its files are deleted."""
     query = _REMOVED.format(**folder._asdict())
     with connected(url) as connection:
         connection.execute(query)

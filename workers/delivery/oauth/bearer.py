@@ -45,7 +45,7 @@ class Bearer:
         return self._good(now) is not None
 
     def accepted(self, token: AccessToken, message: Message) -> None:
-        """Note that the subscriber's response was not a refusal of the token."""
+        """Remember that the subscriber's response was not a refusal of the token."""
         if token.serial > self._accepted:
             self._accepted = token.serial
             self._renewals = 0
@@ -53,7 +53,7 @@ class Bearer:
             self._retried.pop(_position(message), None)
 
     def refused(self, token: AccessToken, message: Message, now: float) -> bool:
-        """Note a 401 response; return whether to send the message again with another token.
+        """Remember a 401 response; return whether to send the message again with another token.
 
         Each message is sent again once. If the token was accepted before, it was revoked or expired
         early.

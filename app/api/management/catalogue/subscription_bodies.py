@@ -342,7 +342,7 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
 
     Raises:
         ValidationFailedError: The result is invalid; the error has all its problems.
-        SecretUnreadableError: It is locked, and unchanged secrets would be lost.
+        SecretUnreadableError: The secret is locked, and unchanged secrets would be lost.
     """
     if current.locked:
         raise SecretUnreadableError(current.locked)
