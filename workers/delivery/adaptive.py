@@ -18,19 +18,19 @@ from workers.delivery.trouble import JudgedAttempts, Trouble
 START: Final = 20.0
 FLOOR: Final = 1.0
 WINDOW_S: Final = 1.0
-# With fewer attempts than this the window grows, up to WINDOW_MAX_S.
+# The minimum number of attempts in a window; with fewer, the window grows up to WINDOW_MAX_S.
 ATTEMPTS_MIN: Final = 5
 WINDOW_MAX_S: Final = 10.0
 RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05
-# Of at least this many attempts one may fail by chance.
+# Out of this many attempts, one failure counts as chance.
 ONE_IN: Final = 15
-# A step is this share of the limit, but at most this share of the rate: small subscribers get small
-# steps.
+# The size of an increase: a share of the hard limit, but at most a share of the current rate, so
+# that small subscribers get small steps.
 STEP: Final = 0.02
 STEP_OF_RATE: Final = 0.1
 THRESHOLD: Final = 0.9
-# After each window the best rate is multiplied by this.
+# The factor by which the best rate is multiplied after each window.
 BEST_KEPT: Final = 0.99
 DOWN_AFTER_S: Final = 2.0
 GAP_OF_OUTAGE: Final = 0.1
@@ -40,7 +40,7 @@ RESTART: Final = 0.25
 
 
 def are_few(failures: int, total: int) -> bool:
-    """Whether the failures can be chance: about one attempt in a hundred, or a single message.
+    """Whether so few attempts failed that it may be chance: one in a hundred, or a single message.
 
     A message that always fails must not slow down the others, and does not show whether the rate is
     too high.
@@ -59,7 +59,7 @@ class AdaptiveRate:
 
     The caller calls `wait` before it sends, and reports each request (`sent`) and each result
     (`learn`) with a monotonic clock in seconds. No timer runs: the first result after a second
-    triggers the next decision, so an idle subscription costs nothing.
+    triggers the next decision about the rate, so an idle subscription needs no CPU.
     """
 
     def __init__(self, *, limit: float, heartbeat_max: float, now: float) -> None:
@@ -70,23 +70,23 @@ class AdaptiveRate:
         self.since = now
         self._rate = min(limit, START)
         self._threshold = float("inf")
-        # The highest rate that recently went well. After an outage the rate returns to a part of
-        # it. After failures that the rate did not cause, it returns to all of it.
+        # The highest rate that recently went well. After an outage, the rate starts again at a part
+        # of it. After failures that the rate did not cause, the rate returns to all of it.
         self._best = self._rate
         self._attempts = Attempts()
         self._latency = QueueingDelay()
         self._trouble: Trouble | None = None
-        # None while no request sent at this rate has ended.
+        # The start of the window; None while no request sent at this rate has ended.
         self._window_start: float | None = None
         self._last_landed = now
-        # The last attempts while most of them fail.
+        # The last attempts, while most of them fail; otherwise None.
         self._bad: JudgedAttempts | None = None
         self._outage_since = now
         self._probe_at = now
         self._probing = False
         self._clean = 0
-        # Results of requests that were sent in another mode or at another rate do not count for
-        # this one.
+        # The number of the current mode and rate. Results of requests that were sent in another
+        # mode or at another rate do not count.
         self._epoch = self._mode_began = 0
 
     @property
@@ -135,7 +135,7 @@ class AdaptiveRate:
         if healthy is None or epoch != self._epoch:
             return False
         if now - self._last_landed > WINDOW_MAX_S:
-            # Results from before such a pause do not count for now.
+            # Start again after a long pause: results from before it do not count any more.
             self._restart_window(now)
             self._bad = None
         self._last_landed = now
@@ -167,7 +167,7 @@ class AdaptiveRate:
             self._threshold = THRESHOLD * self._rate
             return
         self._best = max(self.rate, BEST_KEPT * self._best)
-        # At a rate that failed before, failures are not taken for chance.
+        # Take failures for chance only at a rate that never failed before.
         sure = self.rate < self._threshold or failures <= RISE_BELOW * total
         if not (sure and are_few(failures, total)):
             self.reason = f"holding: {window.failed}"
@@ -211,7 +211,8 @@ class AdaptiveRate:
             self._bad, self._outage_since = None, bad.start
             self._go_down(window.failed, bad.end)
             return
-        # The threshold stays: an outage does not show what the subscriber can accept.
+        # Lower the rate, but keep the threshold: an outage does not show what the subscriber can
+        # accept.
         self._fall(window)
 
     def _change(self, rate: float) -> None:
@@ -219,7 +220,8 @@ class AdaptiveRate:
         if rate == self._rate:
             return
         self._rate = rate
-        # While most attempts fail, all of them count, so that an outage is noticed soon.
+        # Start a new window, but not while most attempts fail: then all attempts count, so that an
+        # outage is noticed soon.
         if self._bad is None:
             self._epoch += 1
             self._window_start = None
@@ -251,7 +253,7 @@ class AdaptiveRate:
 
     def _go_down(self, reason: str, now: float) -> None:
         if self._trouble is not None and not self._trouble.is_over:
-            # The failures were the start of an outage.
+            # Treat the failures as the start of an outage.
             self._threshold = self._trouble.safe_rate
         self._attempts.clear()
         self._probing = False

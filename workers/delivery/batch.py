@@ -15,7 +15,7 @@ _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")
 
 
 class UnfitError(ValueError):
-    """The message fits into no batch of this format; the text has the reason."""
+    """The message fits into no batch of this format; the error's text has the reason."""
 
 
 class MessageBatch(Message):
@@ -55,7 +55,7 @@ class MessageBatch(Message):
 
 
 class Framing(NamedTuple):
-    """How a message becomes a piece of a body, and how pieces are joined.
+    """How a message becomes a part of a body, and how parts are joined.
 
     `piece` raises UnfitError.
     """
@@ -98,7 +98,8 @@ def json_of(message: Message) -> bytes:
 
 
 def _line(message: Message) -> bytes:
-    # JSON has line breaks only between tokens, where a space is equivalent.
+    # Replace line breaks by spaces: JSON has line breaks only between tokens, where a space means
+    # the same.
     return json_of(message).replace(b"\n", b" ").replace(b"\r", b" ")
 
 

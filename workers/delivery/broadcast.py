@@ -1,4 +1,4 @@
-"""A destination with many addresses. Each of them gets every message (Hermes' BROADCAST)."""
+"""A destination with many addresses, each of which gets every message (BROADCAST, as in Hermes)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -15,25 +15,25 @@ from workers.delivery.oauth.destination import Header
 from workers.transport.dialer import ConnectionOrigin
 from workers.transport.used_connection import USED_CONNECTION, UsedConnection
 
-# The owner of the name decides how many addresses there are. Each costs a connection and a request
-# for every message in flight.
+# The maximum number of addresses: the owner of the name decides how many there are, and each needs
+# a connection and a request for every message in flight.
 ADDRESSES_MAX: Final = 16
 NO_STATUS: Final = 0
 
 
 class Way(NamedTuple):
-    """Where a request goes, and how many seconds it may take in total."""
+    """The target of a request, and how many seconds the request may take in total."""
 
     origin: ConnectionOrigin
     total_s: float
 
 
 class Addressable(Protocol):
-    """An endpoint with a host name that resolves to several addresses."""
+    """An endpoint whose host name stands for several addresses."""
 
     @property
     def way(self) -> Way:
-        """The target of its requests, and how long each may take."""
+        """The target of the endpoint's requests, and how long each may take."""
 
     async def addresses(self) -> Sequence[Address] | Outcome:
         """Return all current addresses of the host, or an outcome if the look-up fails."""
@@ -41,21 +41,25 @@ class Addressable(Protocol):
     def request(
         self, message: Message, retry_count: int, authorization: Header | None
     ) -> bytes | Discarded:
-        """Return the request as bytes, or the reason why there can be none."""
+        """Return the request as bytes, or an outcome that says why there can be none."""
 
     async def post(self, request: bytes, way: Way) -> Outcome:
-        """Send one POST with these bytes by `way`. Never raise for network errors."""
+        """Send one POST with these bytes by `way`.
+
+        Network errors are outcomes; they are not raised.
+        """
 
 
 class BroadcastDestination:
     """Sends to every address of its host. A message is delivered when each accepted it.
 
     An attempt sends the same bytes at the same time to each unfinished address. An address is
-    finished when it accepted or finally refused the message, as far as this worker knows. If this
-    is forgotten, for example when the worker ends, or if the message is read again, it goes to all
-    addresses again. If one address refused a message, it is discarded when all others are finished.
+    finished when it has accepted or finally refused the message. Only this worker knows that. So
+    after a restart, or if the message is read again, the message is sent to all addresses again. If
+    one address has refused a message, the message is discarded when all other addresses are
+    finished.
 
-    The subscriber is healthy if at least one address that got a request is.
+    The subscriber is healthy if at least one address that got a request is healthy.
     """
 
     __slots__ = ("_inner", "_unfinished")
@@ -84,14 +88,15 @@ class BroadcastDestination:
         """
         began = asyncio.get_running_loop().time()
         if retry_count == 0:
-            # The same after a seek, which is for all addresses.
+            # Forget the outcomes before the first attempt, also after a seek: the message is for
+            # all addresses then.
             self._unfinished.forget(message)
         addresses = await self._inner.addresses()
         if isinstance(addresses, Delivered | Retry | Discarded):
             return addresses
         if len(addresses) > ADDRESSES_MAX:
             return _too_many(addresses)
-        # The request is built and signed once: it can be large, and there can be many addresses.
+        # Build and sign the request once for all addresses: it can be large.
         request = self._inner.request(message, retry_count, authorization)
         if isinstance(request, Discarded):
             return request
@@ -99,7 +104,7 @@ class BroadcastDestination:
         left = [address for address in addresses if address not in done]
         posts = await self._posted(request, left, began)
         answered = {address: post.outcome for address, post in posts.items()}
-        # Another address may accept a token that this one refused.
+        # Try an address with status 401 again: it may accept another token.
         again = HTTPStatus.UNAUTHORIZED if authorization is not None else NO_STATUS
         done |= {
             address: outcome
@@ -122,7 +127,7 @@ class BroadcastDestination:
     async def _posted(
         self, request: bytes, addresses: Collection[Address], began: float
     ) -> Mapping[Address, "_Post"]:
-        """Return the outcome of each address, within the time left since `began`."""
+        """Return the outcome of each address, within the rest of the time since `began`."""
         origin, total_s = self._inner.way
         left_s = began + total_s - asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as tasks:
@@ -135,14 +140,17 @@ class BroadcastDestination:
         return {address: post.result() for address, post in posts.items()}
 
     async def _post(self, request: bytes, way: Way) -> "_Post":
-        """Send the request in a task of its own: other connections are opened at the same time."""
+        """Send the request in a task of its own.
+
+        So connections to other addresses are opened at the same time.
+        """
         used_connection = None if USED_CONNECTION.get() is None else UsedConnection()
         USED_CONNECTION.set(used_connection)
         return _Post(await self._inner.post(request, way), used_connection)
 
 
 class _Post(NamedTuple):
-    """The outcome of one request, and the details of its connection if requested."""
+    """The outcome of one request, and the details of its connection, if these are wanted."""
 
     outcome: Outcome
     used_connection: UsedConnection | None
@@ -157,8 +165,8 @@ class AddressOutcomes(dict[Address, Outcome]):
 class UnfinishedAddresses:
     """The finished addresses of messages that other addresses have not finished.
 
-    A message is known as long as a retry holds its outcomes (a weak reference). So nobody needs to
-    report that a message is discarded.
+    The outcomes of a message are kept by weak references, as long as a retry uses them. So nobody
+    has to report that a message is discarded.
     """
 
     def __init__(self) -> None:
@@ -171,20 +179,23 @@ class UnfinishedAddresses:
         return len(self._progress)
 
     def progress(self, message: Message) -> AddressOutcomes:
-        """Return the outcomes of the message. They are kept as long as the caller keeps them."""
+        """Return the outcomes of the message. They are kept as long as the caller uses them."""
         return self._progress.setdefault((message.partition, message.offset), AddressOutcomes())
 
     def forget(self, message: Message) -> None:
-        """Forget the message: it is finished, or starts again from the beginning."""
+        """Forget the message's outcomes.
+
+        The message is finished, or starts again from the beginning.
+        """
         self._progress.pop((message.partition, message.offset), None)
 
 
 def together(outcomes: Mapping[Address, Outcome], first_reported: int = NO_STATUS) -> Outcome:
     """Return the combined outcome of all addresses for the message.
 
-    Retry while any address may still accept the message, and not before each of them allows it.
-    Otherwise discard it if any address refused it. A failure with the status `first_reported` is
-    reported before others.
+    The outcome is a retry while any address may still accept the message; the latest of the
+    requested delays counts. Otherwise the message is discarded if any address refused it. A failure
+    with the status `first_reported` is reported before other failures.
     """
     failures = {a: each for a, each in outcomes.items() if not isinstance(each, Delivered)}
     retries = [each for each in failures.values() if isinstance(each, Retry)]
@@ -236,11 +247,11 @@ def _reported(failures: Mapping[Address, Retry | Discarded], first_reported: int
 
 
 def _report_connection(posts: Mapping[Address, _Post], reported: Address | None) -> None:
-    """Report the connection of the reported address, if that is requested."""
+    """Report the connection of the reported address, if it is wanted."""
     used_connection = USED_CONNECTION.get()
     if used_connection is None:
         return
-    used_connection.forget()  # discards the connection of the token request
+    used_connection.forget()  # forget the connection of the token request
     if reported is None and len(posts) == 1:
         reported = next(iter(posts))
     if reported is not None and reported in posts:

@@ -11,21 +11,21 @@ from typing import Final, assert_never
 from app.domain.circuit import CircuitBreaker, CircuitState, ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
-# A member that waits for others is notified when they finish. It also checks again after this.
+# How soon a waiting member checks again, although it is also notified when others finish.
 LOOK_AGAIN_S: Final = 1.0
-# A permission to send the probe expires after this, so that others can get it.
+# How long a permission to send the probe is valid; after this, others can get it.
 LEAVE_S: Final = 1.0
-# The longest wait for the state that other workers know of a shared circuit.
+# The longest wait for the state that other workers have stored of a shared circuit.
 UNKNOWN_S: Final = 2.0
-# Computed times that differ by less than this are equal.
+# The difference below which two computed times count as equal.
 _SAME_S: Final = 1e-6
 
 
 class CircuitVerdict(Enum):
     """The meaning of an attempt for a circuit.
 
-    FAILURE: it failed with a listed error type. OTHER: it failed with another one. UNSENT: nothing
-    was sent.
+    FAILURE: the attempt failed with an error type of the list. OTHER: the attempt failed with
+    another error type. UNSENT: nothing was sent.
     """
 
     SUCCESS = auto()
@@ -35,7 +35,7 @@ class CircuitVerdict(Enum):
 
 
 def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
-    """Return the meaning of `outcome`, if these error types are listed.
+    """Return the meaning of `outcome`, if the error types in `listed` count as failures.
 
     A response for which the message is discarded (most 4xx) is a success: the subscriber works. The
     same holds if one of several addresses fails while others work.
@@ -60,7 +60,7 @@ def verdict(outcome: Outcome, listed: Collection[ErrorType]) -> CircuitVerdict:
 def error_types(failed: Retry) -> Collection[ErrorType]:
     """Return the error types of the attempt.
 
-    None for a failure without a type, such as a redirect.
+    The result is empty for a failure without a type, such as a redirect.
     """
     if failed.error is not None:
         return (failed.error,)
@@ -80,9 +80,9 @@ class Circuit:
     The caller calls `wait` before it sends, and reports each request (`sent`) and each result
     (`report`). Results of requests sent before the last change of state do not count.
 
-    A `shared` circuit is shared with other workers. Nothing is sent before its state is known (or
-    UNKNOWN_S have passed), and a half-open circuit needs permission to send its probe. `wanted`
-    means that a member waits for this permission.
+    A `shared` circuit is shared with other workers. Nothing is sent before the circuit's state is
+    known (or UNKNOWN_S have passed). A half-open circuit needs a permission to send its probe: the
+    one request that tests the subscriber. `wanted` means that a member waits for this permission.
     """
 
     def __init__(self, now: float, *, shared: bool = False) -> None:
@@ -90,16 +90,16 @@ class Circuit:
         self._unknown_until = now + UNKNOWN_S if shared else now
         self._failures = 0
         self._tripped_at = self._leave_until = float("-inf")
-        # When the probe of a half-open circuit was sent.
+        # When the probe of the half-open circuit was sent; None if there is none.
         self._probe: float | None = None
         self.closed = True
-        # Since when it is closed, or is not closed.
+        # When the circuit was last closed or opened.
         self.since = now
         self.reason = ""
-        # When an open circuit may send a probe.
+        # When an open circuit may send its next probe.
         self.opens_at = now
         self.wanted = False
-        # When the last successful message was sent.
+        # When the last message that succeeded was sent.
         self.succeeded_at = float("-inf")
 
     @property
@@ -116,7 +116,7 @@ class Circuit:
     def wait(self, now: float) -> float:
         """Seconds until a request may be sent, or until the next check.
 
-        0.0 if one may be sent now.
+        The result is 0.0 if a request may be sent now.
         """
         if self.closed:
             return max(0.0, self._unknown_until - now)
@@ -130,13 +130,13 @@ class Circuit:
         return 0.0
 
     def sent(self, now: float) -> None:
-        """Remember that a request is sent."""
+        """Called when a request is sent."""
         if not self.closed:
             self._probe = now
             self._leave_until = float("-inf")
 
     def withdraw(self) -> None:
-        """Remember that nobody will report the result of the probe.
+        """Called when nobody will report the result of the probe.
 
         Another message becomes the probe.
         """
@@ -167,7 +167,10 @@ class Circuit:
         return True
 
     def retime(self, rule: CircuitBreaker) -> bool:
-        """Use the open time of `rule`, counted from the last failure; return whether it is open."""
+        """Use the open time of `rule`, counted from the last failure.
+
+        Return whether the circuit is open.
+        """
         if not self.closed:
             self.opens_at = self._tripped_at + rule.open_for.total_seconds()
         return not self.closed
@@ -231,7 +234,7 @@ class Circuit:
 
 
 def _is_of_few(outcome: Outcome) -> bool:
-    """Whether other addresses of the subscriber got no request."""
+    """Whether only one of several addresses got a request."""
     return isinstance(outcome, Retry) and outcome.others_well is False
 
 

@@ -1,4 +1,4 @@
-"""The circuits of one worker: shared ones by name, and one for each other subscription."""
+"""The circuits of one worker: shared circuits by name, and one for each other subscription."""
 
 import asyncio
 import time
@@ -18,16 +18,17 @@ class CircuitMember(Protocol):
     """A sender that a circuit protects."""
 
     def on_change(self, circuit: Circuit) -> None:
-        """Check what may be sent now: the circuit opened or closed, or its probe may be sent."""
+        """Called when the circuit opened or closed, or when a probe may be sent."""
 
 
 class LiveCircuit:
-    """A circuit with its members on this worker, and what other workers know of it.
+    """A circuit with its members on this worker, and whether other workers know its state.
 
     A circuit without a name belongs to one subscription.
 
     `number` is the number of the last change that all workers know; 0 before the first change. This
-    worker counts its own changes, so that a change during a publication is not lost.
+    worker counts its own changes, so that a change is not lost while another change is being stored
+    for others.
     """
 
     def __init__(self, name: str, work: asyncio.Event) -> None:
@@ -38,7 +39,7 @@ class LiveCircuit:
         self._work = work
         # The member that sent the last probe.
         self._tried_by = ""
-        # How often this worker opened or closed it.
+        # How often this worker opened or closed the circuit.
         self.changes = 0
         self._published = 0
 
@@ -54,7 +55,7 @@ class LiveCircuit:
         return wait
 
     def sent(self, now: float, *, by: str) -> None:
-        """Remember that a message of `by` is sent."""
+        """Called when a message of `by` is sent."""
         self.circuit.sent(now)
         if self.circuit.probing:
             self._tried_by = by
@@ -72,7 +73,7 @@ class LiveCircuit:
         self._changed()
 
     def part(self, member: CircuitMember, *, by: str) -> None:
-        """Remove `member`. It reports no more results, not even for requests of `by` in flight."""
+        """Remove `member`. No more results are reported for its subscription `by`."""
         self.members.discard(member)
         if self.circuit.probing and self._tried_by == by:
             self.circuit.withdraw()
@@ -84,11 +85,11 @@ class LiveCircuit:
             self._changed()
 
     def reading(self, now: float) -> CircuitReading:
-        """Return the state for users to read; `now` is monotonic."""
+        """Return the circuit's state for users to read; `now` is monotonic."""
         circuit = self.circuit
         since = datetime.now(UTC) - timedelta(seconds=now - circuit.since)
         state = circuit.state(now)
-        # Rounded to a second, because it is reported again and again.
+        # Round to a second, because the state is reported again and again and should stay equal.
         return CircuitReading(
             state=state, since=since.replace(microsecond=0), reason=circuit.reason
         )
@@ -101,15 +102,15 @@ class LiveCircuit:
         return self.changes != self._published
 
     def published(self, changes: int, number: int) -> None:
-        """Remember that other workers know the state after `changes`, as the change `number`."""
+        """Called when other workers know the state after `changes`: it has the change `number`."""
         self._published, self.number = changes, number
 
     def overtaken(self) -> None:
-        """Remember that another worker's change came first and counts."""
+        """Called when another worker's change was stored first, so that it counts."""
         self._published = self.changes
 
     def shown(self, now: float) -> SharedCircuit:
-        """Return the state to publish to other workers."""
+        """Return the state to store for other workers."""
         circuit = self.circuit
         return SharedCircuit(
             name=self.name,
@@ -136,7 +137,7 @@ class LiveCircuit:
     def unknown_to_others(self, now: float) -> None:
         """Publish an open state again, because no other worker knows it.
 
-        Without that no probe can be allowed.
+        Otherwise no probe could be allowed.
         """
         if self.circuit.closed:
             if self.circuit.adopt_closed(now):
@@ -163,11 +164,11 @@ class LiveCircuit:
 
 
 class Circuits:
-    """Finds circuits by name. A shared one is known while a member uses it."""
+    """Finds circuits by name. A shared circuit is known while a member uses it."""
 
     def __init__(self) -> None:
         self._shared: dict[str, LiveCircuit] = {}
-        # Set when a circuit must be published to other workers, or read.
+        # Set when a circuit must be stored for other workers, or read.
         self.work = asyncio.Event()
         self.any_shared = asyncio.Event()
 

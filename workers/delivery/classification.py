@@ -1,4 +1,4 @@
-"""The meaning of a response for the message."""
+"""What a response means for its message."""
 
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -25,8 +25,8 @@ def classify(answer: Answer, subscription: Subscription, now: datetime) -> Outco
 
     A 2xx is a delivery. A 4xx is final unless the subscription retries it. A 429 is retried, and a
     410 means that the subscriber wants no more messages. Everything else is retried: 3xx (never
-    followed), 5xx, and no response; never earlier than Retry-After allows. If the address is
-    forbidden, nothing is retried.
+    followed), 5xx, and no response. A retry is never sent earlier than Retry-After allows. If the
+    address is forbidden, the message is discarded.
 
     Args:
         answer: The response, or the error if there is none.
@@ -68,5 +68,5 @@ def _is_final(status: int, subscription: Subscription) -> bool:
 
 @lru_cache(maxsize=100)
 def delivered(status: int) -> Delivered:
-    """Return the outcome of a 2xx. There is one object for each status."""
+    """Return the outcome of a 2xx; the same object for each status."""
     return Delivered(status=status)

@@ -1,8 +1,8 @@
-"""How to treat a subscriber that asks to come later with Retry-After (pure).
+"""How to treat a subscriber that defers: it answers "later" with Retry-After (pure).
 
 Nothing is sent before the requested time. Then one request at a time is sent, until one is
 accepted. After that the rate is half of the rate at which the subscriber deferred, or the rate that
-it accepted since the deferral before, if that is higher. Each further step closes a quarter of the
+it accepted after the deferral before, if that is higher. Each further step closes a quarter of the
 gap to the rate of the last deferral.
 """
 
@@ -15,26 +15,27 @@ from workers.delivery.rate import CATCH_UP_S
 
 DECREASE: Final = 0.5
 RATE_MIN: Final = 1 / 60
-# A step needs this many accepted requests, and one second.
+# The conditions for a step: this many accepted requests, and a time in seconds. Then the share of
+# the gap that a step closes.
 TAKEN_PER_STEP: Final = 8
 STEP_S: Final = 2.0
 STEP_OF_GAP: Final = 0.25
-# Within this distance of the rate that was deferred once, that rate is no longer taken as the
+# How close the rate must come to the rate that was deferred, so that this is no longer taken as the
 # limit.
 IS_CLOSE: Final = 0.98
-# While a probe is in flight, the state is checked again after this time.
+# How soon the state is checked again while a probe is in flight.
 TRY_S: Final = 1.0
-# A new message may be accepted although the oldest is not. One is tried after this many refusals in
-# a row, and each time this number has doubled.
+# After this many refusals in a row a new message is tried, because it may be accepted although the
+# oldest is not. The number doubles each time.
 ANOTHER_AFTER: Final = 4
 
 
 class Deferral:
     """The state of one subscriber that defers. Times are monotonic seconds.
 
-    The caller calls `wait` before it sends. While this is `active`, it reports each request
-    (`sent`) and each response (`defer`, `taken`, `failed`); it always reports `defer`. Without
-    `learns` the rate does not change.
+    The caller calls `wait` before it sends. It always reports deferrals (`defer`). While `active`
+    is true, it also reports each request (`sent`) and each other response (`taken`, `failed`). If
+    `learns` is false, the rate does not change.
     """
 
     __slots__ = (
@@ -57,28 +58,27 @@ class Deferral:
 
     def __init__(self, *, learns: bool = True) -> None:
         self.learns = learns
-        # Whether it may delay requests.
+        # Whether this object may delay requests.
         self.active = False
         # Whether no request was accepted since the deferral.
         self.waits = False
-        # The number of deferrals since the last accepted request, without those of requests sent
-        # before the first one.
+        # The number of deferrals since the last accepted request. Requests that were sent before
+        # the first deferral do not count.
         self.refusals = 0
-        # In requests per second.
+        # The allowed rate, and the rate that was last deferred, in requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._requested_at = self._next_at = -inf
-        # The end of the pause that the subscriber requested. There are pauses for other reasons
-        # too.
+        # The end of the pause that the subscriber requested. There may be pauses for other reasons.
         self._requested_until = -inf
         self._trying = False
-        # When the subscriber accepted requests again after the deferral, and when the last step was
-        # made.
+        # When the subscriber accepted requests again after the deferral, then when the last step
+        # was made.
         self._since = self._stepped_at = -inf
         self._taken = self._taken_since_step = 0
 
     @property
     def tries_another(self) -> bool:
-        """Whether a new message goes before the oldest one, which may be what is refused."""
+        """Whether a new message is sent first: the oldest one may be what is refused."""
         refusals = self.refusals
         return self.waits and refusals >= ANOTHER_AFTER and refusals & (refusals - 1) == 0
 
@@ -122,10 +122,10 @@ class Deferral:
         self._quiet_until = max(self._quiet_until, now + seconds)
 
     def defer(self, seconds: float, *, sent_at: float, now: float, rate: float) -> bool:
-        """Remember a deferral by `seconds`, when `rate` was allowed.
+        """Handle a deferral by `seconds`, when `rate` was allowed.
 
         Returns:
-            Whether it was the probe, which was sent alone at the requested time.
+            Whether the deferred request was the probe, which is sent alone at the requested time.
         """
         self.stay_quiet(seconds, now)
         self._requested_until = max(self._requested_until, now + seconds)
@@ -140,7 +140,7 @@ class Deferral:
         return tried
 
     def taken(self, *, sent_at: float, now: float, limit: float) -> None:
-        """Remember that the subscriber accepted a request; `limit` is the highest rate."""
+        """Called when the subscriber accepted a request; `limit` is the highest allowed rate."""
         if sent_at < self._requested_at:
             return
         if self.waits:
@@ -155,7 +155,7 @@ class Deferral:
             self.rate = self._refused_rate = inf
 
     def failed(self, *, sent_at: float) -> None:
-        """Remember the end of a request that does not show how fast others may follow."""
+        """Called at the end of a request that does not show how fast requests may follow."""
         if sent_at >= self._requested_at:
             self._trying = False
 

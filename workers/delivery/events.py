@@ -30,14 +30,14 @@ Attributes = dict[str, Any]
 _PREFIX: Final = b"ce-"
 _NAME: Final = re.compile(r"[a-z0-9]+")
 _DATA: Final = frozenset({"data", "data_base64"})
-# Characters that are not quoted in a header: all printable ones except the space, '"' and '%' (HTTP
-# binding, 3.1.3.2).
+# The characters that are not quoted in a header: all printable ones except the space, '"' and '%'
+# (HTTP binding, 3.1.3.2).
 _UNQUOTED: Final = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Outgoing:
-    """The parts of a message that its headers are made of."""
+    """The parts of a message from which the headers of its requests are made."""
 
     __slots__ = ("content_type", "id", "propagated")
 
@@ -60,7 +60,7 @@ class _Data(Enum):
 
 
 class _Event(NamedTuple):
-    """A parsed event. Without `content_type` its data is JSON."""
+    """A parsed event. If it has no `content_type`, its data is JSON."""
 
     attributes: Mapping[str, Any]
     content_type: str | None
@@ -83,7 +83,7 @@ def binary(message: Message) -> tuple[Outgoing, bytes]:
 
 
 def structured(message: Message) -> tuple[Outgoing, bytes]:
-    """Return the event as the body, with none of it in headers."""
+    """Return the event as the body; no headers have parts of it."""
     return Outgoing(message.id, STRUCTURED_TYPE, _others(message)), event_of(message)
 
 
@@ -109,7 +109,7 @@ SHAPES: Final[Mapping[ContentMode, Shape | None]] = {
 
 
 def _made(message: Message) -> Attributes:
-    """Return the attributes for a message that was not published as an event."""
+    """Return CloudEvents attributes for a message that was not published as an event."""
     attributes: Attributes = {
         "specversion": "1.0",
         "id": message.id.decode("utf-8", "replace"),
@@ -131,12 +131,12 @@ def _time(published_ms: int) -> str | None:
     try:
         time = _EPOCH + timedelta(milliseconds=published_ms)
     except OverflowError:
-        return None  # a foreign producer's clock
+        return None  # set by a producer with a wrong clock
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _given(message: Message) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that came as headers; of repeated ones the first counts."""
+    """Yield the attributes that came as headers. If one is repeated, the first counts."""
     for name, value in reversed(message.propagated):
         if value and (attribute := _attribute(name)):
             yield attribute, unquote(value.decode("utf-8", "replace"))
@@ -148,7 +148,7 @@ def _others(message: Message) -> list[Header]:
 
 @lru_cache(maxsize=1024)
 def _attribute(header: bytes) -> str | None:
-    """Return the attribute that this header is; None for other headers."""
+    """Return the name of the attribute in this header; None for other headers."""
     lower = header.lower()
     if not lower.startswith(_PREFIX):
         return None
@@ -185,7 +185,7 @@ def _kind(content_type: bytes | str) -> _Data:
 
 
 def _taken_apart(message: Message) -> _Event | None:
-    """Return the event in the body; None if it has none."""
+    """Return the event in the body; None if the body is no event."""
     try:
         event = orjson.loads(message.body or b"")
         if not isinstance(event, dict):

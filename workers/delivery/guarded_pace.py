@@ -9,11 +9,7 @@ from workers.delivery.pace import EndedRequest, Pace
 
 
 class GuardedPace:
-    """Applies `circuit` to `pace`; `by` is the sending subscription.
-
-    For a subscriber that is down, the adaptive rate leaves gaps between messages. The probe of a
-    half-open circuit ignores these gaps: only the circuit decides when to send it.
-    """
+    """Applies `circuit` to `pace`; `by` is the id of the sending subscription."""
 
     def __init__(self, pace: Pace, circuit: LiveCircuit, *, rule: CircuitBreaker, by: str) -> None:
         self._pace = pace
@@ -23,7 +19,7 @@ class GuardedPace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages are better probes than failed ones."""
+        """Whether the subscriber was down: then new messages are better probes than failed ones."""
         return self._pace.cautious or not self._circuit.circuit.closed
 
     @property
@@ -34,7 +30,7 @@ class GuardedPace:
     def wait(self, now: float) -> float:
         """Seconds until the next request may be sent; 0.0 if one may be sent now."""
         trial = not self._circuit.circuit.closed
-        # The circuit is checked last: a caller that checks it is ready to send.
+        # Check the circuit last: a caller that checks the circuit is ready to send.
         return self._pace.wait(now, trial=trial) or self._circuit.wait(now)
 
     def sent(self, now: float) -> int:
@@ -43,14 +39,14 @@ class GuardedPace:
         return self._pace.sent(now)
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from an ended request; return whether the decision about the next ones changed."""
+        """Learn from an ended request; return whether more or fewer requests may now be sent."""
         decided = self._pace.learn(ended, now)
         sent_at = now - ended.seconds
         self._circuit.report(ended.outcome, self._rule, sent_at=sent_at, now=now, by=self._by)
         return decided
 
     def output(self, now: float) -> Output:
-        """Return how much may be sent, and what limits it."""
+        """Return how much may be sent now, and what limits it."""
         output, circuit = self._pace.output(now), self._circuit.reading(now)
         rate = 0.0 if circuit.state is CircuitState.OPEN else output.rate
         return replace(output, rate=rate, circuit=circuit)

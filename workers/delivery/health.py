@@ -7,7 +7,7 @@ from typing import Final
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 
 SAMPLES_MAX: Final = 1_000
-# The quickest response of this period counts as quick.
+# The period in seconds over which the fastest responses are remembered.
 MEMORY_S: Final = 60.0
 SLOWER_BY: Final = 2.0
 
@@ -17,9 +17,9 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
 
     A subscriber that answers that a message is wrong is healthy. A subscriber that times out,
     fails, breaks connections or answers only "too many" is not. A response with Retry-After does
-    not show which rate is right (`workers.delivery.deferral` learns from it), but it shows that an
-    `ill` subscriber works again. If only one of several addresses fails, nothing is known of the
-    others, unless the subscriber is `ill`.
+    not show which rate is right (`workers.delivery.deferral` learns that), but shows that an `ill`
+    subscriber works again. If one of several addresses fails, the health is unknown, unless the
+    subscriber is `ill`.
     """
     match outcome:
         case Delivered():
@@ -39,9 +39,8 @@ def is_healthy(outcome: Outcome, *, ill: bool = False) -> bool | None:
 class Attempts:
     """Counts of the attempts in a window by their meaning.
 
-    If a message fails repeatedly, this shows a problem of the message rather than of the
-    subscriber. Its retries count as failures only while no other message succeeds at its first
-    attempt.
+    If one message fails repeatedly, the problem is probably the message and not the subscriber. So
+    failed retries count only while no other message succeeds at its first attempt.
     """
 
     __slots__ = ("first_failed", "first_ok", "retry_failed", "retry_ok")
@@ -64,17 +63,17 @@ class Attempts:
 
     @property
     def successes(self) -> int:
-        """Attempts with a healthy subscriber."""
+        """The number of attempts that show a healthy subscriber."""
         return self.first_ok + self.retry_ok
 
     @property
     def failures(self) -> int:
-        """Attempts with an ill subscriber."""
+        """The number of attempts that show an ill subscriber."""
         return self.first_failed + (0 if self.first_ok else self.retry_failed)
 
     @property
     def total(self) -> int:
-        """Attempts with a known meaning."""
+        """The number of attempts that show either."""
         return self.successes + self.failures
 
 
@@ -99,9 +98,10 @@ class QueueingDelay:
         self._full = self._full or full
 
     def roll(self, now: float) -> bool:
-        """End a window; return whether its median exceeds twice the best median of the last minute.
+        """End a window; return whether its median is more than twice the last minute's best median.
 
-        Only windows at the in-flight limit count: a subscriber may be slow with few requests.
+        Only windows at the in-flight limit count, because a subscriber may be slow even with few
+        requests.
         """
         medians, full = self._medians, self._full
         while medians and medians[0][0] <= now - MEMORY_S:

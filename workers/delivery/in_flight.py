@@ -22,14 +22,14 @@ class StartedRequest(Protocol):
 
     @property
     def peer(self) -> str:
-        """Its target as `host:port`; empty if unknown."""
+        """The target of the attempt as `host:port`; empty if unknown."""
 
     def cancel(self) -> None:
         """End the attempt without a report."""
 
 
 class ResponseJudge(Protocol):
-    """Turns responses into outcomes."""
+    """Makes outcomes of responses."""
 
     def answered(self, answer: RawAnswer) -> Outcome:
         """Return the outcome of a response."""
@@ -39,10 +39,10 @@ class ResponseJudge(Protocol):
 
 
 class InFlightRequest:
-    """An exchange for a connection (`workers.transport.exchange`), without a future.
+    """A request that a connection sends (`workers.transport.exchange`), without a future.
 
     A future with its coroutines would cost as much as all other work for a delivery. `deadline` is
-    on the loop's clock.
+    a time of the event loop's clock.
     """
 
     __slots__ = ("_judge", "_listener", "carrier", "deadline", "payload")
@@ -86,7 +86,7 @@ class InFlightRequest:
             listener.on_response(outcome)
 
     def cancel(self) -> None:
-        """Report nothing, and close the connection on which a response would come."""
+        """End the request without a report, and close its connection."""
         listener, self._listener = self._listener, None
         if listener is not None and self.carrier is not None:
             self.carrier.abort()

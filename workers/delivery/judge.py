@@ -17,9 +17,9 @@ _log = structlog.get_logger()
 class Judge:
     """Classifies responses for a subscription; its expression is compiled once.
 
-    If the expression is true, the message is retried, whatever the status. If it is false or cannot
-    be evaluated (a header is missing, a body is not a number), the status decides: an expression
-    that does not fit a response neither repeats nor loses a message.
+    If the expression is true, the message is retried, whatever the status. If the expression is
+    false or cannot be evaluated (a header is missing, a body is not a number), the status decides.
+    So an expression that does not fit a response neither repeats nor loses a message.
     """
 
     __slots__ = ("_expression", "_subscription", "_warned")
@@ -31,7 +31,7 @@ class Judge:
 
     @property
     def reads_bodies(self) -> bool:
-        """Whether the body of a response matters."""
+        """Whether the expression needs the body of a response."""
         return self._expression is not None
 
     def outcome(self, answer: Answer, now: datetime) -> Outcome:
@@ -54,7 +54,7 @@ class Judge:
         try:
             return expression.is_true(answer)
         except EvaluationError as exc:
-            if not self._warned:  # Warn once: the next responses are probably alike.
+            if not self._warned:  # Warn only once: the next responses are probably similar.
                 self._warned = True
                 group = self._subscription.group
                 _log.warning("failure_expression_unusable", subscription=group, error=str(exc))
@@ -67,8 +67,8 @@ def _compiled(subscription: Subscription) -> AnswerCondition | None:
     try:
         return AnswerCondition(subscription.failure_expression, path="failureExpression")
     except ValidationFailedError as exc:
-        # The expression was checked when it was set, perhaps by a version that supported more than
-        # this one.
+        # Report an expression that this version does not know: a later version may have checked it
+        # when it was set.
         group = subscription.group
         _log.error("failure_expression_unknown", subscription=group, error=exc.message)
         return None

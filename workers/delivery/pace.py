@@ -38,7 +38,7 @@ class Pacing(Protocol):
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages are better probes than failed ones."""
+        """Whether the subscriber was down: then new messages are better probes than failed ones."""
 
     @property
     def reads_ahead(self) -> bool:
@@ -51,17 +51,17 @@ class Pacing(Protocol):
         """Count a request that is sent; return its epoch, for `learn`."""
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from an ended request; return whether the decision about the next ones changed."""
+        """Learn from an ended request; return whether more or fewer requests may now be sent."""
 
     def output(self, now: float) -> Output:
-        """Return how much may be sent, and what limits it."""
+        """Return how much may be sent now, and what limits it."""
 
 
 class Pace:
     """Sends at most the current share of the hard limit, and adapts to the subscriber below it.
 
-    Nothing is sent before the first share is known, nor while the `watchdog` blocks sending. `wall`
-    is the clock that all workers share.
+    Nothing is sent before the first share is known, and while the `watchdog` blocks sending. `wall`
+    is the clock whose time all workers share.
     """
 
     def __init__(
@@ -76,19 +76,19 @@ class Pace:
         self._watchdog = watchdog or StallWatchdog()
         self._wall = wall
         self._share: Share | None = None
-        # The current rate of the share in requests per second, and when it changes.
+        # The current rate of this worker's share in requests per second, and when it will change.
         self._rate = 0.0
         self._changes_at = inf
-        # The rate before the last increase, and when that was.
+        # The rate before the last increase, and when the increase was.
         self._before, self._raised_at = 0.0, -inf
         self._time_slots: TimeSlots | None = None
-        # The time slots, while workers take turns.
+        # The time slots if workers take turns; otherwise None.
         self._slots_in_use: TimeSlots | None = None
         self._held_until = now
         self._since = now
         self._limiter = RateLimiter(self._limit)
         self._adaptive: AdaptiveRate | None = None
-        # Whether it adapts to responses.
+        # Whether the rate adapts to responses.
         self.adapts = False
         self.configure(policy, now)
 
@@ -104,11 +104,11 @@ class Pace:
 
     @property
     def cautious(self) -> bool:
-        """Whether the subscriber was down: new messages are better probes than failed ones."""
+        """Whether the subscriber was down: then new messages are better probes than failed ones."""
         return self._adaptive is not None and self._adaptive.mode is not RateMode.NORMAL
 
     def configure(self, policy: DeliveryPolicy, now: float) -> None:
-        """Adapt or not, by the settings of `policy`."""
+        """Use the settings of `policy`, which say whether the rate adapts."""
         heartbeat_max = policy.heartbeat_max.total_seconds()
         if not policy.adaptive_rate:
             self._since = self._since if self._adaptive is None else now
@@ -128,8 +128,7 @@ class Pace:
         if before is None or share[:2] != before[:2]:
             self._time_slots = TimeSlots(share.limit, ticket_count(share.partitions))
             if share.is_small or (before is not None and before.is_small):
-                # Another worker may have used the rate of the last second, so this worker starts
-                # after it.
+                # Start after one second: another worker may have used the rate of the last second.
                 self._held_until = now + WINDOW_S
         self._refresh(share, now)
 
@@ -149,7 +148,7 @@ class Pace:
         return self._rate
 
     def lowest_part(self, now: float) -> float:
-        """The lowest value of this part in the last second."""
+        """The lowest value of `part` in the last second."""
         part = self.part(now)
         return min(part, self._before) if now < self._raised_at + WINDOW_S else part
 
@@ -170,9 +169,10 @@ class Pace:
         if self._adaptive is not None and not trial:
             wait = max(wait, self._adaptive.wait(now))
         if self._slots_in_use is not None:
-            # Computed for the time after all other waits: a slot that starts earlier would be lost.
+            # Compute the wait for a slot from the time after all other waits: a slot that starts
+            # earlier would be lost.
             wait += self._slots_in_use.wait(self._wall() + wait)
-        # More may be allowed when the share changes.
+        # Wait at most until the share changes: then more may be allowed.
         return min(wait, self._changes_at - now) if wait else 0.0
 
     def sent(self, now: float) -> int:
@@ -183,7 +183,7 @@ class Pace:
         return self._adaptive.sent(now) if self._adaptive else 0
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from an ended request; return whether the decision about the next ones changed."""
+        """Learn from an ended request; return whether more or fewer requests may now be sent."""
         adaptive = self._adaptive
         if adaptive is None:
             return False
@@ -198,7 +198,7 @@ class Pace:
         return True
 
     def output(self, now: float) -> Output:
-        """Return how much may be sent, and what limits it."""
+        """Return how much may be sent now, and what limits it."""
         adaptive = self._adaptive
         if adaptive is None:
             return Output(
@@ -224,7 +224,7 @@ class Pace:
         if self._time_slots is not None:
             self._time_slots.tickets = tickets
         if self._rate <= 0:
-            return  # the limiter does not accept this rate, and is not used
+            return  # the rate is so low that the limiter is not used
         counted = tickets.bit_count() > share.tickets_max
         self._limit = share.limit if self._slots_in_use and not counted else self._rate
         if self._adaptive is not None:
@@ -238,5 +238,5 @@ class Pace:
 
 
 def _time_of(instant: float, now: float) -> datetime:
-    """Return the wall time of `instant`, on the clock that shows `now`, rounded to a second."""
+    """Return the wall time of `instant`, a time of the same clock as `now`, rounded to a second."""
     return (datetime.now(UTC) - timedelta(seconds=now - instant)).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""A test message that is sent like a delivery, with all that is known of its way."""
+"""A test message that is sent like a delivery. Its result shows each step of the delivery."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ class Pinger:
     async def ping(self, subscription: Subscription) -> Pong:
         """Send a test message and return its result.
 
-        Never raise for subscriber or network errors.
+        Errors of the subscriber or network are results; they are not raised.
         """
         wanted = _patient(subscription)
         message = _message(wanted)
@@ -78,7 +78,7 @@ class _Way(NamedTuple):
 
 
 class _SeenTransport(DeliveryTransport):
-    """A transport for one request that keeps its connection and response."""
+    """A transport for one request that remembers its connection and response."""
 
     def __init__(self, network_access: NetworkAccess) -> None:
         super().__init__(
@@ -93,20 +93,20 @@ class _SeenTransport(DeliveryTransport):
     async def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> RawAnswer:
-        """Send as other transports do, and keep the connection and response."""
+        """Do as `DeliveryTransport.exchange`, and remember the connection and the response."""
         self.answer = await super().exchange(origin, payload, total_s=total_s)
         return self.answer
 
     def _connected(self, connection: asyncio.BaseTransport) -> None:
-        # Read now: a closed connection no longer has this data.
+        # Read the connection's details now: after it is closed they are gone.
         self.way = _way_of(connection)
 
 
 def _patient(subscription: Subscription) -> Subscription:
-    """Return the subscription with a timeout that its requester can wait for.
+    """Return the subscription with a timeout short enough for the user who waits.
 
-    A test message is JSON for every subscription, because no schema contains it. It goes to one
-    address of the endpoint, and the result names this address.
+    A test message is JSON for every subscription, because it fits no schema. It goes to one address
+    of the endpoint, and the result names this address.
     """
     policy = subscription.policy
     timeout = min(policy.request_timeout, PING_TIMEOUT_MAX)

@@ -1,14 +1,15 @@
-"""Requests that differ only in content type, id, count and body. Most requests are like that."""
+"""Builds requests that differ only in content type, id, count and body, as most requests do."""
 
 from app.domain.message import Message
 from workers.delivery.request import PRINTABLE, RequestHeaders
 
 
 class PlainRequests:
-    """Builds the result of `RequestHeaders.of` and `whole_request` for a plain message in one step.
+    """Builds a whole request for a plain message in one step.
 
-    A plain message has no headers of its own to propagate, and is not part of a retransmission. No
-    value can break a line: the variable parts are printable, and `start` is checked.
+    The result is the same as by `RequestHeaders.of` and `whole_request`. A plain message has no
+    headers of its own to propagate, and is not part of a retransmission. No value can contain a
+    line break: the variable parts are printable, and `start` is checked.
     """
 
     __slots__ = ("_form", "_keyed")

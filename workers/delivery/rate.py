@@ -1,12 +1,12 @@
-"""When the next request of a subscription may be sent."""
+"""Limits the rate of a subscription: when its next request may be sent."""
 
 from collections import deque
 from typing import Final
 
 WINDOW_S: Final = 1.0
 
-# Timers fire late. A sender that is late by at most this much sends the missed requests
-# immediately, so a timer of milliseconds is enough for rates of hundreds per second.
+# How late a sender may be and still send the missed requests immediately. Timers fire late; with
+# this, a timer of milliseconds is enough for hundreds of requests per second.
 CATCH_UP_S: Final = 0.010
 
 
@@ -18,8 +18,8 @@ class RateLimiter:
     below 1 leaves `1 / rate` seconds between two requests. Within the second, requests are spread
     evenly. `now` is any monotonic clock in seconds.
 
-    Not thread-safe. A caller calls `wait`, and calls `sent` when it sends; it must not await
-    between the two.
+    Not thread-safe. A caller calls `wait`, and calls `sent` when it sends. Between the two it must
+    not `await` anything.
     """
 
     def __init__(self, rate: float) -> None:
@@ -34,7 +34,7 @@ class RateLimiter:
         return self._rate
 
     def set_rate(self, rate: float) -> None:
-        """Change the limit. It holds immediately, also for requests sent before the change."""
+        """Change the limit. The new limit also counts requests that were sent before the change."""
         if rate <= 0:
             message = f"a rate is greater than zero, not {rate}"
             raise ValueError(message)
@@ -63,7 +63,7 @@ class RateLimiter:
     def sent(self, now: float) -> None:
         """Count a request that is sent at `now`."""
         sent = self._sent
-        # The last one is kept at any age: a rate below 1 is measured from it.
+        # Keep the time of the last request at any age: a rate below 1 is measured from it.
         sent.append(now)
         over = now - WINDOW_S
         while sent[0] <= over:

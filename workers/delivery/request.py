@@ -1,4 +1,7 @@
-"""The headers of a delivery: constant ones of a subscription, and those of each message."""
+"""The headers of a delivery.
+
+Those that are the same for a subscription, and those of each message.
+"""
 
 import base64
 import re
@@ -16,7 +19,7 @@ Header = tuple[bytes, bytes]
 
 USER_AGENT: Final = b"Angelia"
 
-# The headers that every request gets from its message, before all other headers.
+# The headers that every request gets from its message. They come before all other headers.
 _OF_MESSAGE: Final = frozenset(
     (b"hermes-message-id", b"hermes-retry-count", b"hermes-retransmission")
 )
@@ -26,11 +29,12 @@ _RETRANSMISSION: Final = b"Hermes-Retransmission"
 _IDEMPOTENCY_KEY: Final = b"Idempotency-Key"
 _CONTENT_TYPE: Final = b"Content-Type"
 _NOT_PROPAGATED: Final = frozenset(name.encode("ascii") for name in OF_CONNECTION)
-# Headers of the subscription that no publisher can replace: about the caller and the body.
+# Headers of the subscription that no publisher can replace, because they are about the caller and
+# the body.
 _KEPT: Final = frozenset((b"authorization", b"content-type", b"user-agent"))
 _EVENT_PREFIX: Final = b"ce-"
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Control characters become spaces (RFC 9110, section 5.5), so that no value can end its line.
+# Replaces control characters by spaces (RFC 9110, section 5.5), so that no value can end its line.
 PRINTABLE: Final = bytes(
     byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - DEL
     for byte in range(256)
@@ -50,18 +54,18 @@ class Described(Protocol):
 
     @property
     def propagated(self) -> Sequence[Header]:
-        """The headers that the publisher sent to be propagated."""
+        """The headers from the publisher that are passed on to the subscriber."""
 
 
 class RequestHeaders:
     """The headers of one subscription's requests: `constant` ones and those of each message.
 
-    If several sources have the same header, it is sent once, from the first of them: signatures,
-    Hermes' own headers, headers propagated from the publisher, headers of the subscription. As in
-    Hermes, the subscription's value is for messages that lack the header. But headers about the
-    caller, the body and the event always come from the subscription. A propagated header that must
-    not be sent is left out, and never makes the message undeliverable. A batch has its own id and
-    content type, and nothing is propagated with it.
+    If several sources have the same header, it is sent once, from the first source in this order:
+    signatures, Hermes' own headers, headers propagated from the publisher, headers of the
+    subscription. So, as in Hermes, the subscription's value is for messages without this header.
+    But headers about the caller, the body and the event always come from the subscription. A
+    propagated header that must not be sent is left out, and never makes the message undeliverable.
+    A batch has its own id and content type, and nothing is propagated with it.
     """
 
     __slots__ = ("_replaceable", "_reserved", "constant", "id_name", "is_keyed", "is_typed")
@@ -92,7 +96,7 @@ class RequestHeaders:
         self._reserved = (above | constant | {_CONTENT_TYPE.lower()}) - self._replaceable
 
     def constant_beside(self, message: Described) -> Sequence[Header]:
-        """Return `constant` without the headers that `message` has from its publisher."""
+        """Return `constant` without the headers that the publisher of `message` has set."""
         if not self._replaceable or not message.propagated:
             return self.constant
         brought = {_propagated_name(name) for name, _ in message.propagated} & self._replaceable
@@ -108,7 +112,7 @@ class RequestHeaders:
         Args:
             message: The message to send.
             retry_count: 0 for the first attempt.
-            record_target: Whether it is part of a retransmission.
+            record_target: Whether the message is part of a retransmission.
         """
         message_id = message.id.translate(PRINTABLE)
         headers: list[Header] = []
@@ -150,6 +154,6 @@ def basic_credentials(user: str, password: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _propagated_name(name: bytes) -> bytes | None:
-    """Return the name in lower case; None if such a header is not propagated."""
+    """Return the name in lower case; None if headers of this name are not propagated."""
     lower = name.lower()
     return lower if _TOKEN.fullmatch(name) and lower not in _NOT_PROPAGATED else None

@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# One second more than the longest time to live. A longer delay is cut to this: every message
-# expires before it, so no request is sent too early.
+# The longest delay: one second more than the longest time to live. A longer delay is cut to this:
+# every message expires before, so no request is sent too early.
 RETRY_AFTER_MAX: Final = timedelta(seconds=7201)
 
 _SECONDS = re.compile(r"[0-9]+", re.ASCII)
@@ -30,7 +30,7 @@ _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _DAY_LONG = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
 
-# The three forms of an HTTP date (RFC 9110, section 5.6.7). All of them are accepted.
+# The three forms of an HTTP date (RFC 9110, section 5.6.7), all of which are accepted.
 _DATES: Final = tuple(
     re.compile(form, re.ASCII)
     for form in (
@@ -84,14 +84,14 @@ def _date(match: re.Match[str], now: datetime) -> datetime | None:
     try:
         return minute + timedelta(seconds=second)
     except OverflowError:
-        # The leap second of the year 9999: there is no time after it.
+        # Ignore the leap second of the year 9999, because there is no time after it.
         return minute
 
 
 def _year(digits: str, now: datetime) -> int:
     """Return the year.
 
-    Two digits that seem more than 50 years ahead mean the past century (RFC 9110).
+    A year of two digits that seems more than 50 years ahead is in the past century (RFC 9110).
     """
     if len(digits) > len("99"):
         return int(digits)

@@ -53,7 +53,7 @@ _log = structlog.get_logger()
 class LazyHeaders(Mapping[str, str]):
     """The headers of a response by lower-case name.
 
-    They are parsed on demand, because few are used.
+    Each header is parsed when it is used, because few are used.
     """
 
     __slots__ = ("_raw", "_read")
@@ -89,7 +89,9 @@ def _utc_now() -> datetime:
 
 
 class Destination:
-    """An endpoint for one subscription. Everything constant is computed once.
+    """The endpoint of one subscription.
+
+    Everything that is the same for all requests is computed once.
 
     When the subscription changes, request another destination from the sender.
     """
@@ -158,7 +160,7 @@ class Destination:
         if isinstance(request, Discarded):
             return request
         if (used_connection := USED_CONNECTION.get()) is not None:
-            used_connection.forget()  # discards the connection of the token request
+            used_connection.forget()  # forget the connection of the token request
         try:
             answer = await self._transport.exchange(self._origin, request, total_s=self._total_s)
         except httpx.TransportError as exc:
@@ -166,7 +168,7 @@ class Destination:
         return self.answered(answer)
 
     async def post(self, request: bytes, way: Way) -> Outcome:
-        """POST the bytes of `request` by another way, and judge the response."""
+        """POST the bytes of `request` to the target `way`, and judge the response."""
         try:
             answer = await self._transport.exchange(way.origin, request, total_s=way.total_s)
         except httpx.TransportError as exc:
@@ -181,7 +183,7 @@ class Destination:
         *,
         authorization: Header | None = None,
     ) -> InFlightRequest | None:
-        """Start an attempt if it need not wait; `listener` gets the outcome later.
+        """Start an attempt if it does not have to wait; `listener` gets the outcome later.
 
         Returns:
             None if nothing was started; then await `attempt`.
@@ -195,7 +197,7 @@ class Destination:
 
     @property
     def way(self) -> Way:
-        """The target of its requests, and how long each may take."""
+        """The target of the requests, and how long each may take."""
         return Way(self._origin, self._total_s)
 
     async def addresses(self) -> Sequence[Address] | Outcome:
@@ -226,7 +228,7 @@ class Destination:
     def request(
         self, message: Message, retry_count: int, authorization: Header | None
     ) -> bytes | Discarded:
-        """Return the request as bytes, or the reason why there can be none."""
+        """Return the request as bytes, or an outcome that says why there can be none."""
         body, plain = message.body, self._plain
         if body is None:
             return Discarded(reason=message.problem)
@@ -249,18 +251,19 @@ class Destination:
             start += b"%b: %b\r\n" % authorization
         headers = self._headers.of(sent, retry_count, message.record_target)
         if self._signer is not None:
-            # The signature comes last: it covers exactly what is sent, and the time of sending.
+            # Add the signature last: it covers exactly what is sent, and the time of sending.
             headers += self._signer.headers(message.id, body, self._clock())
         return whole_request(start, headers, body)
 
     def _plain_requests(self) -> PlainRequests | None:
-        """Return None if each request needs more than a plain one."""
+        """Return the builder of plain requests; None if each request needs more."""
         if self._template or self._shape or self._signer or self._headers.is_typed:
             return None
         return PlainRequests(self._start, self._headers)
 
     def _filled(self, template: EndpointTemplate, message: Message) -> bytes:
-        # Only path and query are used: the host was checked, and a message must not change it.
+        # Use only path and query of the result: the host was checked, and a message must not change
+        # it.
         return template.target(self._bodies.of(message, Budget())).encode("ascii")
 
     def _start_of(self, target: bytes, message: Described) -> bytes:
@@ -279,10 +282,10 @@ class UnusableDestination:
         self._outcome = Discarded(reason=f"Endpoint cannot be used: {problem}")
 
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
-        """Start nothing: `attempt` has the reason."""
+        """Start nothing: `attempt` returns the reason."""
 
     async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
-        """Discard `message`, with the reason."""
+        """Return a discard of `message`, with the reason."""
         del message, retry_count
         return self._outcome
 
@@ -296,7 +299,7 @@ class NetworkAccess(NamedTuple):
 
 
 class Sender:
-    """Owns the connections to all subscribers. Enter it on the loop that sends."""
+    """Owns the connections to all subscribers. Enter the block on the event loop that sends."""
 
     def __init__(
         self,
@@ -317,7 +320,8 @@ class Sender:
         self._bodies = ParsedBodies()
         self._transport: DeliveryTransport | None = None
         self._tokens: Tokens | None = None
-        # By id and endpoint: other settings do not change which address received what.
+        # Unfinished addresses by subscription id and endpoint: other settings do not change which
+        # address received what.
         self._unfinished: WeakValueDictionary[tuple[str, str], UnfinishedAddresses] = (
             WeakValueDictionary()
         )
@@ -353,7 +357,7 @@ class Sender:
 
     @property
     def network_access(self) -> NetworkAccess:
-        """Which addresses its transport may reach."""
+        """Which addresses the transport may reach."""
         return NetworkAccess(self._egress, self._ca_file, self._proxy)
 
     def destination(
@@ -365,9 +369,10 @@ class Sender:
         | AuthorizedDestination
         | UnusableDestination
     ):
-        """Return the destination of the subscription's messages. Never raise for a bad endpoint.
+        """Return the destination of the subscription's messages. A bad endpoint raises no error.
 
-        With a `transport` messages use that one; token requests always use the sender's own.
+        If `transport` is given, messages use that transport; token requests always use the sender's
+        own.
         """
         found: Destination | BroadcastDestination | SpannedDestination
         try:
@@ -393,6 +398,6 @@ class Sender:
         return AuthorizedDestination(found, bearer, token_timeout=token_timeout)
 
     def _unfinished_of(self, subscription: Subscription) -> UnfinishedAddresses:
-        """Return the unfinished addresses of the destination before, as long as it has any."""
+        """Return the unfinished addresses of the subscription's last destination, if any."""
         key = subscription.id, subscription.endpoint
         return self._unfinished.setdefault(key, UnfinishedAddresses())

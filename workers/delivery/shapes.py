@@ -1,4 +1,4 @@
-"""Converts messages for subscriptions that do not get them unchanged."""
+"""Converts messages for subscriptions that do not get messages unchanged."""
 
 from app.domain.catalogue.schema import ContentType
 from app.domain.catalogue.subscription import Subscription
@@ -8,9 +8,9 @@ from workers.delivery.events import SHAPES, Outgoing, Shape
 
 
 def shape_of(subscription: Subscription) -> Shape | None:
-    """Return the conversion for the subscriber's messages; None if they are sent unchanged.
+    """Return the conversion for the subscription's messages; None if there is none.
 
-    The shape raises UnreadableError.
+    The conversion raises UnreadableError.
     """
     if subscription.content_type is ContentType.AVRO:
         return avro
@@ -20,8 +20,8 @@ def shape_of(subscription: Subscription) -> Shape | None:
 def avro(message: Message) -> tuple[Outgoing, bytes]:
     """Return the message in Avro, with the version and the id of its schema (as in Hermes).
 
-    A message from before its topic became AVRO is sent unchanged if the schema does not fit it, or
-    if it was read before that.
+    A message from the time when its topic was JSON is sent unchanged if the schema does not fit it,
+    or if it was read before the topic became AVRO.
     """
     if not isinstance(message, AvroMessage):
         return _as_it_is(message)

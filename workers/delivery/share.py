@@ -1,4 +1,4 @@
-"""One worker's part of a subscription's rate, with its validity in time (pure)."""
+"""One worker's part of a subscription's rate, and until when it is valid (pure)."""
 
 from collections.abc import Collection
 from math import inf
@@ -8,7 +8,7 @@ from workers.delivery.tickets import all_tickets, ticket_count, tickets_of
 
 
 class Lease(NamedTuple):
-    """Tickets that may be used in [since, until), on the worker's monotonic clock (seconds)."""
+    """Borrowed tickets, which may be used in [since, until) (monotonic clock, in seconds)."""
 
     tickets: int
     since: float = -inf
@@ -19,8 +19,8 @@ class Share(NamedTuple):
     """The hard limit of a subscription over all workers, and this worker's tickets.
 
     Two workers never hold the same ticket at the same time, nor within a second of each other. So
-    the shares of all workers never exceed the limit in any second. At most `tickets_max` of the
-    held tickets count.
+    the shares of all workers never exceed the limit in any second. A worker may hold more tickets
+    than `tickets_max`; then only `tickets_max` of them count.
     """
 
     limit: float
@@ -30,16 +30,16 @@ class Share(NamedTuple):
 
     @classmethod
     def owned(cls, limit: float, owned: Collection[int], partitions: int) -> "Share":
-        """Return the share of owned partitions, with no tickets lent."""
+        """Return the share of a worker that owns these partitions and lends no tickets."""
         return cls(limit, partitions, (Lease(tickets_of(frozenset(owned), partitions)),))
 
     @property
     def is_small(self) -> bool:
-        """Whether a part may be below one per second. Such a part would be rounded up."""
+        """Whether a part may be less than one request per second, which would be rounded up."""
         return self.limit < self.partitions
 
     def held(self, now: float) -> tuple[int, float]:
-        """Return the tickets that may be used now, and when these change (infinity: never)."""
+        """Return the tickets that may be used now, and when they change (infinity: never)."""
         tickets, changes_at = 0, inf
         for lease in self.leases:
             if now < lease.since:
@@ -52,15 +52,16 @@ class Share(NamedTuple):
     def takes_turns(self, tickets: int) -> bool:
         """Whether workers take turns.
 
-        They do if parts are too small to be rates, and others hold some of them.
+        They take turns if parts are less than one request per second, and other workers hold some.
         """
         return self.is_small and tickets != all_tickets(self.partitions)
 
     def rate(self, tickets: int) -> float:
         """The rate of `tickets` in requests per second.
 
-        Less than one per second counts as zero, unless workers take turns. A limiter sends one
-        request in a second however small its rate, and does not know those of other workers.
+        Less than one per second counts as zero, unless workers take turns. The reason: a limiter
+        sends at least one request in a second, however small its rate, and does not know the
+        requests of other workers.
         """
         held, of = tickets.bit_count(), ticket_count(self.partitions)
         if held * self.limit < of and not self.takes_turns(tickets):
@@ -69,12 +70,12 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """How a consumer uses its part of the rate (requests per second), and what waits for more.
+    """How a consumer uses its part of the rate (requests per second), and what waits.
 
     Attributes:
         part: The lowest part in the last second.
-        used: The requests of that second.
-        waiting: The messages that could be sent now.
+        used: The number of requests in the last second.
+        waiting: The number of messages that could be sent now.
     """
 
     part: float

@@ -16,7 +16,7 @@ TIMESTAMP: Final = b"webhook-timestamp"
 SIGNATURE: Final = b"webhook-signature"
 NAMES: Final = frozenset((ID, TIMESTAMP, SIGNATURE))
 
-# Printable characters except "." and "%".
+# All printable characters except "." and "%".
 _PLAIN: Final = re.compile(rb"[!-$&-\-/-~]+")
 _NEVER: Final = float("inf")
 
@@ -29,7 +29,7 @@ class _Timed(NamedTuple):
 class Signer:
     """Signs one subscription's requests with every secret that has not expired, the newest first.
 
-    Each attempt gets its own signature, which includes its time.
+    Each attempt gets its own signature, which includes its time of sending.
     """
 
     __slots__ = ("_ends", "_keys")
@@ -41,7 +41,8 @@ class Signer:
     @classmethod
     def of(cls, subscription: Subscription) -> "Signer | None":
         """Return the signer of the subscription's requests; None if they are not signed."""
-        # Nothing is sent for a locked subscription, and its keys are unknown.
+        # Return no signer for a locked subscription: nothing is sent for it, and its keys are
+        # unknown.
         if subscription.locked or not subscription.signing_secrets:
             return None
         return cls(
@@ -55,7 +56,7 @@ class Signer:
         )
 
     def headers(self, message_id: bytes, body: bytes, now: datetime) -> list[Header]:
-        """Return the signature of `body`, sent `now`; none if all secrets have expired."""
+        """Return the headers that sign `body`, sent at `now`; none if all secrets have expired."""
         time = now.timestamp()
         if time >= self._ends:
             self._drop_expired(time)
@@ -76,7 +77,7 @@ class Signer:
 
 
 def webhook_id_of(message_id: bytes) -> bytes:
-    """Return the message id for receivers. It is the same in each attempt.
+    """Return the `webhook-id` of a message. It is the same in each attempt.
 
     The separator of signature parts (".") and characters that could change on the way are
     percent-encoded. So two ids never become equal, and an id cannot imitate another id's time or

@@ -1,4 +1,7 @@
-"""Attempts as spans: children of the publisher's span, and parents of the subscriber's span."""
+"""Attempts as OpenTelemetry spans.
+
+Children of the publisher's span, parents of the subscriber's.
+"""
 
 import time
 from collections.abc import Iterator
@@ -15,15 +18,15 @@ from workers.delivery.batch import MessageBatch
 from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.destination import Authorizable, Header
 
-# A batch links to the traces of at most this many messages.
+# The maximum number of messages whose traces a batch links to.
 LINKS_MAX: Final = 128
 
 
 class SpannedDestination:
     """Records spans for attempts of `inner` at messages of a recorded trace.
 
-    The subscriber gets the attempt as its parent in `traceparent`. For an untraced message, the
-    cost is one check of the publisher's headers, which most messages do not have.
+    The subscriber gets the attempt's span as its parent in `traceparent`. For a message without a
+    trace, only its headers are checked.
     """
 
     __slots__ = ("_inner", "_spans", "_subscription")
@@ -72,7 +75,7 @@ class SpannedDestination:
             links = tuple(_recorded(message))[:LINKS_MAX]
             if not links:
                 return None
-            # A batch does not belong to the trace of one message.
+            # Start a new trace for a batch, which does not belong to the trace of one message.
             own, parent = SpanContext.root(), None
         else:
             parent = context_in(message.propagated) if message.propagated else None
@@ -96,7 +99,7 @@ class SpannedDestination:
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """An attempt that is recorded. `sent` is the message as the subscriber gets it."""
+    """An attempt with a span. `sent` is the message as the subscriber gets it."""
 
     spans: SpanBuffer
     subscription: Subscription
@@ -132,7 +135,7 @@ class _Attempt:
     def _add_wait(self, parent: SpanContext) -> None:
         """Add a span for the wait from publication to the first attempt.
 
-        The message waits in the log and in the consumer.
+        In this time the message is in the log and in the consumer.
         """
         self.spans.add(
             Span(
@@ -140,7 +143,7 @@ class _Attempt:
                 kind=SpanKind.CONSUMER,
                 context=parent.child(),
                 parent=parent,
-                # Clocks differ, and foreign producers may set any time.
+                # Limit the start: clocks differ, and producers may set any time.
                 start_ns=max(0, min(self.message.published_ms * 1_000_000, self.start_ns)),
                 end_ns=self.start_ns,
                 attributes=self._attributes(),
@@ -164,7 +167,7 @@ class _Attempt:
 
 
 class _ResponseListener:
-    """Receives the outcome of an attempt first, and passes it on."""
+    """Receives the outcome of an attempt first, ends the span, and passes the outcome on."""
 
     __slots__ = ("_attempt", "_listener")
 

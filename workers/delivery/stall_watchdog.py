@@ -1,33 +1,33 @@
 """Whether this process has recently stalled (pure).
 
-A process that was stopped for long (by a debugger, SIGSTOP, a machine that swaps) continues as if
-it still owned its partitions, although other workers took them over. Before it sends, it must learn
-what it lost.
+A process that did not run for long (because of a debugger, SIGSTOP, a machine that swaps) continues
+as if it still owned its partitions, although other workers have taken them over. Before it sends
+again, it must learn from the log which partitions it lost.
 """
 
 from math import inf
 from typing import Final
 
-# Less than the time after which any log declares a silent worker dead.
+# How long the process may not run: less than the time after which any log declares a worker dead.
 STALL_S: Final = 3.0
-# In this time the worker learns from the log what it has lost.
+# How long sending is blocked then: in this time the worker learns which partitions it lost.
 QUIET_S: Final = 2.0
 
 
 class StallWatchdog:
-    """Gets a `beat` while the loop runs; blocks sending for QUIET_S after STALL_S without one.
+    """Blocks sending for QUIET_S after STALL_S without a call of `beat`.
 
-    `now` is a monotonic clock in seconds. Before the first beat nothing is blocked.
+    `now` is a monotonic clock in seconds. Before the first call of `beat` nothing is blocked.
     """
 
     def __init__(self) -> None:
         self._alive_until = inf
         self._quiet_until = -inf
-        # Until then this allows sending.
+        # The time until which sending is allowed.
         self.safe_until = inf
 
     def beat(self, now: float) -> bool:
-        """Remember that the loop runs; return whether it had stalled."""
+        """Called regularly while the event loop runs; return whether it had stalled."""
         stalled = now >= self._alive_until
         if stalled:
             self._quiet_until = now + QUIET_S

@@ -1,9 +1,9 @@
-"""A subscription's rate, divided into tickets that workers hold and lend (pure).
+"""Divides a subscription's rate into tickets, which workers hold and lend to each other (pure).
 
-Each partition has the same number of tickets, and its owner holds them unless it lends them. Ticket
-number t belongs to partition t modulo the number of partitions. A worker that holds a tenth of the
-tickets may use a tenth of the rate. A set of tickets is an integer: bit t is set if t is in the
-set.
+Each partition has the same number of tickets, and the worker that owns the partition holds its
+tickets, unless it lends them to another worker. Ticket number t belongs to partition t modulo the
+number of partitions. A worker that holds a tenth of the tickets may use a tenth of the rate. A set
+of tickets is an integer: bit t is set if t is in the set.
 """
 
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Final
 
-# Enough tickets to lend nearly all of a share and keep a little.
+# The minimum number of tickets: enough to lend nearly all of a share and keep a little.
 TICKETS_MIN: Final = 200
-# The number of remembered pairs (topic, owned partitions).
+# The maximum number of cached pairs of topic and owned partitions.
 _CACHED_MAX: Final = 4096
 
 

@@ -1,17 +1,18 @@
-"""A rate so low that not every worker gets one request per second: workers take turns (pure).
+"""Turns for a rate so low that not every worker gets one request per second (pure).
 
-Time is divided into slots, numbered since the epoch and a little longer than the rate requires. The
-slots go round the tickets. The holder of a slot's ticket may send one request at the start of the
-slot. A ticket has one holder, so workers need not communicate for this; they need only the same
-time. Requests of two workers are at least SPACING - SLACK_S of a slot apart, minus the difference
-of their clocks, which is at most SKEW_MAX_S.
+Time is divided into slots, which are numbered since the epoch and a little longer than the rate
+requires. The slots go through all tickets in turn. The holder of a slot's ticket may send one
+request at the start of the slot. A ticket has one holder, so workers do not have to communicate for
+this; they only need the same time. Requests of two workers are at least SPACING - SLACK_S of a slot
+apart, minus the difference of their clocks, which is at most SKEW_MAX_S.
 """
 
 from typing import Final
 
-# Factor of the nominal length. It makes up for lateness and clock differences within each second.
+# The length of a slot, as a multiple of the length that the rate requires. The excess makes up for
+# late requests and for clocks that differ.
 SPACING: Final = 1.05
-# Seconds after the start of a slot in which a request may still be sent.
+# How many seconds after the start of a slot its request may still be sent.
 SLACK_S: Final = 0.03
 SKEW_MAX_S: Final = 0.02
 
@@ -36,7 +37,7 @@ class TimeSlots:
         following = slot + 1
         for ahead in range(following, following + self._count):
             if self._is_ours(ahead):
-                # Half a millisecond into the slot, so that rounding does not lead to the slot
+                # Aim half a millisecond into the slot, so that rounding does not lead to the slot
                 # before.
                 return ahead * self._length - now + 0.0005
         return self._count * self._length

@@ -2,27 +2,28 @@
 
 A subscriber that gets too many requests still accepts as many as it can, and at a lower rate
 nothing fails. If as many attempts fail at a lower rate, the reason is another one: an even lower
-rate would deliver less, and no attempt more would succeed.
+rate would only deliver less.
 """
 
 from math import sqrt
 from typing import Final, NamedTuple
 
 DECREASE: Final = 0.8
-# This share of what the subscriber accepted is the lower bound for a quick decrease.
+# How far the rate falls quickly: down to this share of what the subscriber accepted.
 KEPT: Final = 0.8
-# Below that bound the rate falls by this factor, because the subscriber's capacity may change.
+# The factor by which the rate falls below that, slowly, because the subscriber's capacity may
+# change.
 DECREASE_SLOWLY: Final = 0.99
-# The trouble has ended when this many failures were expected and none came.
+# How many failures must be expected without any, so that the trouble counts as over.
 DUE_MIN: Final = 2.5
-# This many standard deviations above the expected failures are not chance.
+# How many standard deviations above the expected failures are more than chance.
 DEVIATIONS_MAX: Final = 3.0
 
 
 class JudgedAttempts(NamedTuple):
     """The attempts at one `rate` (requests per second) that ended between `start` and `end`.
 
-    Both are in seconds.
+    Start and end are in seconds.
     """
 
     rate: float
@@ -48,7 +49,7 @@ class JudgedAttempts(NamedTuple):
         return f"{self.failures} of {self.total} attempts failed"
 
     def after(self, earlier: "JudgedAttempts | None") -> "JudgedAttempts":
-        """Return this and the `earlier` attempts together."""
+        """Return the `earlier` attempts and these as one."""
         if earlier is None:
             return self
         failures, total = earlier.failures + self.failures, earlier.total + self.total
@@ -61,14 +62,14 @@ class Trouble:
     __slots__ = ("_due", "_failed_at", "_failures", "_kept", "_total", "safe_rate", "slowly")
 
     def __init__(self, first: JudgedAttempts, *, safe_rate: float) -> None:
-        # Up to this rate large steps were safe before the trouble.
+        # The rate up to which large steps were safe before the trouble.
         self.safe_rate = safe_rate
         # Whether the rate falls slowly, because the failures do not depend on it.
         self.slowly = False
         self._failures = self._total = 0
-        # The number of failures expected since the last one.
+        # The number of failures that were expected since the last failure.
         self._due = 0.0
-        # Down to this rate the rate falls quickly.
+        # The rate down to which the rate falls quickly.
         self._kept = KEPT * first.taken
         # The last rate with too many failures.
         self._failed_at = first.rate
@@ -93,7 +94,7 @@ class Trouble:
     def is_disproved(self, window: JudgedAttempts) -> bool:
         """Whether this window, without too many failures, shows that the rate is not the cause.
 
-        Call it for each window that went well.
+        Call this for each window that went well.
         """
         self._due += self._due_of(window)
         return self.is_over and window.rate >= self._failed_at

@@ -1,4 +1,4 @@
-"""The tokens of one subscription: which one it uses, and what follows if it is refused."""
+"""The tokens of one subscription: which token it uses, and what follows if a token is refused."""
 
 from collections import OrderedDict
 from typing import Final
@@ -8,8 +8,8 @@ from app.domain.message import Message, Partition
 from workers.delivery.oauth.source import NEVER, TokenSource
 from workers.delivery.oauth.token import AccessToken, pause_s
 
-# The number of remembered messages with a refused token. A forgotten one is sent with a new token
-# once more.
+# The maximum number of remembered messages with a refused token. A forgotten message is sent with a
+# new token once more.
 REMEMBERED_MAX: Final = IN_FLIGHT_MAX
 
 _Position = tuple[Partition, int]
@@ -18,34 +18,36 @@ _Position = tuple[Partition, int]
 class Bearer:
     """One subscription's view of a token source. Times are monotonic seconds.
 
-    A token that the subscriber refuses is not sent to it again, and another token is requested.
-    Other subscriptions continue to use it. The provider's delays separate such requests and grow
-    until a token is accepted, so a subscriber that refuses all tokens causes few requests.
+    A token that the subscriber refuses is not sent to this subscriber again, and another token is
+    requested. Other subscriptions continue to use the old token. Between such requests there is a
+    delay, which grows until a token is accepted. So a subscriber that refuses all tokens causes few
+    requests to the provider.
     """
 
     def __init__(self, source: TokenSource) -> None:
         self.source = source
         self._token: AccessToken | None = None
-        # Tokens up to the first serial are refused; the token with the second serial is accepted.
+        # The serial number of the newest refused token (older ones are refused too), then that of
+        # the accepted one.
         self._refused = self._accepted = 0
         self._renewals = 0
         self._renewed_at = NEVER
-        # The first token with which each message was refused.
+        # For each message, the serial number of the first token with which it was refused.
         self._retried: OrderedDict[_Position, int] = OrderedDict()
 
     def usable(self, now: float) -> AccessToken | None:
-        """Return the token to send, if there is one; request the next one when it is time."""
+        """Return the token to send, if there is one. When it is time, request the next token."""
         token = self._token
         if token is not None and now < token.renewed_at:
             return token
         return self._considered(now)
 
     def has_token(self, now: float) -> bool:
-        """Whether there is a token to send. This requests none."""
+        """Whether there is a token to send. This method requests no token."""
         return self._good(now) is not None
 
     def accepted(self, token: AccessToken, message: Message) -> None:
-        """Remember that the subscriber's response was not a refusal of the token."""
+        """Called when the subscriber's response was not a refusal of the token."""
         if token.serial > self._accepted:
             self._accepted = token.serial
             self._renewals = 0
@@ -53,10 +55,10 @@ class Bearer:
             self._retried.pop(_position(message), None)
 
     def refused(self, token: AccessToken, message: Message, now: float) -> bool:
-        """Remember a 401 response; return whether to send the message again with another token.
+        """Handle a 401 response; return whether to send the message again with another token.
 
-        Each message is sent again once. If the token was accepted before, it was revoked or expired
-        early.
+        Each message is sent again once. A token that was accepted before was revoked, or has
+        expired early.
         """
         position = _position(message)
         first = self._retried.setdefault(position, token.serial)
@@ -85,7 +87,7 @@ class Bearer:
             return True
         pause = pause_s(self.source.provider, failures=max(1, self._renewals), dice=0.5)
         if now < self._renewed_at + pause:
-            # It is too early for another request. Meanwhile an accepted token is still used.
+            # Keep an accepted token in use, because it is too early for another request.
             return token.serial == self._accepted
         self._refused, self._token = token.serial, None
         self._renewals += 1

@@ -17,7 +17,7 @@ from workers.transport.dialer import ConnectionOrigin
 from workers.transport.failures import failure_reason
 from workers.transport.wire import request_start, whole_request
 
-# Requests to one provider that run at the same time; others wait.
+# The maximum number of requests to one provider at the same time; others wait.
 REQUESTS_MAX: Final = 8
 
 
@@ -27,7 +27,7 @@ class Exchanging(Protocol):
     async def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> RawAnswer:
-        """Return the response to `payload`, a request as bytes.
+        """Send `payload`, a request as bytes, and return the response.
 
         Raises:
             httpx.TransportError: There is no response.
@@ -73,7 +73,7 @@ class ProviderClient:
 
 
 def _request(url: httpx.URL, provider: OAuthProvider, policy: OAuthPolicy) -> bytes:
-    """Return the request of RFC 6749, sections 4.3.2 and 4.4.2.
+    """Return the token request (RFC 6749, sections 4.3.2 and 4.4.2).
 
     The client sends its credentials as in section 2.3.1.
     """

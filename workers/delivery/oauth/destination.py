@@ -12,11 +12,12 @@ from workers.delivery.in_flight import ResponseListener, StartedRequest
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.oauth.token import AccessToken
 
-# While there is no token, the subscription tries again after at most this time: the provider may
-# recover long before the next request to it.
+# The longest time before another try while there is no token: the provider may recover long before
+# the next request to it.
 QUIET_MAX: Final = timedelta(seconds=5)
-# An attempt waits at most this long for a token. With the time for its request, it ends before the
-# worker stops waiting for it (`workers.assignment.supervisor.closing_timeout`).
+# The longest time that an attempt waits for a token. Together with the time for its request, the
+# attempt ends before the worker stops waiting for it
+# (`workers.assignment.supervisor.closing_timeout`).
 TOKEN_TIMEOUT_MAX: Final = timedelta(seconds=2)
 
 Header = tuple[bytes, bytes]
@@ -33,23 +34,23 @@ class Authorizable(Protocol):
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """Start an attempt if it need not wait; return None if nothing was started."""
+        """Start an attempt if it does not have to wait; return None if nothing was started."""
 
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
         """Send one POST within one deadline.
 
-        Never raise for errors of the subscriber or network.
+        Errors of the subscriber or network are outcomes; they are not raised.
         """
 
 
 class AuthorizedDestination:
-    """Adds tokens of `bearer` to the requests of `inner`. Without a token an attempt fails unsent.
+    """Adds tokens of `bearer` to the requests of `inner`. Without a token, an attempt fails unsent.
 
-    It waits up to `token_timeout` for a requested token. The first 401 for a message counts as a
-    failed attempt, as long as another token is possible; the next 401 is judged like any other
-    response. Neither case counts against the subscriber's health.
+    An attempt waits up to `token_timeout` for a token. The first 401 for a message counts as a
+    failed attempt if another token is possible. The next 401 is judged like any other response.
+    Neither case counts against the subscriber's health.
     """
 
     __slots__ = ("_inner", "_token_timeout_s", "bearer")
@@ -62,7 +63,7 @@ class AuthorizedDestination:
     def begin(
         self, message: Message, retry_count: int, listener: ResponseListener
     ) -> StartedRequest | None:
-        """Start an attempt if it need not wait; `listener` gets the outcome later.
+        """Start an attempt if it does not have to wait; `listener` gets the outcome later.
 
         Returns:
             None if nothing was started; then await `attempt`.
@@ -103,7 +104,7 @@ class AuthorizedDestination:
         return outcome
 
     async def _awaited(self) -> AccessToken | None:
-        """Return the requested token, if it comes in time."""
+        """Wait for the requested token; return None if it does not come in time."""
         source = self.bearer.source
         if source.requesting_since is None:
             return None
@@ -115,7 +116,7 @@ class AuthorizedDestination:
         return self.bearer.usable(time.monotonic())
 
     def _no_token(self) -> Retry:
-        """Return a retry: nothing was sent, and nothing will be before a token is possible."""
+        """Return a retry: nothing was sent, and nothing can be sent before there is a token."""
         source = self.bearer.source
         again = timedelta(seconds=max(0.0, source.paused_until - time.monotonic()))
         problem = source.problem or "it has not answered yet"
@@ -127,7 +128,7 @@ class AuthorizedDestination:
 
 
 class _ResponseListener:
-    """Receives the outcome of an attempt with a token first, and passes it on."""
+    """Receives the outcome of an attempt with a token first, judges it, and passes it on."""
 
     __slots__ = ("_destination", "_listener", "_message", "_token")
 

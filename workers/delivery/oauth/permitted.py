@@ -17,7 +17,8 @@ def permitted(
 ) -> OAuthProvider | None:
     """Return `provider`, locked if its tokens are not for this endpoint or these scopes.
 
-    The same is checked when a subscription is changed. This covers later changes of the provider.
+    The same is checked when a subscription is changed. This check finds later changes of the
+    provider.
     """
     if provider is None:
         return None

@@ -1,4 +1,4 @@
-"""Token sources: subscriptions that request the same token share one."""
+"""Token sources. Subscriptions that request the same token share one source."""
 
 import asyncio
 import random
@@ -43,9 +43,9 @@ class TokenSource:
         self.current: AccessToken | None = None
         # When the running request started; None if there is none.
         self.requesting_since: float | None = None
-        # No request starts before this time.
+        # The time before which no request starts.
         self.paused_until = NEVER
-        # Why the last request failed.
+        # The reason why the last request failed.
         self.problem = ""
 
     @property
@@ -65,7 +65,7 @@ class TokenSource:
         self._waiting.add(wake)
 
     async def settled(self) -> None:
-        """Wait until the running request has ended."""
+        """Wait until the running token request has ended."""
         await self._settled.wait()
 
     async def _ask(self) -> None:
@@ -111,16 +111,16 @@ class TokenSource:
 
 
 class _Key(NamedTuple):
-    """The properties that define a kind of token. A changed provider has other keys."""
+    """What defines a kind of token. After a change of the provider the key is another one."""
 
     provider: OAuthProvider
     policy: OAuthPolicy
 
 
 class Tokens:
-    """Finds sources and owns their requests. Leaving the block cancels running ones.
+    """Finds token sources, and owns their requests.
 
-    A source exists as long as a subscription uses it, so their number is bounded.
+    At the end of the block, running requests are cancelled.
     """
 
     def __init__(self, transport: Exchanging, *, dice: Dice = random.random) -> None:
@@ -146,7 +146,8 @@ class Tokens:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # The requests do not need these: the group would wrap the error.
+        # Pass no error on to the task group: it would wrap the error, and the requests do not need
+        # it.
         del kind, error, traceback
         for request in self._requests:
             request.cancel()
@@ -155,7 +156,7 @@ class Tokens:
     def source(self, provider: OAuthProvider | None, policy: OAuthPolicy) -> TokenSource:
         """Return the source of tokens that `provider` issues by `policy`.
 
-        `provider` None: unknown.
+        If `provider` is None, the provider is unknown.
         """
         provider = provider or _unknown(policy.provider_name)
         key = _Key(provider, policy)

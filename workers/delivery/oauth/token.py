@@ -13,27 +13,27 @@ import orjson
 
 from app.domain.catalogue.oauth import OAuthProvider
 
-# Any server accepts a header line of this length.
+# The maximum length of a token: any server accepts a header line of this length.
 TOKEN_MAX: Final = 8_000
-# A token with a longer lifetime is requested again after a year. A token that has nearly expired is
-# used for a moment, and accepted or refused.
+# The limits of a token's lifetime: a longer one is requested again after a year. A token that has
+# nearly expired is used for a moment.
 LIFETIME_MAX_S: Final = 365 * 86_400.0
 LIFETIME_MIN_S: Final = 1.0
-# A token is renewed at most this long before it expires, or at a part of a short lifetime.
+# How long before its end a token is renewed: this time, or a part of a short lifetime.
 RENEWED_BEFORE_S: Final = 60.0
 RENEWED_BEFORE_PART: Final = 0.2
-# A token is not used in its last second: a request takes time to arrive.
+# The time before its end in which a token is not used, because a request takes time to arrive.
 UNUSED_S: Final = 1.0
 UNUSED_PART: Final = 0.1
 # The shortest delay between failing requests, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)
 JITTER: Final = 0.1
 
-# The characters of RFC 6750, section 2.1, and all other printable ones, because providers issue
-# those too.
+# The characters of a token: those of RFC 6750, section 2.1, and all other printable ones, because
+# providers use those too.
 _TOKEN: Final = re.compile(r"[!-~]+")
-# The codes of RFC 6749, section 5.2, and similar ones of real servers. Nothing else from a response
-# is shown: the provider knows our secrets and might repeat them.
+# The known error codes: those of RFC 6749, section 5.2, and similar ones of real servers. Nothing
+# else of a response is shown, because the provider knows our secrets and might repeat them.
 _ERRORS: Final = frozenset(
     {
         "access_denied",
@@ -59,7 +59,10 @@ class TokenRequestError(Exception):
 
 
 class Issued(NamedTuple):
-    """The response of a provider with a token. Without `lifetime_s` its validity is unknown."""
+    """A provider's response with a token.
+
+    Without `lifetime_s`, nobody knows how long it is valid.
+    """
 
     token: str
     lifetime_s: float | None = None
@@ -69,7 +72,7 @@ class Issued(NamedTuple):
 class AccessToken:
     """A token with its header. A later token of a source has a higher `serial`.
 
-    From `renewed_at` on another token is requested. From `ends_at` on this one is not used.
+    From `renewed_at` on another token is requested. From `ends_at` on this token is not used.
     """
 
     serial: int
@@ -104,9 +107,9 @@ def error_in(body: bytes) -> str:
 
 
 def access_token(issued: Issued, *, serial: int, now: float, dice: float) -> AccessToken:
-    """Return the token to use, received at `now`; `dice` is drawn from [0, 1).
+    """Return the token to use, received at `now`; `dice` is a random number from [0, 1).
 
-    The dice keep tokens that were issued together from being renewed at the same moment.
+    The random number keeps tokens that were issued together from being renewed at the same moment.
     """
     lifetime = issued.lifetime_s
     renewed_at = ends_at = float("inf")
@@ -123,10 +126,13 @@ def access_token(issued: Issued, *, serial: int, now: float, dice: float) -> Acc
 
 
 def pause_s(provider: OAuthProvider, *, failures: int, dice: float) -> float:
-    """Seconds before the next request after `failures` in a row (at least 1), ±10 % by `dice`."""
+    """Return how many seconds to wait after this number of `failures` in a row (at least 1).
+
+    The result is changed by up to 10 %, as the random number `dice` says.
+    """
     low = max(provider.initial_delay, DELAY_MIN).total_seconds()
     high = max(provider.delay_max.total_seconds(), low)
-    # The exponent is limited; longer pauses do not occur.
+    # Limit the exponent: longer pauses do not occur.
     pause = min(low * 2.0 ** min(failures - 1, 30), high)
     return pause * (1 - JITTER + 2 * JITTER * dice)
 

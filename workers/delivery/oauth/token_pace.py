@@ -8,7 +8,7 @@ from app.domain.status import Output
 from workers.delivery.oauth.bearer import Bearer
 from workers.delivery.pace import EndedRequest, Pacing
 
-# A waiting consumer is woken when a token arrives. It also checks again after this time.
+# How soon a waiting consumer checks again, although it is also woken when a token arrives.
 LOOK_AGAIN_S: Final = 1.0
 
 
@@ -16,8 +16,9 @@ class TokenPace:
     """Sends nothing while a first or new token is requested; otherwise as `pace`.
 
     Requests are counted against the rate when they leave the consumer. If they waited for a token
-    after that, all would reach the subscriber at the moment when it arrives. If no token is
-    available, attempts are sent on and fail. `wake` is called when it is time to check again.
+    after that, all of them would reach the subscriber at the moment when the token arrives. If no
+    token is available, attempts are started and fail. `wake` is called when it is time to check
+    again.
     """
 
     def __init__(self, pace: Pacing, bearer: Bearer, wake: Callable[[], object]) -> None:
@@ -44,11 +45,11 @@ class TokenPace:
         return self._pace.sent(now)
 
     def learn(self, ended: EndedRequest, now: float) -> bool:
-        """Learn from an ended request; return whether the decision about the next ones changed."""
+        """Learn from an ended request; return whether more or fewer requests may now be sent."""
         return self._pace.learn(ended, now)
 
     def output(self, now: float) -> Output:
-        """Return how much may be sent, and what limits it."""
+        """Return how much may be sent now, and what limits it."""
         output, source = self._pace.output(now), self._bearer.source
         if not source.problem or self._bearer.has_token(now):
             return output
