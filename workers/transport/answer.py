@@ -1,4 +1,4 @@
-"""Parses a response: bytes in, one final response out. No I/O; the input is not trusted."""
+"""Parses a response: bytes in, one final response out. No I/O. The input may be hostile."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -10,18 +10,20 @@ from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_M
 
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 _FIRST_FINAL_STATUS: Final = 200
-# A longer response has a body that is unlikely to come again.
+# The length up to which a response is remembered: a longer one has a body that is unlikely to come
+# again.
 _USUAL_MAX: Final = 2_048
-# Zeros before a length count, as for h11 and for the API: others may read such a number otherwise.
+# The maximum number of digits of a length. Leading zeros count, as for h11 and for the API, because
+# other parsers may read such a number differently.
 _LENGTH_DIGITS_MAX: Final = 20
 
 
-# Names and values as received.
+# Header names and values as received.
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 class RawAnswer(NamedTuple):
-    """A final response as received. `truncated`: the body was longer than what is read."""
+    """A final response as received. `truncated`: only the first part of the body was read."""
 
     status: int
     headers: RawHeaders
@@ -32,8 +34,8 @@ class RawAnswer(NamedTuple):
 class UsualAnswer:
     """The last response that came in one piece, as bytes and parsed.
 
-    Responses of an origin are often equal byte for byte while their `Date` is the same. A response
-    that was parsed once need not be parsed again. Parsing one takes as long as sending a request.
+    Responses of an origin are often equal byte for byte while their `Date` is the same. So a
+    response that is already parsed is not parsed again: parsing takes as long as sending a request.
     """
 
     __slots__ = ("answer", "data")
@@ -43,7 +45,7 @@ class UsualAnswer:
         self.answer: RawAnswer | None = None
 
     def keep(self, data: bytes, answer: RawAnswer) -> None:
-        """Keep `answer` with its bytes `data`. Another response may come after it."""
+        """Remember `answer` with its bytes `data`. Another response may follow it."""
         if len(data) <= _USUAL_MAX:
             self.data, self.answer = data, answer
 
@@ -75,7 +77,7 @@ class AnswerReader:
     def __init__(self, usual: UsualAnswer | None = None) -> None:
         self._usual = usual or UsualAnswer()
         self._usual_again: RawAnswer | None = None
-        # The bytes, if they came in one piece.
+        # The received bytes, if they came in one piece.
         self._in_one_piece = b""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._status = 0
@@ -93,11 +95,12 @@ class AnswerReader:
         """Parse `data`; return whether the response is complete.
 
         Raises:
-            httpx.RemoteProtocolError: It is not a valid HTTP response, or exceeds the limits.
+            httpx.RemoteProtocolError: The data is not a valid HTTP response, or exceeds the limits.
         """
         if self._parser is None:
             raise httpx.RemoteProtocolError("the reader is closed")
-        # Compared only at the start of a response: inside one, the same bytes may be its body.
+        # Compare with the last response only at the start of a response: inside one, the same bytes
+        # may be its body.
         if not self._received and data == self._usual.data:
             self._usual_again = self._usual.answer
             self._complete = self.reusable = True
@@ -116,7 +119,7 @@ class AnswerReader:
         return self._complete
 
     def end(self) -> None:
-        """Remember that the connection was closed, which may complete the response.
+        """Called when the connection was closed, which may complete the response.
 
         Raises:
             httpx.RemoteProtocolError: The response is not complete.
@@ -144,19 +147,20 @@ class AnswerReader:
     def close(self) -> None:
         """Drop the parser.
 
-        It holds bound methods of this object: the cycle would wait for the garbage collector.
+        The parser refers to methods of this object. This cycle would stay until the garbage
+        collector runs.
         """
         self._parser = None
 
-    # Called by the parser, within feed_data.
+    # The following methods are called by the parser, within `feed_data`.
 
     def on_message_begin(self) -> None:
-        """Keep the first of two responses to one request, and end the connection."""
+        """Handle a second response to the same request: keep the first, and end the connection."""
         if self._complete:
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers come when the status is known, and are dropped."""
+        """Keep a header. Trailers, which come after the status is known, are dropped."""
         if self._status:
             return
         if len(value) > _LENGTH_DIGITS_MAX and name.lower() == b"content-length":
@@ -171,7 +175,7 @@ class AnswerReader:
     def on_body(self, data: bytes) -> None:
         """Keep the body up to its limit.
 
-        At the limit the response is complete: its status counts.
+        At the limit the response counts as complete, because its status is known.
         """
         if self._complete:
             return
@@ -183,7 +187,7 @@ class AnswerReader:
         self._cut()
 
     def on_message_complete(self) -> None:
-        """Complete a final response; drop an interim one and continue to wait."""
+        """Complete a final response. Drop an interim response, and wait for the next."""
         if self._complete or self._parser is None:
             return
         if self._status >= _FIRST_FINAL_STATUS:
@@ -203,7 +207,7 @@ class AnswerReader:
             message = f"more than {HEAD_MAX} bytes of headers"
             raise httpx.RemoteProtocolError(message)
         if self._received > RECEIVED_MAX:
-            # The framing is much larger than the body: treat it like a body over the limit.
+            # Cut the response off: its framing is much larger than its body, as in an attack.
             self._cut()
 
     def _cut(self) -> None:
@@ -211,11 +215,11 @@ class AnswerReader:
         self.reusable = False
 
     def _keeps_an_old_one(self) -> bool:
-        """Whether an HTTP/1.0 response clearly asks to keep its connection."""
+        """Whether an HTTP/1.0 response explicitly asks to keep the connection open."""
         options = [value.lower() for name, value in self._headers if name.lower() == b"connection"]
         coded = any(name.lower() == b"transfer-encoding" for name, _ in self._headers)
-        # "close" wins over "keep-alive" (RFC 9112, section 9.3). HTTP/1.0 has no transfer codings
-        # (6.1).
+        # Let "close" win over "keep-alive" (RFC 9112, section 9.3). HTTP/1.0 has no transfer
+        # codings (6.1).
         return not coded and not any(b"close" in value for value in options)
 
     def _ends_with_connection(self) -> bool:

@@ -18,17 +18,17 @@ class ConnectionOwner(Protocol):
     """The pool that a connection reports to."""
 
     def release(self, connection: "Connection") -> None:
-        """The connection is free for another request."""
+        """Called when the connection is free for another request."""
 
     def discard(self, connection: "Connection") -> None:
-        """The connection cannot carry another request; may be reported more than once."""
+        """Called, perhaps more than once, when the connection cannot carry another request."""
 
 
 class Connection(asyncio.Protocol):
     """A connection to one origin, with at most one request at a time.
 
-    From its first request on, the deadline timer watches it: for the deadline of the request, or
-    for the end of its idle time.
+    From its first request on, the deadline timer watches the connection: for the deadline of a
+    request, or for the end of the idle time.
     """
 
     __slots__ = (
@@ -58,9 +58,9 @@ class Connection(asyncio.Protocol):
         self._gone = False
         self._watched = False
         self.deadline = inf
-        # The remote side as `peer_of`, looked up once and not for each request.
+        # The remote side as returned by `peer_of`, looked up once and not for each request.
         self.peer = ""
-        # Its TLS object, when it is connected.
+        # The TLS object of the connection, when it is connected.
         self.tls: ssl.SSLObject | None = None
 
     @property
@@ -75,9 +75,9 @@ class Connection(asyncio.Protocol):
         )
 
     def start(self, exchange: PendingExchange) -> None:
-        """Write the request once.
+        """Write the request.
 
-        From here on only its response decides; it is never written again.
+        It is never written a second time: from here on only its response counts.
         """
         self._exchange = exchange
         exchange.carrier = self
@@ -85,14 +85,15 @@ class Connection(asyncio.Protocol):
         if self._watched:
             self._deadline_timer.notice(exchange.deadline)
         else:
-            # Watched from the first request on. A loop may not report the end of a connection whose
-            # dialling was cancelled (uvloop does not), and it would be watched forever.
+            # Watch the connection from its first request on, not before: some event loops (uvloop)
+            # do not report the end of a connection whose dialling was cancelled, and it would be
+            # watched forever.
             self._watched = True
             self._deadline_timer.add(self)
         cast("asyncio.Transport", self._transport).write(exchange.payload)
 
     def rest(self, until: float) -> None:
-        """Wait idle for a next request, at most until `until`."""
+        """Keep the idle connection for a next request, at most until `until`."""
         self.deadline = until
         self._deadline_timer.notice(until)
 
@@ -103,12 +104,12 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close immediately. A request in flight gets no response from here."""
+        """Close immediately. A request in flight gets no response from this connection."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
         else:
-            # The connection was never made, so it will not be reported as lost.
+            # Close the parser: a connection that was never made is not reported as lost.
             self._answer.close()
 
     def fail(self, error: httpx.TransportError) -> None:
@@ -126,7 +127,7 @@ class Connection(asyncio.Protocol):
             self.fail(httpx.ReadTimeout("the answer was not complete in time"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the socket, unless its dialler was cancelled meanwhile."""
+        """Take over the socket, unless the dialling was cancelled in the meantime."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -136,7 +137,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse received bytes."""
         if self._exchange is None:
-            # Unsolicited data would be taken for the response to the next request.
+            # Close the connection: data without a request would be taken for the response to the
+            # next request.
             self.abort()
             return
         try:
@@ -156,7 +158,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release everything that was tied to the closed socket."""
+        """Release everything that belonged to the closed socket."""
         self._end(exc)
         self._leave()
         self._deadline_timer.discard(self)
@@ -172,7 +174,7 @@ class Connection(asyncio.Protocol):
         exchange.succeed(answer)
 
     def _is_sent(self) -> bool:
-        """Whether the whole request was sent: an early response may leave the rest of it unsent."""
+        """Whether the whole request was sent: a response may come before that."""
         transport = cast("asyncio.Transport", self._transport)
         return not transport.get_write_buffer_size() and not transport.is_closing()
 

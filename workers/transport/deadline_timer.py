@@ -4,30 +4,33 @@ import asyncio
 from math import inf
 from typing import Final, Protocol
 
-# Two checks are at least this far apart: a deadline is enforced at most this late.
+# The shortest time between two checks, which is also how late a deadline may be enforced.
 GRAIN_S: Final = 0.020
 
 
 class HasDeadline(Protocol):
-    """An object with a deadline on the loop's clock; infinite when it has none at the moment."""
+    """An object with a deadline on the event loop's clock.
+
+    The deadline is infinite if there is none.
+    """
 
     @property
     def deadline(self) -> float:
         """When to call `expire`, in seconds of `loop.time()`."""
 
     def expire(self) -> None:
-        """Handle the passed deadline.
+        """Called when the deadline has passed.
 
-        Afterwards the deadline is another one, or this is discarded.
+        After this call the object has another deadline, or is no longer watched.
         """
 
 
 class DeadlineTimer:
     """Expires objects after their deadlines, with one timer for all of them.
 
-    A timer for each request would cost more than all other work of the loop for it. The one timer
-    is set for the earliest known deadline. Usually that request is long finished when it fires, and
-    the timer is set for the earliest deadline of the others. It runs only while there is one.
+    A timer for each request would take more time than all other work for the request. The one timer
+    is set for the earliest known deadline. When it fires, that request has usually ended long ago,
+    and the timer is set for the earliest deadline of the others. Without a deadline, no timer runs.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,13 +49,13 @@ class DeadlineTimer:
         self.notice(timed.deadline)
 
     def discard(self, timed: HasDeadline) -> None:
-        """Stop watching it. Nothing happens if it was not watched."""
+        """Stop watching `timed`. Nothing happens if it was not watched."""
         self._timed.discard(timed)
         if not self._timed:
             self._stop()
 
     def notice(self, deadline: float) -> None:
-        """Remember that a watched object has this deadline now: fire by then."""
+        """Called when a watched object gets this deadline: the timer must fire by then."""
         if deadline < self._at:
             self._set(deadline)
 
@@ -80,7 +83,8 @@ class DeadlineTimer:
         self._timer, self._at = None, inf
         now = self._loop.time()
         for timed in [timed for timed in self._timed if timed.deadline <= now]:
-            # An object that expired before this one may have started the next request on it.
+            # Check the deadline again: an object that expired before may have given this one a new
+            # request.
             if timed.deadline <= now:
                 timed.expire()
         earliest = min((timed.deadline for timed in self._timed), default=inf)

@@ -41,9 +41,10 @@ class ConnectionOrigin(NamedTuple):
         """Return the origin of `url`; without TLS it has no credentials.
 
         Raises:
-            httpx.UnsupportedProtocol: It is not an HTTP URL with a host.
+            httpx.UnsupportedProtocol: `url` is not an HTTP URL with a host.
         """
-        # Not `url.host`: it decodes IDNA, and raises for some names that are only unknown.
+        # Use `raw_host` and not `host`, which decodes IDNA and raises for some names that are only
+        # unknown.
         host = url.raw_host.decode("ascii")
         port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
         if url.scheme not in DEFAULT_PORTS or not host or not 0 < port <= _PORT_MAX:
@@ -55,9 +56,9 @@ class ConnectionOrigin(NamedTuple):
 class Dialer:
     """Opens connections to allowed addresses only.
 
-    The checked address is the one that is dialled, or requested from the proxy: no name is looked
-    up after the check. TLS is 1.2 or newer, and verifies certificate and name with the system's
-    authorities and those in `ca_file`.
+    The address that was checked is the address that is dialled, or requested from the proxy: no
+    name is looked up after the check. TLS is 1.2 or newer, and verifies certificate and name with
+    the system's authorities and those in `ca_file`.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class Dialer:
     ) -> None:
         """Connect `connection` to `origin` by `deadline` (loop's clock), with the TLS handshake.
 
-        If it raises, no bytes of a request were sent. RefusedAddressError is one of these.
+        After an error, no bytes of a request were sent. A RefusedAddressError is an
+        httpx.ConnectError.
 
         Raises:
             httpx.ConnectTimeout: The deadline passed.
@@ -120,7 +122,9 @@ class Dialer:
         return of_reachable_kinds(found, self._reaches)
 
     async def learn(self, origin: ConnectionOrigin, tls: ssl.SSLObject | None) -> None:
-        """Remember a response over `tls`: later connections to its origin may resume its session.
+        """Called after a response over `tls`.
+
+        Later connections to this origin may resume the TLS session.
 
         This is not possible earlier: with TLS 1.3 a server sends the session ticket after the
         handshake.
@@ -137,13 +141,13 @@ class Dialer:
             self._tunneler.close()
 
     def _reaches(self, address: Address) -> bool:
-        # The proxy decides which of them it can reach.
+        # Let the proxy decide which addresses it can reach.
         by_proxy = self._tunneler is not None and self._tunneler.leads_to((address,))
         return by_proxy or self._has_route(address)
 
     async def _connected(self, origin: ConnectionOrigin, deadline: float) -> socket:
         async with asyncio.timeout_at(deadline):
-            # A given address is looked up as a name is, so that it is checked too.
+            # Look up a given address like a name, so that it is checked too.
             named = origin.host if origin.address is None else str(origin.address)
             addresses = await self._resolver.addresses(named, origin.port)
             if self._tunneler is None or not self._tunneler.leads_to(addresses):
@@ -167,7 +171,7 @@ class Dialer:
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
         except OSError as exc:
-            # Whatever the error was, the next handshake is a full one.
+            # Forget the TLS session after any error, so that the next handshake is a full one.
             context.forget(origin.host)
             if isinstance(exc, ConnectionError):
                 raise httpx.ConnectError("TLS failed: the handshake was broken off") from exc

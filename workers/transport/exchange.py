@@ -19,7 +19,7 @@ class Carrier(Protocol):
         """The remote side as `host:port`; empty if unknown."""
 
     def abort(self) -> None:
-        """Close immediately, without a response."""
+        """Close the connection immediately, without a response."""
 
 
 class PendingExchange(Protocol):
@@ -30,17 +30,17 @@ class PendingExchange(Protocol):
     carrier: Carrier | None
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Deliver the response. The connection is finished with it."""
+        """Called with the response. The connection has nothing more to do for this request."""
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Deliver the error. The connection is finished with it."""
+        """Called with the error. The connection has nothing more to do for this request."""
 
 
 class Exchange:
     """The bytes of a request, its deadline, and the future of its response.
 
-    `deadline` is on the loop's clock and covers everything. The exceptions are httpx's. `carrier`
-    is set while the request is written and not answered.
+    `deadline` is a time of the event loop's clock, for the whole exchange. Errors are those of
+    httpx. `carrier` is the connection, from writing the request until it is answered.
     """
 
     __slots__ = ("answer", "carrier", "deadline", "payload")
@@ -52,22 +52,21 @@ class Exchange:
         self.carrier: Carrier | None = None
 
     def succeed(self, answer: RawAnswer) -> None:
-        """Set the response, unless it was cancelled."""
+        """Set the response, unless the exchange was cancelled."""
         self.carrier = None
         if not self.answer.done():
             self.answer.set_result(answer)
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Set the error, unless it was cancelled."""
+        """Set the error, unless the exchange was cancelled."""
         self.carrier = None
         if not self.answer.done():
             self.answer.set_exception(error)
 
     def cancel(self) -> None:
-        """Close the connection on which a response would come: no one waits for it any more."""
+        """Close the connection of the request, because nobody waits for the response any more."""
         if self.answer.done() and not self.answer.cancelled():
-            # The error came too late. Reading it keeps asyncio from reporting it as never
-            # retrieved.
+            # Read the error, which came too late, so that asyncio does not report it.
             self.answer.exception()
         if self.carrier is not None:
             self.carrier.abort()

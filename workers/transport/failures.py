@@ -7,7 +7,7 @@ import httpx
 
 from workers.transport.tunneler import TunnelTimeoutError
 
-# The first class that matches the exception counts.
+# The texts for classes of errors. The first class that fits counts.
 _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (
     (TunnelTimeoutError, "Could not connect through the egress proxy {within}"),
     (httpx.ConnectTimeout, "Could not connect {within}"),
@@ -21,7 +21,7 @@ _WORDS: Final[tuple[tuple[type[httpx.TransportError], str], ...]] = (
 
 
 def failure_reason(error: httpx.TransportError, total: timedelta) -> str:
-    """Return why a request with `total` time got no response."""
+    """Return why a request got no response, as text; `total` is the time it was allowed."""
     words = next(words for kind, words in _WORDS if isinstance(error, kind))
     within = f"within {total.total_seconds() * 1000:.0f} ms"
     return words.format(within=within, problem=error)

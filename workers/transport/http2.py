@@ -1,4 +1,4 @@
-"""HTTP/2 (RFC 9113): one connection, many requests at once. The framing is h2's."""
+"""HTTP/2 (RFC 9113): many requests at once on one connection. The framing is by the library h2."""
 
 import asyncio
 import re
@@ -40,9 +40,10 @@ from workers.transport.tls import tls_problem
 from workers.transport.used_connection import peer_of
 from workers.transport.wire import Header, fields_of
 
-# Stream identifiers are used once. A connection that reaches this one is replaced.
+# The highest stream number that is used. Numbers are used once, so a connection that reaches this
+# one is replaced.
 _LAST_STREAM: Final = 2**30
-# How long the other side has to read the reason of the close.
+# How long the other side may take to read why the connection is closed.
 _FAREWELL_S: Final = 1.0
 _STATUS: Final = re.compile(rb"[2-9][0-9][0-9]")
 
@@ -51,10 +52,10 @@ class Http2ConnectionOwner(Protocol):
     """The pool that a connection reports to."""
 
     def released(self, connection: "Http2Connection") -> None:
-        """A request has ended: there may be room for another."""
+        """Called when a request has ended: there may be space for another."""
 
     def discard(self, connection: "Http2Connection") -> None:
-        """The connection is gone; may be reported more than once."""
+        """Called, perhaps more than once, when the connection is gone."""
 
 
 class Http2Connection(asyncio.Protocol):
@@ -62,7 +63,7 @@ class Http2Connection(asyncio.Protocol):
 
     Received data is bounded as with HTTP/1.1 (`limits`). A request over a limit is reset, and its
     connection continues. A connection with too many small frames is closed (`FrameBudget`). The
-    deadline timer watches it for the end of its idle time.
+    deadline timer watches the connection for the end of its idle time.
     """
 
     def __init__(self, owner: Http2ConnectionOwner, deadline_timer: DeadlineTimer) -> None:
@@ -81,12 +82,12 @@ class Http2Connection(asyncio.Protocol):
         self.deadline = inf
         self.peer = ""
         self.tls: ssl.SSLObject | None = None
-        # Whether its TLS session is stored.
+        # Whether the TLS session of this connection is stored for later connections.
         self.learnt = False
 
     @property
     def usable(self) -> bool:
-        """Whether it is connected and accepts requests."""
+        """Whether the connection is open and accepts requests."""
         transport = self._transport
         return (
             transport is not None
@@ -97,7 +98,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def room(self) -> int:
-        """How many more requests it accepts now."""
+        """How many more requests the connection accepts now."""
         if not self.usable:
             return 0
         allowed = min(STREAMS_MAX, self._http2.remote_settings.max_concurrent_streams)
@@ -105,11 +106,11 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether it carries no request."""
+        """Whether the connection has no request."""
         return not self._streams
 
     def start(self, exchange: PendingExchange) -> None:
-        """Send the request; there must be room for it.
+        """Send the request. Call this only if `room` is positive.
 
         Raises:
             httpx.LocalProtocolError: HTTP/2 cannot carry the request.
@@ -120,7 +121,8 @@ class Http2Connection(asyncio.Protocol):
         try:
             self._http2.send_headers(number, fields, end_stream=not body)
         except H2Error as exc:
-            # h2 has kept a part of the request, and would treat it as an open one.
+            # Use the connection for no more requests: h2 has kept a part of this one, and would
+            # treat it as open.
             self.retire()
             raise httpx.LocalProtocolError(str(exc)) from exc
         stream = Stream(self, exchange, number=number, begun_at=self._loop.time())
@@ -137,18 +139,18 @@ class Http2Connection(asyncio.Protocol):
             self.retire()
 
     def rest(self, until: float) -> None:
-        """Wait idle for a next request, at most until `until`."""
+        """Keep the idle connection for a next request, at most until `until`."""
         self.deadline = until
         self._deadline_timer.notice(until)
 
     def retire(self) -> None:
-        """Accept no more requests; close when those in flight have ended."""
+        """Accept no more requests, and close the connection when those in flight have ended."""
         self._retired = True
         if self.idle:
             self.close()
 
     def close(self) -> None:
-        """Close gracefully; only for a connection without requests."""
+        """Close the connection gracefully. Only for a connection without requests."""
         transport = self._transport
         if transport is not None and not self._gone:
             if self.speaks_http2:
@@ -158,27 +160,28 @@ class Http2Connection(asyncio.Protocol):
         self._leave()
 
     def abort(self) -> None:
-        """Close immediately. Requests in flight get no response from here."""
+        """Close the connection immediately. Requests in flight get no response from it."""
         self._leave()
         if self._transport is not None:
             self._transport.abort()
 
     def fail(self, error: httpx.TransportError) -> None:
-        """Close immediately, and fail all requests in flight with `error`."""
+        """Close the connection immediately, and fail all requests in flight with `error`."""
         streams = self._take_streams()
         self.abort()
         for stream in streams:
             stream.exchange.fail(error)
 
     def expire(self) -> None:
-        """Close after the idle time."""
+        """Close the connection after its idle time."""
         if self.idle:
             self.close()
 
     def expire_stream(self, stream: Stream) -> None:
         """End a request after its deadline."""
         if self._received_at < stream.begun_at:
-            # Nothing was received since: the next request on this connection would time out too.
+            # Use the connection for no more requests: nothing was received since, so the next one
+            # would time out too.
             self._retired = True
         self._reset(stream, httpx.ReadTimeout("the answer was not complete in time"))
 
@@ -188,7 +191,7 @@ class Http2Connection(asyncio.Protocol):
             self._end_stream(stream, ErrorCodes.CANCEL)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start HTTP/2, unless the dialler was cancelled or the other side does not speak it."""
+        """Start HTTP/2, unless dialling was cancelled or the other side does not support HTTP/2."""
         self._transport = cast("asyncio.Transport", transport)
         self.peer = peer_of(transport)
         self.tls = transport.get_extra_info("ssl_object")
@@ -226,13 +229,14 @@ class Http2Connection(asyncio.Protocol):
             self._write()
             self.fail(httpx.RemoteProtocolError(f"not HTTP/2: {exc}"))
             return
-        # Sent after all events: h2 is ahead of them, and knows of streams that have ended.
+        # Send bodies after all events are handled: h2 has read them all already, and knows which
+        # streams have ended.
         self._send_bodies(tuple(self._streams.values()))
         self._write()
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > UNREAD_MAX:
-            # Bodies are sent only as it reads. These are replies to its own requests, which it does
-            # not read.
+            # Fail if too much is unsent: it must be replies to frames of the other side, which
+            # reads nothing.
             self.fail(httpx.RemoteProtocolError("it asks much and reads nothing"))
 
     def pause_writing(self) -> None:
@@ -246,11 +250,11 @@ class Http2Connection(asyncio.Protocol):
         self._write()
 
     def eof_received(self) -> None:
-        """The other side has closed."""
+        """Called when the other side has closed the connection."""
         self.fail(httpx.RemoteProtocolError("the connection was closed within the answer"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release everything that was tied to the closed socket."""
+        """Release everything that belonged to the closed socket."""
         if isinstance(exc, ssl.SSLError):
             self.fail(httpx.ReadError(tls_problem(exc)))
         elif exc is not None:
@@ -268,14 +272,15 @@ class Http2Connection(asyncio.Protocol):
                 self._on_event(event)
 
     def _flee(self, error: httpx.TransportError) -> None:
-        """Report excessive load to the other side, close, and fail all requests with `error`."""
+        """Report excessive load, close the connection, and fail all requests with `error`."""
         transport = cast("asyncio.Transport", self._transport)
         streams = self._take_streams()
         with suppress(H2Error):
             self._http2.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
         self._write()
         transport.close()
-        # The other side may never read, and the connection would stay open.
+        # Abort later in any case: the other side may never read, and the connection would stay
+        # open.
         self._loop.call_later(_FAREWELL_S, transport.abort)
         self._leave()
         for stream in streams:
@@ -296,7 +301,7 @@ class Http2Connection(asyncio.Protocol):
             case StreamReset():
                 self._on_reset(event)
             case _:
-                pass  # h2 has replied where needed (pings, settings)
+                pass  # h2 has replied where this is needed (pings, settings)
 
     def _on_response(self, event: ResponseReceived) -> None:
         stream = self._streams.get(event.stream_id)
@@ -319,7 +324,7 @@ class Http2Connection(asyncio.Protocol):
             self._reset(stream, httpx.RemoteProtocolError(message))
 
     def _on_body(self, event: DataReceived) -> None:
-        # Acknowledged even if the body is no longer wanted: other streams share the window.
+        # Acknowledge the data even if the body is no longer wanted: other streams share the window.
         self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
         if stream is None:
@@ -417,7 +422,7 @@ class Http2Connection(asyncio.Protocol):
 
 
 def _fields(method: bytes, target: bytes, headers: Iterable[Header]) -> list[Header]:
-    """Return the header fields for HTTP/2, which has the request line as fields too."""
+    """Return the header fields for HTTP/2; the parts of the request line are fields too."""
     fields = [(name.lower(), value) for name, value in headers]
     authority = dict(fields).get(b"host", b"")
     return [

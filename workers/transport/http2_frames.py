@@ -1,4 +1,4 @@
-"""Reads the HTTP/2 frames that h2 does not handle as needed."""
+"""Handles the HTTP/2 frames that the library h2 does not handle as this service needs."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -16,14 +16,14 @@ from workers.transport.limits import (
 _HEAD: Final = 9
 _DATA: Final = 0x0
 _GOAWAY: Final = 0x7
-# The largest frame while a larger size is not allowed (RFC 9113, section 6.5.2).
+# The largest frame size, unless a larger one is allowed (RFC 9113, section 6.5.2).
 _FRAME_MAX: Final = 16_384
 _GOAWAY_MIN: Final = 8
 _STREAM_BITS: Final = 0x7FFF_FFFF
 
 
 class GoAway(NamedTuple):
-    """A GOAWAY frame: requests after `last_stream` are not processed, for reason `code`."""
+    """A GOAWAY frame, with its error `code`: requests after `last_stream` are not processed."""
 
     last_stream: int
     code: int
@@ -34,7 +34,7 @@ class FloodError(Exception):
 
 
 class FrameBudget:
-    """Bounds the small frames of a connection: each costs h2 as much time as a large one."""
+    """Limits the small frames of a connection: each takes as much time in h2 as a large one."""
 
     __slots__ = ("_at", "_left")
 
@@ -43,18 +43,18 @@ class FrameBudget:
         self._left = float(SMALL_FRAMES_MAX)
 
     def refill(self, now: float) -> None:
-        """Allow the frames for the time up to `now`."""
+        """Allow the frames for the time that has passed up to `now`."""
         self._allow((now - self._at) * SMALL_FRAMES_PER_S)
         self._at = now
 
     def requested(self) -> None:
-        """Allow the frames for another request."""
+        """Allow the frames that belong to another request."""
         self._allow(SMALL_FRAMES_PER_REQUEST)
 
     def sent(self, size: int) -> None:
         """Allow acknowledgements of `size` sent bytes: servers send at least two for each 4 KiB.
 
-        This may exceed the usual bound, because all sent bytes may be acknowledged at once.
+        The result may exceed the usual limit, because all sent bytes may be acknowledged at once.
         """
         self._left = max(self._left, min(ACKNOWLEDGING_MAX, self._left + size / 1024))
 
@@ -62,7 +62,7 @@ class FrameBudget:
         """Count a small frame.
 
         Raises:
-            FloodError: There were too many.
+            FloodError: There were too many small frames.
         """
         self._left -= 1
         if self._left < 0:
@@ -75,8 +75,9 @@ class FrameBudget:
 class GoAways:
     """Removes GOAWAY frames from the input of h2, and counts small frames.
 
-    h2 takes a GOAWAY for the end of the connection. But requests up to `last_stream` still get
-    responses (RFC 9113, section 6.8). Servers send it when a connection was used enough.
+    h2 treats a GOAWAY as the end of the connection. But requests up to `last_stream` still get
+    responses (RFC 9113, section 6.8). Servers send a GOAWAY when a connection was used often
+    enough.
     """
 
     __slots__ = ("_budget", "_held", "_rest")
@@ -87,7 +88,7 @@ class GoAways:
         self._rest = 0
 
     def parts(self, data: bytes) -> Iterator[bytes | GoAway]:
-        """Yield the input for h2 and the GOAWAY frames in their order. Buffer less than two frames.
+        """Yield the input for h2 and the GOAWAY frames in order. Less than two frames are buffered.
 
         Raises:
             FrameTooLargeError: A frame is too large for h2 to read piece by piece.

@@ -1,4 +1,4 @@
-"""The connections of one origin by HTTP/2."""
+"""The HTTP/2 connections of one origin."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -20,37 +20,41 @@ from workers.transport.pool import OriginPool
 from workers.transport.used_connection import goes_by
 
 _CLOSED: Final = "the transport is closed"
-# How often a request is sent that the other side reports as not processed.
+# How often a request may be sent, if the other side reports each time that it was not processed.
 _SENT_MAX: Final = 3
-# An origin that speaks only HTTP/1.1 is tried with HTTP/2 again after this time.
+# How long an origin that supports only HTTP/1.1 is remembered; then HTTP/2 is tried again.
 _ASKED_EVERY_S: Final = 300.0
 _CHOICES_MAX: Final = 10_000
 
 
 class Choices:
-    """The origins that speak only HTTP/1.1: checking each time would cost a handshake."""
+    """The origins that support only HTTP/1.1.
+
+    They are remembered, because each try of HTTP/2 takes a handshake.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._until: OrderedDict[ConnectionOrigin, float] = OrderedDict()
 
     def chose_http1(self, origin: ConnectionOrigin) -> None:
-        """Remember that the origin chose HTTP/1.1, for some time."""
+        """Remember for some time that the origin chose HTTP/1.1."""
         self._until[origin] = self._loop.time() + _ASKED_EVERY_S
         self._until.move_to_end(origin)
         if len(self._until) > _CHOICES_MAX:
             self._until.popitem(last=False)
 
     def is_http1(self, origin: ConnectionOrigin) -> bool:
-        """Whether HTTP/2 need not be tried."""
+        """Whether the origin is known to support only HTTP/1.1, so that HTTP/2 is not tried."""
         return self._loop.time() < self._until.get(origin, 0.0)
 
 
 class Http2Pool:
     """Uses as few connections as possible, and HTTP/1.1 where the other side chooses it.
 
-    When the connections are full, another one is dialled, one at a time. Requests beyond that wait
-    in order, each until its deadline. If the dial fails, the requests that wait for it fail too.
+    When all connections are full, another one is dialled, one at a time. Other requests wait in
+    order, each until its deadline. If dialling fails, the requests that wait for this connection
+    fail too.
     """
 
     def __init__(
@@ -90,22 +94,26 @@ class Http2Pool:
 
     @property
     def idle(self) -> int:
-        """Number of connections that carry no request."""
+        """The number of connections without a request."""
         return sum(each.idle for each in self._connections) + self._http1.idle
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait for a connection."""
+        """The number of requests that wait for a connection."""
         return len(self._queue) + self._http1.waiting
 
     def begin(self, exchange: PendingExchange) -> bool:
-        """Return False: a request by HTTP/2 may have to be sent again, so it must be awaited."""
+        """Return False.
+
+        A request by HTTP/2 may have to be sent again, so it must be awaited with `send`.
+        """
         return self._choices.is_http1(self._origin) and self._http1.begin(exchange)
 
     async def send(self, payload: bytes, deadline: float) -> RawAnswer:
-        """Send `payload` and return its response by `deadline`; else raise an httpx exception.
+        """Send `payload` and return its response by `deadline`; otherwise raise an httpx exception.
 
-        It is sent again only if the other side reports that it did not process it.
+        The request is sent again only if the other side reports that it did not process the
+        request.
         """
         self._senders += 1
         try:
@@ -118,7 +126,7 @@ class Http2Pool:
             self._forget()
 
     def released(self, connection: Http2Connection) -> None:
-        """Use `connection` for a waiting request if it has room; otherwise let it rest."""
+        """Use `connection` for a waiting request, if it has space; otherwise keep it idle."""
         if self._closed:
             if connection.idle:
                 connection.close()
@@ -136,7 +144,7 @@ class Http2Pool:
             self._forget()
 
     def close(self) -> None:
-        """Close idle connections, refuse waiting requests, and let those in flight finish."""
+        """Close idle connections, refuse waiting requests, and let requests in flight finish."""
         self._closed = True
         self._refuse(httpx.ConnectError(_CLOSED))
         for connection in tuple(self._connections):
@@ -144,7 +152,7 @@ class Http2Pool:
         self._http1.close()
 
     def abort(self) -> None:
-        """Fail the requests in flight and close everything now."""
+        """Fail the requests in flight, and close everything now."""
         for connection in tuple(self._connections):
             connection.fail(httpx.ReadError(_CLOSED))
         self._http1.abort()
@@ -167,7 +175,7 @@ class Http2Pool:
         return answer
 
     async def _connection(self, deadline: float) -> Http2Connection | None:
-        """Return a connection with room; None when the origin chose HTTP/1.1."""
+        """Return a connection with space for a request; None if the origin chose HTTP/1.1."""
         while not self._choices.is_http1(self._origin):
             found = next((each for each in self._connections if each.room), None)
             if found is not None:
@@ -192,7 +200,7 @@ class Http2Pool:
         finally:
             self._dialing = False
             if not dialled:
-                # Also when cancelled: the place is free again, whatever happens to the socket.
+                # Free the place also if dialling was cancelled, whatever happens to the socket.
                 connection.abort()
         return self._dialled(connection)
 
@@ -225,7 +233,7 @@ class Http2Pool:
             raise
 
     def _pass_on(self, turn: asyncio.Future[None]) -> None:
-        """Pass the turn of a cancelled request to the next one."""
+        """Let the next waiting request dial, because this one was cancelled."""
         if turn in self._queue:
             self._queue.remove(turn)
         elif turn.done() and not turn.cancelled() and turn.exception() is None:

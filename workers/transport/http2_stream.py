@@ -9,11 +9,11 @@ from workers.transport.exchange import PendingExchange
 
 
 class NotProcessedError(httpx.RemoteProtocolError):
-    """The other side reports that it did not process the request: it may be sent again."""
+    """The other side did not process the request, so it may be sent again."""
 
 
 class StreamConnection(Protocol):
-    """The connection, as its requests see it."""
+    """The part of an HTTP/2 connection that its requests use."""
 
     peer: str
 
@@ -25,7 +25,7 @@ class StreamConnection(Protocol):
 
 
 class Stream:
-    """One request and its answer; the deadline timer watches it."""
+    """One request and its response. The deadline timer watches it."""
 
     __slots__ = (
         "_owner",
@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def deadline(self) -> float:
-        """When `expire` is to be called."""
+        """When `expire` is to be called, in seconds of `loop.time()`."""
         return self.exchange.deadline
 
     @property

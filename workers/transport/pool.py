@@ -1,4 +1,4 @@
-"""The connections of one origin."""
+"""The HTTP/1.1 connections of one origin."""
 
 import asyncio
 from collections import OrderedDict
@@ -22,8 +22,8 @@ _CLOSED: Final = "the transport is closed"
 class _Waiting:
     """A request that waits for a connection, at most until its deadline.
 
-    `turn` resolves to a connection that is reserved for it and must still be dialled. It resolves
-    to None when the request was written to a connection that became free.
+    The result of `turn` is a reserved connection, which must still be dialled. The result is None
+    if the request was written to a connection that became free.
     """
 
     __slots__ = ("deadline", "exchange", "turn")
@@ -34,7 +34,7 @@ class _Waiting:
         self.turn = turn
 
     def expire(self) -> None:
-        """Give up waiting."""
+        """Called at the deadline: stop waiting."""
         self.fail(httpx.PoolTimeout("no connection became free in time"))
 
     def fail(self, error: httpx.TransportError) -> None:
@@ -46,10 +46,10 @@ class _Waiting:
 class OriginPool:
     """Keep-alive connections to one origin.
 
-    The last used one goes first, so that spare ones expire.
+    The connection that was used last is used first, so that superfluous ones expire.
 
-    Requests beyond `connections_max` wait in order, each until its deadline. `on_empty` is called
-    when the last connection is gone and no request waits.
+    If all `connections_max` are busy, requests wait in order, each until its deadline. `on_empty`
+    is called when the last connection is gone and no request waits.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class OriginPool:
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
         self._usual = UsualAnswer()
-        # All connections that are open or being dialled, and the idle ones of them, the last used
-        # at the end.
+        # All connections that are open or being dialled, then the idle ones among them, the last
+        # used at the end.
         self._connections: set[Connection] = set()
         self._idle: dict[Connection, None] = {}
         self._queue: OrderedDict[_Waiting, None] = OrderedDict()
@@ -82,18 +82,18 @@ class OriginPool:
 
     @property
     def idle(self) -> int:
-        """Number of connections that wait for a request."""
+        """The number of connections that wait for a request."""
         return len(self._idle)
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait for a connection."""
+        """The number of requests that wait for a connection."""
         return len(self._queue)
 
     async def send(self, payload: bytes, deadline: float) -> RawAnswer:
         """Write `payload` once and return its response by `deadline`.
 
-        Else raise an httpx exception.
+        If there is no response by then, raise an httpx exception.
 
         A cancelled call closes its connection, so no response can reach the wrong request.
         """
@@ -109,13 +109,16 @@ class OriginPool:
             exchange.cancel()
             raise
         except httpx.TransportError as error:
-            # The exchange holds the error, and its traceback holds the exchange: this would be a
-            # cycle.
+            # Break a cycle: the exchange refers to the error, and the error's traceback to the
+            # exchange.
             del exchange
             raise error.with_traceback(None)  # noqa: B904 - it is the same
 
     def begin(self, exchange: PendingExchange) -> bool:
-        """Write it to an idle connection if there is one; return whether it was written."""
+        """Write the request to an idle connection, if there is one.
+
+        Return whether it was written.
+        """
         connection = self._take_idle()
         if connection is None:
             return False
@@ -123,7 +126,7 @@ class OriginPool:
         return True
 
     def release(self, connection: Connection) -> None:
-        """Give `connection` to the request that has waited longest, or let it rest."""
+        """Give `connection` to the request that has waited longest; if none waits, keep it idle."""
         if self._closed:
             connection.close()
             return
@@ -134,7 +137,7 @@ class OriginPool:
                 connection.start(waiting.exchange)
                 return
         self._idle[connection] = None
-        # Rounded up, so that thousands of idle connections cost at most one timer per second.
+        # Round up, so that thousands of idle connections cause at most one timer per second.
         until = self._loop.time() + self._idle_expiry_s
         connection.rest(ceil(until / self._idle_grain_s) * self._idle_grain_s)
 
@@ -162,7 +165,7 @@ class OriginPool:
             connection.close()
 
     def abort(self) -> None:
-        """Fail the requests in flight and close everything now."""
+        """Fail the requests in flight, and close everything now."""
         for connection in tuple(self._connections):
             connection.fail(httpx.ReadError(_CLOSED))
 
@@ -171,7 +174,7 @@ class OriginPool:
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection
-            # The other side closed it before anything was written: use another connection.
+            # Use another connection: the other side closed this one before anything was written.
             connection.abort()
         return None
 
@@ -181,7 +184,7 @@ class OriginPool:
         return connection
 
     async def _answer_by_another(self, exchange: Exchange) -> RawAnswer:
-        """Return the response by a new connection, or by the first one that becomes free."""
+        """Return the response by a new connection, or by the first connection that becomes free."""
         if len(self._connections) < self._connections_max:
             connection: Connection | None = self._reserved()
         else:
@@ -199,7 +202,7 @@ class OriginPool:
         try:
             await self._dialer.dial(self._origin, connection, deadline=exchange.deadline)
         except BaseException:
-            # Also when cancelled: the place is free again, whatever happens to the socket.
+            # Free the place also if dialling was cancelled, whatever happens to the socket.
             connection.abort()
             raise
         if not connection.usable:
@@ -208,7 +211,7 @@ class OriginPool:
         connection.start(exchange)
 
     async def _turn(self, exchange: Exchange) -> Connection | None:
-        """Wait for a connection to dial; return None if a free one was used instead."""
+        """Wait for a connection to dial; return None if a connection that became free was used."""
         waiting = _Waiting(exchange, self._loop.create_future())
         self._queue[waiting] = None
         self._deadline_timer.add(waiting)

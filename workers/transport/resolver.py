@@ -1,4 +1,4 @@
-"""The addresses of hosts: looked up here, cached for a while, checked before they are dialled."""
+"""Looks up the addresses of hosts, caches them, and checks them before they are dialled."""
 
 import asyncio
 import socket
@@ -13,13 +13,14 @@ import structlog
 
 from app.domain.network.egress import Address, EgressPolicy, spelled_address
 
-# The system's resolver reports no time to live, so entries are kept this long.
+# How long addresses and failures are cached: the system's resolver reports no time to live.
 KEPT_S: Final = 30.0
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
-# A refusal that continues is logged again after this, so that it appears in each day's log.
+# How long before the same refusal is logged again, so that it appears in each day's log.
 LOG_AGAIN_S: Final = 3_600.0
-# A look-up can hang in the system's resolver, and holds a thread for as long.
+# The maximum number of look-ups at the same time. A look-up can hang in the system's resolver, and
+# takes a thread for that time.
 LOOKUPS_MAX: Final = 32
 
 Found = asyncio.Future[Sequence[Address]]
@@ -28,13 +29,13 @@ _log = structlog.get_logger()
 
 
 class RefusedAddressError(httpx.ConnectError):
-    """Nothing may be sent to the host: the egress policy refuses one of its addresses."""
+    """Nothing may be sent to the host, because the egress policy refuses one of its addresses."""
 
 
 class _Known(NamedTuple):
-    """A running or finished look-up. All requests for the host wait for the same one.
+    """A look-up, running or finished. All requests for the host wait for the same look-up.
 
-    The result `before` is used until the next one arrives.
+    The result `before` is used until the new result arrives.
     """
 
     found: Found
@@ -49,7 +50,8 @@ class _Known(NamedTuple):
 class Resolver:
     """Returns the allowed addresses of hosts.
 
-    If one address of a host is refused, the whole host is refused: it is an attack or a mistake.
+    If one address of a host is refused, the whole host is refused: such a host is an attack or a
+    mistake.
     """
 
     def __init__(
@@ -71,7 +73,8 @@ class Resolver:
         self._loop = asyncio.get_running_loop()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._log_again_s = log_again_s
-        # When each was logged last. Otherwise an endpoint with a backlog would fill the log.
+        # When each refusal was last logged. Without this, an endpoint with a backlog would fill the
+        # log.
         self._logged: OrderedDict[tuple[str, Address], float] = OrderedDict()
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
@@ -91,7 +94,7 @@ class Resolver:
         return found
 
     def close(self) -> None:
-        """Stop all look-ups. A look-up that hangs is not awaited."""
+        """Stop all look-ups, without waiting for those that hang."""
         for known in self._known.values():
             known.found.cancel()
         self._known.clear()
@@ -103,7 +106,7 @@ class Resolver:
         known = self._known.get(host)
         if known is None or self._is_stale(known, now):
             found = self._look_up(host)
-            # Reads the error: the caller may have been cancelled by then.
+            # Read the error of the look-up, because its caller may have been cancelled.
             found.add_done_callback(lambda done: done.cancelled() or done.exception())
             before = None if known is None or known.failed else known.found.result()
             known = self._known[host] = _Known(found, now, before)
@@ -111,14 +114,15 @@ class Resolver:
         self._known.move_to_end(host)
         if known.before is not None and not known.found.done():
             return known.before
-        # A cancelled caller leaves the look-up to the others.
+        # Let the look-up continue for other callers if this caller is cancelled.
         try:
             return await asyncio.shield(known.found)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not known.found.cancelled() or task is None or task.cancelling():
                 raise
-            # The request was not cancelled, so it needs an outcome.
+            # Raise an error: the look-up was cancelled, but this request was not and needs an
+            # outcome.
             message = "the look-up was given up: too many names at once, or the end"
             raise OSError(message) from None
 
@@ -145,12 +149,12 @@ class Resolver:
 
     def _system_found(self, host: str) -> Found:
         if self._threads is None:
-            # A separate pool: other users of threads must not wait for a name server.
+            # Use a separate thread pool: other users of threads must not wait for a name server.
             self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="resolver")
         return self._loop.run_in_executor(self._threads, _system_addresses, host)
 
 
 def _system_addresses(host: str) -> Sequence[Address]:
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    # A set would lose the system's order of preference.
+    # Remove repeated addresses by a dictionary, which keeps the system's order of preference.
     return tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))

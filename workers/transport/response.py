@@ -10,9 +10,11 @@ _NO_BODY: Final = httpx.ByteStream(b"")
 
 
 class LazyResponse(httpx.Response):
-    """A complete response. Its extension `truncated` is set if the body was longer.
+    """A complete response.
 
-    Headers are parsed on demand: parsing takes longer than everything else, and few are used.
+    Its extension `truncated` is set if only the first part of the body was read.
+
+    Headers are parsed when they are used: parsing takes longer than all else, and few are used.
     """
 
     raw_headers: RawHeaders = ()
@@ -22,7 +24,8 @@ class LazyResponse(httpx.Response):
     def of(cls, answer: RawAnswer, request: httpx.Request) -> Self:
         """Return the response to `request`."""
         response = cls.__new__(cls)
-        # httpx's own constructor sets the same values for all responses, except for the following.
+        # Set the same values as httpx's own constructor: those equal for all responses, then the
+        # others.
         vars(response).update(_ALIKE)
         response.raw_headers = answer.headers
         response.status_code = answer.status

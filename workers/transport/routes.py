@@ -7,16 +7,16 @@ from typing import Final
 
 from app.domain.network.egress import Address
 
-# Any port is right: nothing is sent.
+# Any port will do, because nothing is sent.
 _PORT: Final = 9
-# This many addresses of a kind are a sample; a name may have thousands.
+# The number of addresses of a kind that are tested: a name may have thousands.
 _ASKED_MAX: Final = 4
 
 HasRoute = Callable[[Address], bool]
 
 
 def has_route(address: Address) -> bool:
-    """Whether this machine has a route to the address. Nothing is sent, and nothing waits."""
+    """Whether this machine has a route to the address. This sends nothing and does not wait."""
     try:
         with socket(AF_INET6 if address.version == 6 else AF_INET, SOCK_DGRAM) as probe:  # noqa: PLR2004 - IPv6
             probe.connect((str(address), _PORT))
@@ -28,8 +28,8 @@ def has_route(address: Address) -> bool:
 def of_reachable_kinds(addresses: Sequence[Address], has_route: HasRoute) -> Sequence[Address]:
     """Remove the addresses of IPv4 or IPv6, if only the other kind has a route.
 
-    A host is not to blame if this machine lacks IPv6. If only one of several addresses of a kind
-    has no route, it stays.
+    The reason may be that this machine has no IPv6. If only some addresses of a kind have no route,
+    all of them stay.
     """
     kinds = {each.version for each in addresses}
     if len(kinds) == 1:

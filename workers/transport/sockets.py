@@ -9,7 +9,7 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from app.domain.network.egress import Address
 
-# RFC 8305: after this time without an answer, the next address is tried in parallel.
+# The time without an answer after which the next address is tried in parallel (RFC 8305).
 HAPPY_EYEBALLS_S: Final = 0.25
 
 
@@ -23,9 +23,9 @@ async def connected_to(addresses: Sequence[Address], port: int) -> socket:
     try:
         return await start_connection(infos, happy_eyeballs_delay=HAPPY_EYEBALLS_S)
     except OSError as exc:
-        # A frame in the traceback holds the exception. Without the traceback it is freed
-        # immediately, not by the garbage collector: a subscriber that is down causes thousands of
-        # them.
+        # Drop the traceback, because a frame in it refers to the exception. So the exception is
+        # freed immediately and not by the garbage collector: a subscriber that is down causes
+        # thousands.
         raise exc.with_traceback(None)  # noqa: B904 - it is the same
 
 

@@ -1,4 +1,4 @@
-"""TLS to subscribers: trusted authorities, client certificates, and readable errors."""
+"""TLS to subscribers: trusted certificate authorities, client certificates, and readable errors."""
 
 import asyncio
 import os
@@ -16,23 +16,25 @@ import httpx
 
 from app.domain.catalogue.client_certificate import ClientCertificate
 
-# The number of kept contexts, one for each client certificate. Each holds all authorities.
+# The maximum number of cached contexts, one for each client certificate. Each context contains all
+# certificate authorities.
 CONTEXTS_MAX: Final = 256
-# The number of hosts with which one context can resume a session.
+# The maximum number of hosts with which one context can resume a session.
 SESSIONS_MAX: Final = 1_000
-# A server that resumes a session shows no certificate, and the certificate may expire meanwhile.
+# How long a session may be resumed: a server then shows no certificate, and its certificate may
+# expire.
 SESSION_KEPT_S: Final = 3_600.0
-# A context that could not be built is tried again after this: the process may be out of file
-# descriptors for a moment.
+# How long until a context that could not be built is tried again: the process may have been out of
+# file descriptors for a moment.
 FAILURE_KEPT_S: Final = 1.0
-# A pipe holds this many bytes without a reader.
+# The maximum size of a certificate or key: a pipe holds this many bytes without a reader.
 _PEM_MAX: Final = 64 * 1024
 
-# Monotonic seconds.
+# Returns monotonic seconds.
 Clock = Callable[[], float]
 
 _ALPN_HTTP2: Final = ("h2", "http/1.1")
-# Alerts of the other side (RFC 8446, section 6.2) about the client certificate.
+# Error texts for the other side's alerts about the client certificate (RFC 8446, section 6.2).
 _ALERTS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a client certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept our certificate: bad certificate",
@@ -48,7 +50,7 @@ _ALERTS: Final = {
 class Credentials(NamedTuple):
     """The TLS settings that may differ between requests to an origin.
 
-    Such requests share no connection.
+    Requests with different settings share no connection.
     """
 
     certificate: ClientCertificate | None = None
@@ -62,10 +64,11 @@ class TlsContext(ssl.SSLContext):
     """Trusts the given authorities, speaks TLS 1.2 or newer, and resumes sessions.
 
     A session is resumed (RFC 8446, section 2.2) only with the host that issued it. This saves both
-    sides the asymmetric part of the handshake.
+    sides the expensive part of the handshake.
     """
 
-    # Each with the time of its full handshake, when the certificate was checked.
+    # The sessions by host, each with the time of its full handshake, when the certificate was
+    # checked.
     _sessions: OrderedDict[str, tuple[ssl.SSLSession, float]]
     _clock: Clock
 
@@ -73,7 +76,9 @@ class TlsContext(ssl.SSLContext):
     def of(
         cls, credentials: Credentials, ca_file: Path | None = None, *, clock: Clock = monotonic
     ) -> "TlsContext":
-        """Create a context. Reading the system's authorities takes tens of milliseconds.
+        """Create a context.
+
+        This takes tens of milliseconds, because it reads the system's authorities.
 
         Raises:
             httpx.ConnectError: The certificate cannot be used.
@@ -108,8 +113,8 @@ class TlsContext(ssl.SSLContext):
     def learn(self, host: str, tls: ssl.SSLObject) -> None:
         """Resume the session of `tls` with `host` from now on, unless it was resumed itself.
 
-        A session that can be resumed once can be resumed again. Reading one from OpenSSL costs
-        nearly as much as it saves.
+        A session that can be resumed once can be resumed again. So it is not read from OpenSSL a
+        second time, which would take nearly as long as it saves.
         """
         if tls.session_reused:
             return
@@ -134,7 +139,10 @@ class TlsContext(ssl.SSLContext):
 
 
 class TlsContexts:
-    """A context for each of the credentials in use, built outside of the loop's thread."""
+    """The contexts, one for each of the credentials in use.
+
+    They are built outside of the event loop's thread.
+    """
 
     def __init__(self, ca_file: Path | None) -> None:
         self._ca_file = ca_file
@@ -142,7 +150,7 @@ class TlsContexts:
         self._contexts: OrderedDict[Credentials, asyncio.Future[TlsContext]] = OrderedDict()
 
     async def of(self, credentials: Credentials) -> TlsContext:
-        """Return the context.
+        """Return the context for these credentials.
 
         Raises:
             httpx.ConnectError: The certificate cannot be used.
@@ -154,7 +162,7 @@ class TlsContexts:
             if len(self._contexts) > CONTEXTS_MAX:
                 self._contexts.popitem(last=False)
         self._contexts.move_to_end(credentials)
-        # A cancelled caller leaves the context to the others.
+        # Let building the context continue for other callers if this caller is cancelled.
         return await asyncio.shield(found)
 
     def close(self) -> None:
@@ -170,7 +178,7 @@ class TlsContexts:
         building = loop.run_in_executor(self._threads, build)
 
         def note(built: asyncio.Future[TlsContext]) -> None:
-            # Reads the error: the caller may have been cancelled by then.
+            # Read the error, because the caller may have been cancelled.
             if not built.cancelled() and built.exception() is not None:
                 loop.call_later(FAILURE_KEPT_S, self._forget, credentials, built)
 
@@ -183,7 +191,7 @@ class TlsContexts:
 
 
 def tls_problem(error: ssl.SSLError) -> str:
-    """Return what OpenSSL reports, in words for users who do not know its source code."""
+    """Return OpenSSL's error in words that users understand."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is not accepted: {error.verify_message}"
     reason = error.reason or str(error)
@@ -194,11 +202,11 @@ def tls_problem(error: ssl.SSLError) -> str:
 def _show(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """Load the client certificate through pipes.
 
-    ssl reads only files, and a key must not be written to disk.
+    Python's ssl module reads only files, and a key must not be written to disk.
     """
     try:
         with _file_of(certificate.chain) as chain, _file_of(certificate.private_key) as key:
-            # Without a password OpenSSL would ask for it on the terminal.
+            # Give an empty password: without one, OpenSSL would ask for it on the terminal.
             context.load_cert_chain(chain, key, password=b"")
     except (OSError, ValueError) as exc:
         raise httpx.ConnectError("the client certificate or its key cannot be used") from exc

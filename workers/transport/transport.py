@@ -22,32 +22,35 @@ from workers.transport.response import LazyResponse
 from workers.transport.tunneler import Tunneler
 from workers.transport.wire import one_request
 
-# Closing immediately takes one or two turns of the loop.
+# How long closing everything immediately may take: one or two turns of the event loop.
 _ABORT_S = 1.0
 _BODILESS_ANSWER = frozenset(("HEAD", "CONNECT"))
-# Cache for httpx's URLs: parsing one takes longer than finding it here.
+# The maximum number of cached origins of httpx's URLs: parsing a URL takes longer than finding it
+# here.
 _ORIGINS_KNOWN_MAX = 1_000
 
 
 class DeliveryTransport(httpx.AsyncBaseTransport):
-    """HTTP/1.1 over keep-alive connections, for one event loop; build it where that loop runs.
+    """Sends requests by HTTP/1.1 over keep-alive connections.
 
-    HTTP/2 where a subscription wants it, and the origin chooses it.
+    Create it on the event loop that uses it.
+
+    HTTP/2 is used where a subscription wants it and the origin chooses it.
 
     * **One deadline.** The `read` value of the request's `timeout` extension, in seconds, is the
-      total for waiting, connecting, TLS, writing, headers and body. It is enforced at most
-      `GRAIN_S` (20 ms) late. The other values httpx puts there are not looked at.
+      total time for waiting, connecting, TLS, writing, headers and body. It is enforced at most
+      `GRAIN_S` (20 ms) late. Other values of this extension are ignored.
     * **One POST.** A request is written at most once. Another connection is tried only while
       nothing has been written.
     * **Bounded answers.** At most 64 KiB of body are read; then the connection is closed and the
       response has the extension `truncated`. Heads and interim answers are bounded too.
     * TLS verifies certificates by the system's authorities, and by those in `ca_file`.
-    * Only addresses that `egress` allows are dialled, whatever a name server answers meanwhile;
-      with a `proxy` by tunnels through it, http too. What the proxy does wrong is an
+    * Only addresses that `egress` allows are dialled, whatever a name server answers later. With a
+      `proxy`, all requests go through tunnels, also those by http. Errors of the proxy are an
       httpx.ProxyError.
-    * Redirects are not followed, cookies not kept, bodies not decompressed. The `Host` header is
-      the caller's to set, as httpx's client does; Content-Length is set here.
-    * Only httpx exceptions leave it (and cancellation, which costs the connection).
+    * Redirects are not followed, cookies not kept, bodies not decompressed. The caller sets the
+      `Host` header, as httpx's client does; Content-Length is set here.
+    * Only httpx exceptions are raised. A cancelled request closes its connection.
     """
 
     def __init__(
@@ -73,26 +76,26 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
 
     @property
     def connections(self) -> int:
-        """Connections that are open or being opened, over all origins."""
+        """The number of connections that are open or being opened, over all origins."""
         return sum(len(pool) for pool in self._pools.values())
 
     @property
     def idle_connections(self) -> int:
-        """Open connections that wait for a request."""
+        """The number of open connections that wait for a request."""
         return sum(pool.idle for pool in self._pools.values())
 
     @property
     def waiting_requests(self) -> int:
-        """Requests that wait for a connection."""
+        """The number of requests that wait for a connection."""
         return sum(pool.waiting for pool in self._pools.values())
 
     @property
     def origins(self) -> int:
-        """Origins that have a connection or a waiting request."""
+        """The number of origins that have a connection or a waiting request."""
         return len(self._pools)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send `request` and return its complete response: nothing must be closed."""
+        """Send `request` and return its complete response, which does not have to be closed."""
         try:
             stream = request.stream
             if isinstance(stream, httpx.ByteStream):
@@ -107,7 +110,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return LazyResponse.of(answer, request)
 
     async def aclose(self) -> None:
-        """Accept no more requests, let those in flight finish for `close_grace`, then end them."""
+        """Accept no more requests; end those in flight after `close_grace` at the latest."""
         self._closed = True
         for pool in tuple(self._pools.values()):
             pool.close()
@@ -127,14 +130,14 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
     def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> Coroutine[Any, Any, RawAnswer]:
-        """Send `payload`, a request as bytes, and return its response; otherwise as above.
+        """Send `payload`, a request as bytes, and return its response.
 
-        For callers that send many similar requests: httpx's request and response objects cost more
-        than all other steps.
+        This is for callers that send many similar requests: httpx's request and response objects
+        take more time than all other steps.
         """
         if self._closed:
             raise httpx.ConnectError("the transport is closed")
-        # Not awaited here: each coroutine costs time.
+        # Return the coroutine without awaiting it here: each further coroutine takes time.
         return self._pool(origin).send(payload, self._loop.time() + total_s)
 
     async def addresses(self, origin: ConnectionOrigin, *, total_s: float) -> Sequence[Address]:
@@ -142,9 +145,9 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         return await self._dialer.addresses(origin, deadline=self._loop.time() + total_s)
 
     def begin(self, origin: ConnectionOrigin, exchange: PendingExchange) -> bool:
-        """Send it if it need not wait; return whether it was sent and will have an end.
+        """Send the request if it does not have to wait; return whether it was sent.
 
-        For callers that need no future. Sending immediately cannot overtake queued requests: while
+        This is for callers that need no future. The request cannot overtake waiting requests: while
         one waits, no connection is idle.
         """
         pool = self._pools.get(origin)
@@ -186,7 +189,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         )
 
     def _drop(self, origin: ConnectionOrigin) -> None:
-        # Subscriptions come and go; unused pools must not accumulate.
+        # Remove the pool, because subscriptions come and go and unused pools must not accumulate.
         self._pools.pop(origin, None)
 
 

@@ -15,17 +15,17 @@ from app.domain.network.egress_proxy import EgressProxy
 from workers.transport.resolver import Resolver
 from workers.transport.sockets import connected_to
 
-# Bytes of a proxy's response, with interim ones. Its content is not used.
+# The maximum size of a proxy's response in bytes, including interim ones. Its content is not used.
 _HEAD_MAX: Final = 16 * 1024
-# Addresses of one host that are tried, one after the other.
+# The maximum number of a host's addresses that are tried, one after the other.
 _ADDRESSES_MAX: Final = 4
-# A failing proxy fails all requests: this is logged at most this often.
+# How often an error of the proxy is logged at most: it fails all requests.
 _LOG_INTERVAL_S: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r\n")
 _INTERIM, _SUCCESS, _SERVER_ERROR = 1, 2, 5
 _AUTHENTICATION_REQUIRED: Final = 407
-# The operator chooses the proxy's address, often in a private network.
+# Allow any address for the proxy itself: the operator chooses it, often in a private network.
 _ANYWHERE: Final = EgressPolicy(allowed=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
 
 _log = structlog.get_logger()
@@ -34,12 +34,15 @@ _log = structlog.get_logger()
 class TunnelTimeoutError(httpx.ConnectTimeout):
     """The proxy was reached, but opened no tunnel in time.
 
-    The proxy or the host behind it hangs.
+    The proxy, or the host behind it, does not respond.
     """
 
 
 class Tunneler:
-    """Opens tunnels. The proxy never gets a name, because it would look it up unchecked.
+    """Opens tunnels.
+
+    The proxy gets addresses and no names, because it would look up a name without checking the
+    address.
 
     An error of the proxy is an httpx.ProxyError. If the proxy cannot reach a host (5xx), this is an
     httpx.ConnectError like any other: the host may be down.
@@ -134,7 +137,8 @@ class Tunneler:
                 if status // 100 == _INTERIM:
                     continue
                 if unread and status // 100 == _SUCCESS:
-                    # No server behind it sends first.
+                    # Refuse data after the response: no server behind the proxy sends before it
+                    # gets a request.
                     raise httpx.ProxyError("it said more than its answer")
                 return status
         raise httpx.ProxyError("its answer has no end")

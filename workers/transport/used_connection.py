@@ -7,9 +7,10 @@ from typing import Final
 
 
 class UsedConnection:
-    """The `address` of the connection, and `opened_at` if it was opened for this request.
+    """The connection that a request used.
 
-    `opened_at` is in monotonic seconds.
+    `address` is the remote side. `opened_at` is set if the connection was opened for this request,
+    in monotonic seconds.
     """
 
     __slots__ = ("address", "opened_at")
@@ -19,7 +20,7 @@ class UsedConnection:
         self.opened_at: float | None = None
 
     def forget(self) -> None:
-        """Drop the details so far: they belong to another request."""
+        """Drop the details so far, because they belong to another request."""
         self.address, self.opened_at = "", None
 
     def take(self, other: "UsedConnection | None") -> None:
@@ -28,7 +29,7 @@ class UsedConnection:
             self.address, self.opened_at = other.address, other.opened_at
 
     def opened(self, transport: asyncio.BaseTransport) -> None:
-        """Remember that the connection is open."""
+        """Called when the connection is open."""
         self.opened_at = time.monotonic()
         self.address = peer_of(transport)
 
@@ -43,10 +44,10 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
 
 
 USED_CONNECTION: Final[ContextVar[UsedConnection | None]] = ContextVar("opening", default=None)
-"""For the request that is sent in this context: set it before, and read it after."""
+"""The connection of the request in this context: set it before the request, and read it after."""
 
 
 def goes_by(peer: str) -> None:
-    """Remember that the request in this context uses an open connection to `peer`."""
+    """Set that the request in this context uses an open connection to `peer`."""
     if (opening := USED_CONNECTION.get()) is not None:
         opening.address = peer

@@ -8,9 +8,11 @@ import httpx
 Header = tuple[bytes, bytes]
 
 _VERSION: Final = b"HTTP/1.1"
-# The body is in memory, so the length is known and set here.
+# Headers that describe the length: they are set here, because the body is in memory and its length
+# is known.
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
-# Checked first: most names have another length, and lower-casing all of them would cost more.
+# The lengths of these names, which are checked first: most names have another length, and
+# lower-casing all of them would take longer.
 _FRAMING_LENGTHS: Final = frozenset(map(len, _FRAMING))
 
 
@@ -37,7 +39,7 @@ def whole_request(start: bytes, headers: Sequence[Header], body: bytes) -> bytes
 
 
 def one_request(method: bytes, target: bytes, *, headers: Iterable[Header], body: bytes) -> bytes:
-    """Return one request that shares no start with others."""
+    """Return one request, for callers that do not share `request_start` between requests."""
     first = b" ".join((method, target, _VERSION))
     return b"".join(
         (
@@ -58,7 +60,7 @@ def fields_of(request: bytes) -> tuple[bytes, bytes, list[Header], bytes]:
 
 
 def _lines(headers: Iterable[Header]) -> list[bytes]:
-    # Joining is twice as fast as formatting, and this runs for each delivery.
+    # Join the parts: this is twice as fast as formatting, and runs for each delivery.
     return [
         b": ".join(header)
         for header in headers
