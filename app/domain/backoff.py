@@ -1,12 +1,11 @@
-"""How long a message waits between two attempts."""
+"""Computes how long a message waits between two attempts."""
 
 from datetime import timedelta
 from typing import Final
 
 from app.domain.catalogue.subscription import DeliveryPolicy
 
-# The delay is a minimum. Retries of messages that failed together are spread over this additional
-# share.
+# The share by which a delay may be longer. So retries of messages that failed together are spread.
 JITTER: Final = 0.1
 
 
@@ -14,9 +13,9 @@ def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> tim
     """Return the delay before attempt number `attempt + 1`, with `jitter` drawn from [0, 1).
 
     `attempt` is the number of the failed attempt, from 1. The first delay is `message_backoff`.
-    Each next one is `backoff_multiplier` times as long, up to `backoff_interval_max`, plus at most
-    10 %. With `first_retry_immediate` the first retry has no delay, and all this starts one retry
-    later.
+    Each further delay is `backoff_multiplier` times as long, up to `backoff_interval_max`, plus at
+    most 10 %. With `first_retry_immediate` the first retry has no delay, and the delays above begin
+    with the second retry.
     """
     if policy.first_retry_immediate:
         attempt -= 1
@@ -29,11 +28,11 @@ def backoff_delay(policy: DeliveryPolicy, *, attempt: int, jitter: float) -> tim
 def retry_delay(
     policy: DeliveryPolicy, *, backoffs: int, retry_after: timedelta | None, jitter: float
 ) -> timedelta:
-    """Return the delay before the next attempt, after a failure or a request to come later.
+    """Return the delay before the next attempt, after a failure or a deferral.
 
-    `backoffs` counts the failures without a requested time so far, with this one. A requested delay
-    is never shortened. If a subscriber always requests no delay, the first delay that is not
-    immediate applies, to avoid a storm of requests.
+    `backoffs` counts the failures so far for which the subscriber requested no time, with this one.
+    A requested delay is never shortened. If a subscriber always requests no delay, the first delay
+    that is not immediate applies, to avoid a storm of requests.
     """
     if retry_after is None:
         return backoff_delay(policy, attempt=backoffs, jitter=jitter)
@@ -47,5 +46,5 @@ def _grown(policy: DeliveryPolicy, steps: int) -> timedelta:
     try:
         return policy.message_backoff * policy.backoff_multiplier**steps
     except OverflowError:
-        # The number is too large for a float or a timedelta, so it exceeds the limit.
+        # Return the maximum: the number is too large for a float or a timedelta.
         return policy.backoff_interval_max

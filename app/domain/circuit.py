@@ -14,9 +14,9 @@ TRIP_MAX: Final = timedelta(days=1)
 
 
 class ErrorType(StrEnum):
-    """The error types of attempts. HTTP_5XX covers 500 to 599, with HTTP_503.
+    """The error types of attempts. HTTP_5XX includes all of 500 to 599, also HTTP_503.
 
-    CONNECTION: no readable response, for another reason than a timeout. EXPRESSION: the
+    CONNECTION: there was no readable response, for another reason than a timeout. EXPRESSION: the
     subscription's failure expression is true for the response.
     """
 
@@ -43,7 +43,10 @@ class TimeUnit(StrEnum):
 
 
 class CircuitState(StrEnum):
-    """CLOSED: everything is sent. OPEN: nothing is. HALF_OPEN: one message is, as a probe."""
+    """The state of a circuit.
+
+    CLOSED: everything is sent. OPEN: nothing is sent. HALF_OPEN: one message is sent, as a probe.
+    """
 
     CLOSED = "CLOSED"
     HALF_OPEN = "HALF_OPEN"
@@ -52,10 +55,11 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitBreaker:
-    """After `errors_threshold` failures of these types in a row nothing is sent for some time.
+    """The settings of a circuit breaker.
 
-    The time is `trip_timeout` of `trip_timeout_unit`. Subscriptions with the same `circuit_name`
-    share a circuit; without a name each has its own.
+    After `errors_threshold` failures of these types in a row nothing is sent for `trip_timeout` (in
+    `trip_timeout_unit`). Subscriptions with the same `circuit_name` share a circuit; without a name
+    each subscription has its own.
     """
 
     error_types: frozenset[ErrorType] = frozenset(ErrorType)
@@ -96,9 +100,10 @@ class CircuitReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCircuit:
-    """A named circuit in the form that workers exchange. Each change has a new `number`.
+    """A named circuit as workers store it for each other. Each change has a new `number`.
 
-    An open one may send a probe `opens_in` from now, which is negative when the time has passed.
+    An open circuit may send a probe in `opens_in` from now, which is negative when that time has
+    passed.
     """
 
     name: str

@@ -1,11 +1,11 @@
 """The commit of a subscription in a partition: its position, and state that must not be lost.
 
 The log keeps an offset and a short text. The text contains: the finished offsets above the
-committed one (so that none is sent again); the id of the subscription's incarnation; when the
-oldest unfinished message was opened (its time to live continues) or, while that is paused, how much
-of it has passed; the attempts of unfinished messages; the lifetime counts (so that each message
-counts once, whatever crashes); and the producer epoch of discards that may be recorded although
-they are not in it (app.domain.discards.retractions).
+committed one (so that these messages are not sent again); the id of the subscription's incarnation;
+when the oldest unfinished message was opened (its time to live continues) or, while the time to
+live is paused, how much of it has passed; the attempts of unfinished messages; the lifetime counts
+(so that each message counts once, whatever crashes); and the producer epoch of discards that may be
+recorded although this commit does not contain them (app.domain.discards.retractions).
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
 t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`, with either t
@@ -22,26 +22,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Kafka's brokers refuse more than 4,096 bytes.
+# The maximum size of the text: Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# Space for the attempts of a hundred adjacent messages, however much is finished.
+# The space that is kept for attempts: enough for a hundred adjacent messages.
 ATTEMPTS_CHARS_MIN: Final = 300
-# Version, id, six numbers and a producer epoch take at most 190 bytes; base64 turns three bytes
-# into four characters.
+# The space for the finished offsets: version, id, six numbers and a producer epoch take at most 190
+# bytes, and base64 makes four characters of three bytes.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
-# For both lengths of a pair of runs, in partitions with up to 2**35 unfinished messages in a row.
+# The maximum size of two run lengths, in partitions with up to 2**35 unfinished messages in a row.
 RUN_PAIR_BYTES_MAX: Final = 10
 
 _VERSION: Final = "1"
 
 Ranges = Sequence[tuple[int, int]]
-# The number of attempts by offset, in order.
+# Pairs of offset and number of attempts, in order.
 Attempts = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Everything before `offset` is finished, and the ranges `finished` above it.
+    """The progress in a partition: all before `offset` is finished, and the ranges in `finished`.
 
     The ranges are half-open and in order.
     """
@@ -50,17 +50,19 @@ class Progress:
     offset: int
     finished: Ranges = ()
     oldest_opened_ms: int | None = None
-    # Set instead while the clock is paused: how long it ran.
+    # How long the time to live ran, instead of the start, while it is paused.
     oldest_elapsed_ms: int | None = None
     delivered: int = 0
     discarded: int = 0
     filtered: int = 0
     volume: int = 0
-    # The last known move of the subscription (app.domain.catalogue.seek); None: unknown.
+    # The number of the last known move of the subscription (app.domain.catalogue.seek); None if
+    # unknown.
     seek: int | None = 0
-    # Attempts of unfinished messages, at or above the offset.
+    # The attempts of unfinished messages, at or above the offset.
     attempts: Attempts = ()
-    # The producer epoch of discards that may be recorded and not committed; "" if there are none.
+    # The producer epoch of discards that may be recorded and not committed; "" if there can be
+    # none.
     producer_epoch: str = ""
 
     def metadata(self) -> str:
@@ -91,7 +93,8 @@ def initial_metadata(subscription_id: str) -> str:
 def parse_progress(subscription_id: str, offset: int, metadata: str) -> Progress | None:
     """Return the committed progress; None if another incarnation of the subscription wrote it.
 
-    A text of another form (somebody reset the offsets with a tool) counts only for its position.
+    If the text has another form (because somebody set the offsets with a tool), only its offset is
+    used.
     """
     version, *rest = metadata.split(" ") if metadata else [""]
     if version != _VERSION or not rest:
@@ -118,8 +121,8 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             attempts=decode_attempts(offset, base64.b64decode(parts.get("a", ""), validate=True)),
         )
     except (ValueError, binascii.Error):
-        # The text is damaged, but the position is valid; sending finished messages again is the
-        # smaller harm.
+        # Use only the position if the text is damaged: finished messages are then sent again, which
+        # is better than losing messages.
         return Progress(subscription_id=subscription_id, offset=offset, seek=None)
 
 
@@ -143,8 +146,8 @@ def encode_runs(offset: int, finished: Ranges) -> bytes:
 def fitting(offset: int, finished: Ranges) -> Ranges:
     """Return as many of the first ranges as a commit has space for.
 
-    What is cut off is sent again after a crash. A commit that is too long would be refused
-    completely.
+    Messages in ranges that are left out are sent again after a crash. But a commit that is too long
+    would be refused completely.
     """
     size = 0
     for index, (low, high) in enumerate(finished):
@@ -174,7 +177,7 @@ def decode_runs(offset: int, encoded: bytes) -> Ranges:
 
 
 def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes:
-    """Encode distances from `offset` and attempts as varints; as many of the first as fit."""
+    """Encode distances from `offset` and attempts as varints: the first ones, as many as fit."""
     out = bytearray()
     for at, count in attempts:
         if len(out) + _varint_size(at - offset) + _varint_size(count) > bytes_max:

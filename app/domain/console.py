@@ -11,5 +11,5 @@ class ConsoleSettings:
     environment_name: str = ""
     # Whether only admins and owners of a group may create groups.
     groups_restricted: bool = False
-    # Whether metrics have Hermes' form unless a request asks for numbers.
+    # Whether metrics have Hermes' form, unless a request asks for numbers.
     hermes_metrics: bool = False

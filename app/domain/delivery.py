@@ -19,20 +19,20 @@ GONE: Final = "The endpoint answered 410 Gone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """The subscriber accepted it."""
+    """The subscriber accepted the message."""
 
     status: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Retry later, never before `retry_after` if the subscriber set it.
+    """The message is to be retried, not before `retry_after` if the subscriber requested this.
 
-    `error` is the error type if the status does not show it. `blameless`: it shows nothing of the
-    subscriber's health. `others_well` is for a subscriber with several addresses that get the
-    message: True: others of them answered well; False: the others had finished the message and got
-    no request. `progress` is what its destination remembers for the next attempt, as long as the
-    caller keeps it.
+    `error` is the error type if the status does not show it. `blameless` means that the failure
+    does not show the subscriber's health. `others_well` is for a subscriber with several addresses
+    that get the message: True if others of them answered well, False if the others had finished the
+    message and got no request. `progress` is what the destination needs for the next attempt; it
+    exists as long as the caller keeps it.
     """
 
     reason: str
@@ -51,10 +51,10 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discarded:
-    """Make no further attempt, for `reason`.
+    """There is no further attempt, because of `reason`.
 
-    With `suspension` the subscription gets no more messages at all, for that reason. `progress` is
-    as in `Retry`, for callers that retry anyway.
+    With `suspension` the subscription gets no more messages at all, because of that reason.
+    `progress` is as in `Retry`, for callers that retry anyway.
     """
 
     reason: str
@@ -67,10 +67,10 @@ Outcome = Delivered | Retry | Discarded
 
 
 class Answered(NamedTuple):
-    """The subscriber responded. `headers` are found by their lower-case names.
+    """The subscriber responded. The keys of `headers` are lower-case names.
 
-    `body` is the part of it that was read; it is empty for a subscription that does not use it.
-    This is a tuple for speed: there is one for every request.
+    `body` is the part of the body that was read, and is empty for a subscription that does not use
+    bodies. This is a tuple for speed: there is one for every request.
     """
 
     status: int
@@ -80,9 +80,11 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """No usable response came, for `reason`; the subscriber may have the message anyway.
+    """There was no usable response, because of `reason`.
 
-    `refused`: nothing was sent, because the address is forbidden.
+    The subscriber may have the message anyway.
+
+    `refused` means that nothing was sent, because the address is forbidden.
     """
 
     reason: str
@@ -94,15 +96,15 @@ Answer = Answered | Unanswered
 
 
 def failed_reason(status: int) -> str:
-    """The reason for a response that counts as a failure by the subscription's expression."""
+    """Return the reason for a response that the subscription's expression counts as a failure."""
     return f"The failure expression is true of an answer with status code:{status}"
 
 
 def status_reason(status: int) -> str:
-    """Hermes' text for an attempt with a failure status."""
+    """Return the reason for an attempt with a failure status, in Hermes' words."""
     return f"Message sending failed with status code:{status}"
 
 
 def internal_error(error: Exception) -> str:
-    """The reason for a message for which an unexpected `error` was raised."""
+    """Return the reason for a message that caused an unexpected `error`."""
     return f"Internal error: {type(error).__name__}"

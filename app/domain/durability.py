@@ -1,4 +1,4 @@
-"""Where acknowledged messages can be lost, by their number of replicas."""
+"""Describes where acknowledged messages can be lost, because a topic has too few replicas."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -7,13 +7,16 @@ NAMED_MAX = 10
 
 
 class Replication(NamedTuple):
-    """Replicas of new topics, and how many of them must be in sync; None: all but one."""
+    """The number of replicas of new topics, and how many must be in sync; None: all but one."""
 
     factor: int
     min_in_sync: int | None = None
 
     def in_sync(self, replicas: int | None = None) -> int:
-        """How many must be in sync for a topic with `replicas`; None: for a new topic."""
+        """Return how many replicas must be in sync, for a topic with `replicas`.
+
+        None: a new topic.
+        """
         there = self.factor if replicas is None else replicas
         if self.min_in_sync is None:
             return max(1, there - 1)
@@ -21,10 +24,7 @@ class Replication(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Replicas of a topic, and how many of them must be in sync; None: unknown.
-
-    If partitions of a topic differ, the lowest number is used.
-    """
+    """The number of a topic's replicas, and how many must be in sync; None: unknown."""
 
     replicas: int
     min_in_sync: int | None = None
@@ -42,7 +42,7 @@ def risks(
     Args:
         replication: The setting for new topics.
         by_leader: The topics with ack LEADER.
-        there: The existing topics with their replicas.
+        there: The existing topics with the numbers of their replicas.
         with_names: Whether the first topics of each reason are named; otherwise they are counted.
     """
     named = _named if with_names else _unnamed

@@ -1,71 +1,4 @@
-"""Everything Angelia raises on purpose.
-
-::
-
-    AngeliaError                    code, message
-    ├── ValidationFailedError       VALIDATION_ERROR, with the field paths that are wrong
-    │   └── MessageInvalidError         VALIDATION_ERROR: a message is not what its schema asks for
-    ├── SchemaVersionNotFoundError  SCHEMA_VERSION_DOES_NOT_EXIST
-    ├── OperationDisabledError      OPERATION_DISABLED
-    ├── GroupNameInvalidError       GROUP_NAME_IS_INVALID
-    ├── InvalidQueryError           INVALID_QUERY
-    ├── FormatInvalidError          FORMAT_ERROR: not JSON, or not the JSON type asked for
-    ├── NotFoundError
-    │   ├── GroupNotFoundError          GROUP_NOT_EXISTS
-    │   ├── TopicNotFoundError          TOPIC_NOT_EXISTS
-    │   ├── SubscriptionNotFoundError   SUBSCRIPTION_NOT_EXISTS
-    │   ├── OAuthProviderNotFoundError  OAUTH_PROVIDER_NOT_EXISTS
-    │   ├── JobNotFoundError            JOB_NOT_EXISTS
-    │   ├── RetransmissionNotFoundError RETRANSMISSION_NOT_EXISTS
-    │   ├── SigningSecretNotFoundError  SIGNING_SECRET_NOT_EXISTS
-    │   ├── KeyNotFoundError            KEY_NOT_EXISTS
-    │   ├── OwnerSourceNotFoundError    OWNER_SOURCE_NOT_FOUND
-    │   ├── PartitionNotFoundError      PARTITIONS_NOT_FOUND_FOR_TOPIC
-    │   ├── OffsetNotFoundError         OFFSET_NOT_FOUND_EXCEPTION
-    │   ├── ClusterNotFoundError        BROKERS_CLUSTER_NOT_FOUND_EXCEPTION
-    │   ├── ImplementationAbsentError   IMPLEMENTATION_ABSENT
-    │   └── AnalysisNotFoundError       ANALYSIS_NOT_EXISTS
-    ├── ConflictError
-    │   ├── GroupExistsError            GROUP_ALREADY_EXISTS
-    │   ├── TopicExistsError            TOPIC_ALREADY_EXISTS
-    │   ├── SubscriptionExistsError     SUBSCRIPTION_ALREADY_EXISTS
-    │   ├── GroupNotEmptyError          GROUP_NOT_EMPTY
-    │   ├── TopicNotEmptyError          TOPIC_NOT_EMPTY
-    │   ├── OAuthProviderExistsError    OAUTH_PROVIDER_ALREADY_EXISTS
-    │   ├── OAuthProviderInUseError     OAUTH_PROVIDER_IN_USE
-    │   ├── JobEndedError               JOB_ENDED
-    │   ├── TopicUnconstrainedError     TOPIC_CONSTRAINTS_DO_NOT_EXIST
-    │   ├── SubscriptionUnconstrainedError  SUBSCRIPTION_CONSTRAINTS_DO_NOT_EXIST
-    │   ├── OwnerSourceNotSearchableError   OWNER_SOURCE_DOESNT_SUPPORT_AUTOCOMPLETE
-    │   ├── ChangedMeanwhileError       PRECONDITION_FAILED
-    │   ├── RequestUnderWayError        IDEMPOTENT_REQUEST_UNDER_WAY
-    │   ├── IdempotencyKeyReusedError   IDEMPOTENCY_KEY_REUSED
-    │   ├── UnroutableError             UNROUTABLE
-    │   └── DuplicateMessageError       DUPLICATE_MESSAGE
-    ├── AccessError
-    │   ├── KeyMissingError             TOKEN_NOT_PROVIDED
-    │   ├── KeyRefusedError             AUTH_ERROR
-    │   ├── PublishingDeniedError       AUTH_ERROR
-    │   └── PermissionDeniedError       PERMISSION_DENIED
-    ├── MessageTooLargeError        VALIDATION_ERROR, a body over the topic's limit
-    ├── ThroughputQuotaError        THROUGHPUT_QUOTA_VIOLATION
-    ├── JobQueueFullError           JOB_QUEUE_FULL
-    ├── PingTooSoonError            PING_TOO_SOON
-    ├── SecretKeyError              the keys of this process do not do for a secret
-    │   ├── SecretKeyMissingError       SECRET_KEY_MISSING
-    │   └── SecretUnreadableError       SECRET_UNREADABLE
-    └── UnavailableError            a part we need did not answer in time
-        ├── LogUnavailableError         SENDING_TO_KAFKA_TIMEOUT
-        ├── TooManyWaitersError         TOO_MANY_WAITERS
-        ├── NoWorkerError               NO_WORKER
-        ├── TooManySearchesError        TOO_MANY_SEARCHES
-        ├── ReadOnlyError               OTHER
-        ├── SchemaRegistryError         SCHEMA_REPOSITORY_INTERNAL_ERROR
-        └── StorageUnavailableError     STORAGE_UNAVAILABLE
-
-Codes are public and stable (Hermes' names where Hermes has one). Which HTTP status a code becomes
-is the API's business.
-"""
+"""All errors that Angelia raises on purpose."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +6,7 @@ from typing import ClassVar
 
 
 class AngeliaError(Exception):
-    """Root of the tree: `code` is public and stable, `message` is for people."""
+    """The base class of all errors: `code` is public and stable, `message` is for people."""
 
     code: ClassVar[str] = "OTHER"
 
@@ -84,10 +17,7 @@ class AngeliaError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """A wrong field, and what would be right.
-
-    `path` starts at the root of the body: `subscriptionPolicy.rate`.
-    """
+    """A field with a wrong value, and what a right value would be."""
 
     path: str
     message: str
@@ -109,7 +39,7 @@ class ValidationFailedError(AngeliaError):
 
 
 class MessageInvalidError(ValidationFailedError):
-    """A published message does not match the schema of its topic; a path starts in the message."""
+    """A published message does not match the schema of its topic. Paths start in the message."""
 
     def __init__(self, details: Sequence[FieldProblem]) -> None:
         super().__init__(details)
@@ -379,14 +309,15 @@ class MessageTooLargeError(AngeliaError):
 class ThroughputQuotaError(AngeliaError):
     """A topic gets more than its quota; the same request may work a second later.
 
-    Or the messages of a batch take more work than one request may; they work in another one.
+    The same error is for a batch whose messages take more work than one request may; they may be
+    sent in another request.
     """
 
     code = "THROUGHPUT_QUOTA_VIOLATION"
 
 
 class JobQueueFullError(AngeliaError):
-    """Too many jobs wait already."""
+    """Too many jobs are already waiting."""
 
     code = "JOB_QUEUE_FULL"
 

@@ -1,4 +1,4 @@
-"""Requests that may be sent again under a key, and their stored responses."""
+"""Requests that may be repeated under an idempotency key, and their stored responses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRequest:
-    """A request with its caller's key. `digest` identifies its content; `claim` its holder."""
+    """A request with an idempotency key.
+
+    `digest` identifies its content, and `claim` the process that handles it.
+    """
 
     caller: str
     key: str
@@ -16,7 +19,7 @@ class KeyedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """The response to a request."""
+    """The stored response to a request."""
 
     status: int
     headers: Mapping[str, str]

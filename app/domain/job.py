@@ -13,7 +13,8 @@ from app.domain.names import subscription_name, topic_name
 WINDOW_MAX: Final = timedelta(days=366)
 LOG_LINES_MAX: Final = 50
 LOG_LINE_LENGTH_MAX: Final = 500
-# A job that made this many runners fail would make the next one fail too.
+# The number of runners that may fail during a job; a job that made so many fail would make the next
+# one fail too.
 LOST_MAX: Final = 3
 
 
@@ -22,15 +23,15 @@ class JobKind(StrEnum):
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
-    # Requested for its subscription (app.domain.insight.simulation).
+    # Requested for one subscription (app.domain.insight.simulation).
     SIMULATION = "SIMULATION"
-    # Requested for its subscription (app.domain.replay.retransmission).
+    # Requested for one subscription (app.domain.replay.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
-    # Requested as a task (app.domain.replay.republishing).
+    # Requested as a task of a user (app.domain.replay.republishing).
     OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
-    # For all archived topics, or one; it has no times (app.domain.insight.archive).
+    # For all archived topics, or for one. This kind has no times (app.domain.insight.archive).
     ARCHIVE = "ARCHIVE"
-    # Requested for its subscription too (app.domain.insight.ledger).
+    # Requested for one subscription (app.domain.insight.ledger).
     LEDGER = "LEDGER"
 
 
@@ -48,7 +49,10 @@ ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 
 
 class ClaimState(StrEnum):
-    """The answer to a runner's report: continue, stop as requested, or the claim is lost."""
+    """The answer to a runner's report.
+
+    Continue, stop as requested, or another runner has the job.
+    """
 
     KEPT = "KEPT"
     CANCELLED = "CANCELLED"
@@ -57,9 +61,11 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobScope:
-    """The scope of a job: `start` inclusive, `end` not, both aware; None means everything.
+    """What a job is about: `start` is inclusive, `end` exclusive, both aware.
 
-    `slo` is the limit for deliveries in LATENCY_ANALYTICS.
+    None means everything.
+
+    `slo` is the time limit for deliveries in LATENCY_ANALYTICS.
     """
 
     start: datetime
@@ -86,9 +92,9 @@ class JobScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One claim of a job by one runner.
+    """One run of a job by one runner.
 
-    A claim that was replaced by a later one changes nothing.
+    Reports of a claim that was replaced by a later one change nothing.
     """
 
     job_id: str
@@ -117,8 +123,8 @@ class JobResult:
 class Job:
     """The current state of a requested job.
 
-    `attempt` counts its claims, `lost` the runners that ended during the job. `reason` is why it
-    FAILED.
+    `attempt` counts how often a runner took the job, and `lost` how many runners ended during the
+    job. `reason` is why the job FAILED.
     """
 
     id: str
@@ -138,12 +144,12 @@ class Job:
 
     @property
     def claim(self) -> Claim:
-        """The claim that belongs to this state."""
+        """The claim of the runner that has the job in this state."""
         return Claim(job_id=self.id, attempt=self.attempt)
 
 
 def after_loss(job: Job) -> tuple[JobState, str | None]:
-    """Return the state of a job after its runner ended during it, with the reason if it FAILED."""
+    """Return the state of a job whose runner ended during the job, with the reason if it FAILED."""
     if job.cancel_requested:
         return JobState.CANCELLED, None
     if job.lost + 1 >= LOST_MAX:

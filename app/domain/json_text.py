@@ -1,4 +1,4 @@
-"""JSON as text: finds where values begin and end, so that they can be passed on byte for byte."""
+"""JSON as text: finds where values begin and end, to pass values on byte for byte."""
 
 import json
 import re
@@ -11,7 +11,7 @@ def members(text: str) -> dict[str, str]:
     """Return the members of a valid JSON object, each value as its text.
 
     Raises:
-        ValueError: It is nested too deep.
+        ValueError: The object is nested too deep.
     """
     found: dict[str, str] = {}
     at = skip_space(text, skip_space(text, 0) + 1)
@@ -32,7 +32,7 @@ def value_end(text: str, at: int) -> int:
         ValueError: There is no value.
     """
     try:
-        # Temporary values are created: the garbage collector would check each of them.
+        # Switch off the garbage collector: it would check each of the temporary values.
         with Uncollected():
             return _DECODER.raw_decode(text, at)[1]
     except RecursionError as exc:
@@ -53,5 +53,5 @@ def _no_constant(name: str) -> None:
 
 _SPACES: Final = frozenset(" \t\n\r")
 _SPACE: Final = re.compile(r"[ \t\n\r]*").match
-# Only the end of a value is needed, so numbers stay text.
+# A decoder that keeps numbers as text, because only the end of a value is needed.
 _DECODER: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

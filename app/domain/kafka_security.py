@@ -22,7 +22,7 @@ class SettingProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """TLS and SASL of all connections to Kafka. Files are read for each connection."""
+    """TLS and SASL of all connections to Kafka. Its files are read for each connection."""
 
     protocol: SecurityProtocol = "PLAINTEXT"
     mechanism: SaslMechanism | None = None
@@ -48,7 +48,7 @@ IN_THE_CLEAR: Final = KafkaSecurity()
 
 
 def problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
-    """Yield settings that are missing or useless."""
+    """Yield the problems of settings: those that are missing, and those without effect."""
     yield from _sasl_problems(security) if security.by_sasl else _without_use(security, "sasl")
     yield from _tls_problems(security) if security.by_tls else _without_use(security, "tls")
 

@@ -1,4 +1,4 @@
-"""How long messages take to their subscribers, in which part, and the promised limit."""
+"""How long messages take to their subscribers: the parts of this time, and the promised limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class LatencyPart(StrEnum):
 
 
 class Figure(StrEnum):
-    """A statistic of many times; a percentile is one of them (nearest rank)."""
+    """A statistic over many times. A percentile is one of these times (nearest rank)."""
 
     MEAN = "mean"
     P50 = "p50"
@@ -39,10 +39,10 @@ class Figure(StrEnum):
 class SubscriptionLatency:
     """The messages of one subscription that were delivered or discarded in a time.
 
-    For `unknown` ones the start is not traced, so their duration is unknown; they are also in
-    `delivered` or `discarded`. `resent` ones were sent again on request, and are in no other
-    number. `within` were delivered within the SLO; None: there is none. `times` is empty if no
-    delivered message has a known duration.
+    `unknown` messages have no traced start, so their duration is unknown; they are also counted in
+    `delivered` or `discarded`. `resent` messages were sent again on request, and are in no other
+    number. `within` is how many were delivered within the SLO; None if there is no SLO. `times` is
+    empty if no delivered message has a known duration.
     """
 
     topic: str
@@ -60,9 +60,9 @@ class SubscriptionLatency:
 
     @property
     def attained(self) -> float | None:
-        """The share of known messages that were delivered within the SLO; discards were not.
+        """The share of messages with a known duration that were delivered within the SLO.
 
-        None without an SLO, or without a message.
+        Discarded messages count as not within the SLO. None without an SLO, or without a message.
         """
         known = self.delivered + self.discarded - self.unknown
         return None if self.within is None or not known else self.within / known

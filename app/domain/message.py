@@ -5,25 +5,25 @@ from typing import Any, Final, NamedTuple
 
 from app.domain.targeted import RecordTarget, target_of
 
-# Headers of a log record. A propagated request header `X` is stored as `h-X`.
+# The headers of a log record. A propagated request header `X` is stored as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
-# The process that waits for the outcome (app.domain.runtime.receipt).
+# Names the process that waits for the outcome of the message (app.domain.runtime.receipt).
 HEADER_RECEIPT: Final = b"w"
-# The version of the topic's schema with which it is written, and the schema's id.
+# The schema version with which the message is written, and the schema's id.
 HEADER_SCHEMA_VERSION: Final = b"sv"
 HEADER_SCHEMA_ID: Final = b"sid"
-# The only subscription for which it is (app.domain.targeted).
+# Names the only subscription for which the message is (app.domain.targeted).
 HEADER_TARGET: Final = b"r"
 
-# The value of `parsed` while the body was not needed as JSON.
+# The value of `parsed` as long as the body was not needed as JSON.
 UNPARSED: Final = object()
 
 
 class Partition(NamedTuple):
-    """One partition of a log topic, by its name without the namespace."""
+    """One partition of a topic in the log, with the topic's name without the namespace."""
 
     topic: str
     index: int  # type: ignore[assignment]  # hides tuple.index(), which nobody needs here
@@ -32,8 +32,8 @@ class Partition(NamedTuple):
 class Record:
     """A record from the log. It never changes after it is decoded.
 
-    A plain slotted class: one is created for every message, and a frozen dataclass costs four times
-    as much.
+    This is a plain class with slots, because one is created for every message, and a frozen
+    dataclass takes four times as long.
     """
 
     __slots__ = ("headers", "key", "offset", "timestamp_ms", "value")
@@ -62,10 +62,10 @@ class Record:
 
 @dataclass(slots=True, kw_only=True)
 class NewRecord:
-    """A record to append. Without `key` it goes to any partition; with one, always to the same.
+    """A record to append. Records with the same `key` go to the same partition, others to any.
 
-    It never changes after it is created. It is not frozen, because one is created for every
-    published message, and that would take four times as long.
+    A record never changes after it is created. The class is not frozen, because one is created for
+    every published message, and that would take four times as long.
     """
 
     value: bytes
@@ -78,9 +78,9 @@ class Message:
     """A decoded record: read once, shared by all subscriptions of its topic.
 
     `content_type` and the propagated headers are as published. A record without a value has `body`
-    None. `receipt` names the process that waits for the outcome, and `record_target` the only
-    subscription for which it is. `parsed` is the body as JSON while it is needed, and `parsed_work`
-    the cost of parsing (app.filtering.bodies).
+    None. `receipt` names the process that waits for the outcome. `record_target` names the only
+    subscription for which the message is. `parsed` is the body as JSON while filters need it, and
+    `parsed_work` the cost of parsing (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -124,35 +124,32 @@ class Message:
             elif name == HEADER_TARGET:
                 self.record_target = target_of(value)
         if not self.id:
-            # A foreign producer's record: its id is the same for every reader.
+            # Make an id for a record of another producer; it is the same for every reader.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()
 
     @property
     def problem(self) -> str:
-        """Why it has no body; empty if it has one."""
+        """The reason why the message has no body; empty if it has one."""
         return "malformed: the record has no value"
 
     @property
     def unreadable(self) -> bool:
-        """Whether it has a value that cannot be decoded to a body."""
+        """Whether the message has a value that cannot be decoded to a body."""
         return False
 
     @property
     def stored(self) -> bytes:
-        """The bytes that are stored if it is not delivered."""
+        """The bytes that are stored if the message is not delivered."""
         return self.body or b""
 
     @property
     def raw(self) -> bytes:
-        """The value as it is in the log."""
+        """The message's value as it is in the log."""
         return self.body or b""
 
 
 class BrokenMessage(Message):
-    """A record that an unexpected error kept from being decoded.
-
-    It is discarded for that reason.
-    """
+    """A record that could not be decoded because of an unexpected error. It is discarded."""
 
     __slots__ = ("_problem", "_value")
 
@@ -165,7 +162,7 @@ class BrokenMessage(Message):
 
     @property
     def problem(self) -> str:
-        """Why it has no body."""
+        """The reason why the message has no body."""
         return self._problem
 
     @property

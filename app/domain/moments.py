@@ -23,7 +23,7 @@ def parsed_moment(text: str) -> datetime:
     """Parse RFC 3339 (UTC unless it has an offset) or ms since the epoch.
 
     Raises:
-        ValueError, OverflowError, OSError: It is neither, or no time that a computer can hold.
+        ValueError, OverflowError, OSError: The text has another form, or the time is out of range.
     """
     if text.isascii() and text.isdigit():
         return datetime.fromtimestamp(int(text) / 1000, UTC)

@@ -5,13 +5,13 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# The longest name of a log topic is namespace + topic + "_" + subscription + "_retransmission", and
-# Kafka allows 249 characters.
+# The maximum length of a name. The longest name of a log topic is namespace + topic + "_" +
+# subscription + "_retransmission", and Kafka allows 249 characters.
 NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _GROUP = re.compile(r"[a-zA-Z0-9.]+")
-# As segments of a URL these are removed by clients.
+# Names that are not allowed: clients remove these as segments of a URL.
 _DOTS: Final = frozenset({".", ".."})
 
 
@@ -19,7 +19,7 @@ def topic_name(text: str, *, path: str = "name") -> str:
     """Return `text`, if it is a full topic name: `group.topic`.
 
     Raises:
-        ValidationFailedError: It is not; `path` names the field.
+        ValidationFailedError: The text is not such a name (field `path`).
     """
     checked = _checked(text, path)
     group, dot, topic = checked.rpartition(".")
@@ -40,7 +40,7 @@ def subscription_name(text: str, *, path: str = "name") -> str:
     """Return `text`, if a subscription may have this name.
 
     Raises:
-        ValidationFailedError: It may not (field `path`).
+        ValidationFailedError: The name is not allowed (field `path`).
     """
     if text in _DOTS:
         raise ValidationFailedError.of(path, "must not be only dots")

@@ -1,4 +1,4 @@
-"""Pages of lists that are ordered by one name or several."""
+"""Pages of lists that are ordered by one name or by several names."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePage:
-    """At most `limit` names (None: all) after the name `after`, in order."""
+    """A page of at most `limit` names (None: all) that follow the name `after`."""
 
     limit: int | None = None
     after: str | None = None
@@ -17,7 +17,7 @@ ALL_NAMES: Final = NamePage()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPage:
-    """Like `NamePage`, for an order by several names: items after the key `after`."""
+    """A page like `NamePage`, for an order by several names: items after the key `after`."""
 
     limit: int | None = None
     after: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""Secrets in domain values: how fields are marked, and passwords in URLs."""
+"""Secrets in domain values: how their fields are marked, and passwords in URLs."""
 
 from collections.abc import Mapping
 from dataclasses import Field
@@ -6,12 +6,13 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-# Replaces a secret in responses, and one that cannot be read.
+# The text that replaces a secret in responses, and a secret that cannot be read.
 MASK: Final = "*****"
-# The error for a mask that stands for no secret, for example in a copied response.
+# The error text for a mask where a secret is needed, for example in a copied response.
 MASKED: Final = "is masked, as answers show it: give the real one"
 
-# Fields declared as `field(repr=False, metadata=SECRET)` are encrypted at rest and never shown.
+# Marks a field as a secret. Fields declared as `field(repr=False, metadata=SECRET)` are encrypted
+# when stored, and never shown.
 SECRET: Final[Mapping[str, bool]] = MappingProxyType({"secret": True})
 
 
@@ -28,7 +29,7 @@ def masked_url(url: str) -> str:
 def password_of(url: str) -> str | None:
     """Return the raw password in `url`; None if there is none."""
     if "@" not in url:
-        # The usual case: parsing thousands of URLs takes a while.
+        # Return early in the usual case, because parsing thousands of URLs takes a while.
         return None
     credentials, at, _ = urlsplit(url).netloc.rpartition("@")
     _, colon, password = credentials.partition(":")
@@ -40,5 +41,5 @@ def with_password(url: str, password: str) -> str:
     netloc = urlsplit(url).netloc
     credentials, _, host = netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # Replaced in place: a URL that is put together from its parts may be written differently.
+    # Replace only this part: a URL that is built from its parts may be written differently.
     return url.replace(f"//{netloc}", f"//{user}:{password}@{host}", 1)

@@ -19,7 +19,7 @@ class RateMode(StrEnum):
 class WorkerStatus:
     """A worker's heartbeat.
 
-    All changes up to `applied_change` are in effect in it.
+    All changes up to `applied_change` are in effect in this worker.
     """
 
     id: str
@@ -35,11 +35,11 @@ class WorkerStatus:
 class CursorStatus:
     """The position of a subscription in a partition, as reported by the partition's owner.
 
-    `offset` is the committed one: everything before it is finished. `end` is the last known end of
-    the partition. `position` is the next offset to take; None: not reported. The counts are over
-    the subscription's whole life in this partition. They are stored in commits as absolute numbers,
-    so writing them twice changes nothing. Before a worker has the subscription, `worker_id` is
-    empty.
+    `offset` is the committed offset: everything before is finished. `end` is the last known end of
+    the partition. `position` is the next offset to take; None if it was not reported. The counts
+    are over the subscription's whole life in this partition. They are stored in commits as absolute
+    numbers, so writing them twice changes nothing. Before a worker has the subscription,
+    `worker_id` is empty.
     """
 
     subscription_id: str
@@ -79,9 +79,9 @@ class AttemptCounts:
 class Output:
     """The sending limit in requests per second, with mode, reason and time.
 
-    With a circuit breaker also the state of its circuit. If it is `unapplied`, an unexpected error
-    keeps the worker from applying the settings, and nothing is sent there. `held`: what the worker
-    waits for before it reads a partition on, and since when.
+    With a circuit breaker, it has also the state of the circuit. `unapplied` is the unexpected
+    error because of which the worker cannot apply the settings; then it sends nothing. `held` is
+    what the worker waits for before it continues to read a partition, and since when.
     """
 
     rate: float = 0.0
@@ -97,7 +97,7 @@ class Output:
 class SubscriptionLoad:
     """The load of one worker for one subscription.
 
-    `counts` are over the last `window`; the others are current.
+    `counts` are over the last `window`; all other values are current.
     """
 
     subscription_id: str

@@ -1,4 +1,4 @@
-"""Angelia's own log topics."""
+"""The names of log topics that Angelia uses itself."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ UNDELIVERED_PARTITIONS: Final = 4
 TRACES: Final = "angelia.traces"
 TRACES_PARTITIONS: Final = 4
 
-# A topic like any other, except for who may publish to it.
+# The topic with alerts. It is like any other, except for who may publish to it.
 ALERTS: Final = "angelia.alerts"
 
 OWN: Final = frozenset({UNDELIVERED, TRACES})

@@ -7,16 +7,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-# For a reason, which may quote a subscriber, and for an id, which may be a foreign producer's.
+# The maximum length of a reason, which may quote a subscriber, and of an id, which another producer
+# may have made.
 TEXT_LENGTH_MAX: Final = 500
-# For an attempt that was in flight when its worker died or lost its partition.
+# The reason for an attempt that was in flight when its worker died or lost the partition.
 END_UNKNOWN: Final = "Nobody knows how it ended: another worker went on with the message"
 
 
 class TrackingMode(StrEnum):
     """What is traced of a topic's publications, or of a subscription's deliveries (Hermes' values).
 
-    DISCARDED: only final failures: messages that were discarded, or not published.
+    DISCARDED: only final failures are traced: messages that were discarded, or not published.
     """
 
     OFF = "trackingOff"
@@ -25,10 +26,11 @@ class TrackingMode(StrEnum):
 
 
 class TraceStatus(StrEnum):
-    """What an entry reports of its message.
+    """What a trace entry reports of its message.
 
-    INFLIGHT: an attempt has started. SUCCESS, FAILED: it has ended. DISCARDED, FILTERED: the
-    subscription does not get the message any more. ERROR: it was not published, as far as known.
+    INFLIGHT: an attempt has started. SUCCESS, FAILED: an attempt has ended. DISCARDED, FILTERED:
+    the subscription does not get the message any more. ERROR: the message was not published, as far
+    as known.
     """
 
     INFLIGHT = "INFLIGHT"
@@ -66,9 +68,9 @@ class TraceEntry:
     parts: `queued` in the log until it was taken; `waited` until it was sent (for the rate, a
     delay, a retry), which includes `queued` for the first attempt only; `took` from then to its
     end, which includes `connect`, the time until the request was written. None: unknown. `worker`
-    is the reporting process, `address` the target of the request, `batch_id` its batch,
-    `retransmission` the one that had sent the message again. For publications, partition and offset
-    are -1: only the log knows them.
+    is the process that reports, `address` the target of the request, `batch_id` the batch that was
+    sent, and `retransmission` the retransmission that had sent the message again. For publications,
+    partition and offset are -1: only the log knows them.
     """
 
     source: TraceSource
@@ -91,11 +93,12 @@ class TraceEntry:
 
     @property
     def began(self) -> datetime | None:
-        """When the ended attempt had started; None if this is not the end of one."""
+        """When the attempt that this entry ends had started; None for other entries."""
         return None if self.took is None else self.at - self.took
 
 
-# Clocks may be set while a request is in flight.
+# How far apart two start times of the same attempt may be, because clocks may be set during a
+# request.
 _SAME_BEGINNING: Final = timedelta(seconds=1)
 # The order of entries with the same time.
 _ORDER: Final = {
@@ -109,10 +112,10 @@ _ORDER: Final = {
 
 
 def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
-    """Return the entries, oldest first: each once, and each attempt with its start.
+    """Return the entries, oldest first: each entry once, and each attempt with its start.
 
-    An attempt is recorded at its end; its start is recorded only if it is long. If an attempt has
-    no end, and another worker has sent its message again, this is noted.
+    An attempt is recorded when it ends; its start is recorded only if the attempt is long. If an
+    attempt has no end, and another worker has sent its message again, the result says so.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]

@@ -4,7 +4,10 @@ import gc
 
 
 class Uncollected:
-    """Without garbage collection, which would check each of many values again."""
+    """Switches off the garbage collector in a block.
+
+    The collector would check each of many values again.
+    """
 
     __slots__ = ("_was_enabled",)
 

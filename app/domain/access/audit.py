@@ -8,7 +8,10 @@ from typing import Any
 
 
 class Action(StrEnum):
-    """The kind of a change: Hermes' names, and Angelia's where Hermes has none."""
+    """The kind of a change.
+
+    The names are those of Hermes; kinds that Hermes lacks have their own.
+    """
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -21,9 +24,9 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of the resource `kind` `name`. `before` and `after` contain no secrets.
+    """A change of one resource, by its `kind` and `name`. `before` and `after` contain no secrets.
 
-    `before` is None for a creation, `after` for a deletion. For an update both are complete.
+    `before` is None for a creation, and `after` for a deletion. For an update both are complete.
     """
 
     action: Action
@@ -35,7 +38,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """A change, its time, and its key (`key_id` None: no key)."""
+    """A change, its time, and the API key that made it (`key_id` None: no key)."""
 
     id: int
     at: datetime
@@ -46,7 +49,7 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Selects events; None means any. `since` is inclusive, `until` is not."""
+    """Selects audit events; None means any. `since` is inclusive, `until` is exclusive."""
 
     kind: str | None = None
     name: str | None = None

@@ -20,7 +20,8 @@ SCOPE_RULE: Final = (
     " subscription:group.topic/name, or publish:group.name (also publish:group.* and publish:*)"
 )
 
-# A token is its key's id, for the look-up, and 256 random bits in base64, as the proof.
+# The start of every token. A token has its key's id, for the look-up, and 256 random bits in
+# base64, as the proof.
 TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - what every token begins with
 ID_LENGTH: Final = 12
 _TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -31,7 +32,7 @@ _ALL: Final = "*"
 
 
 class ScopeKind(StrEnum):
-    """The subject of a scope."""
+    """What a scope allows, or to what it applies."""
 
     ADMIN = "admin"
     READ = "read"
@@ -60,7 +61,7 @@ class Scope:
         """Parse a scope.
 
         Raises:
-            ValidationFailedError: It is not a scope (field `path`).
+            ValidationFailedError: The text is not a scope (field `path`).
         """
         word, colon, target = text.partition(":")
         if word not in _KINDS or bool(colon) == (word in {ScopeKind.ADMIN, ScopeKind.READ}):
@@ -105,7 +106,7 @@ def _owner_in(text: str) -> Owner | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What several scopes allow together, prepared for look-ups."""
+    """What several scopes allow together, prepared for fast look-ups."""
 
     admin: bool = False
     read: bool = False
@@ -139,24 +140,27 @@ class Grants:
 
     @property
     def owns_some(self) -> bool:
-        """Whether it can own anything: not if it only allows reading or publishing."""
+        """Whether these grants can own anything: not if they only allow reading or publishing."""
         owning = (self.owners, self.groups, self.topics, self.subscriptions)
         return self.admin or any(owning)
 
     def owns_group(self, name: str) -> bool:
-        """Whether it has all rights on the group."""
+        """Whether these grants give all rights on the group."""
         return self.admin or name in self.groups
 
     def owns_topic(self, name: str, owner: Owner) -> bool:
-        """Whether it has all rights on the topic of `owner`."""
+        """Whether these grants give all rights on the topic of `owner`."""
         return name in self.topics or owner in self.owners or self.owns_group(group_of(name))
 
     def owns_subscription(self, topic: str, name: str, owner: Owner) -> bool:
-        """Whether it owns the subscription of `owner`, without regard to the topic's owner."""
+        """Whether these grants own the subscription of `owner`.
+
+        The topic's owner does not matter.
+        """
         return self.admin or owner in self.owners or f"{topic}/{name}" in self.subscriptions
 
     def publishes_to(self, topic: str) -> bool:
-        """Whether it may publish to the topic."""
+        """Whether these grants allow publishing to the topic."""
         return self.admin or topic in self.publishes or topic.startswith(self.publish_prefixes)
 
 
@@ -169,15 +173,15 @@ class Caller:
     grants: Grants = field(default_factory=Grants)
 
 
-# Without access control, everybody may do everything.
+# The caller without access control: everybody may do everything.
 EVERYBODY: Final = Caller(name="anonymous", grants=Grants(admin=True, read=True))
-# With access control, a caller without a key.
+# The caller without a key, with access control.
 NOBODY: Final = Caller(name="anonymous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """An API key with all that is known of it. The token itself is not stored, only its digest."""
+    """An API key with everything that is known of it. Only a digest of its token is stored."""
 
     id: str
     name: str
@@ -198,12 +202,12 @@ class ApiKey:
             raise ValidationFailedError.of("scopes", f"must be 1 to {SCOPES_MAX}")
 
     def is_live(self, now: datetime) -> bool:
-        """Whether it is valid at `now`."""
+        """Whether the key is valid at `now`."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     @property
     def caller(self) -> Caller:
-        """The caller with this key."""
+        """The caller of a request with this key."""
         return Caller(name=self.name, key_id=self.id, grants=Grants.of(self.scopes))
 
 
@@ -215,7 +219,7 @@ def is_token(given: bytes) -> bool:
 class Mode(StrEnum):
     """Whether management changes are allowed (Hermes' modes); publishing is always allowed.
 
-    In READ_ONLY and READ_ONLY_ADMIN only admins make changes: the two differ only in name.
+    In READ_ONLY and READ_ONLY_ADMIN only admins may make changes; the two differ only in name.
     """
 
     READ_WRITE = "readWrite"

@@ -1,4 +1,7 @@
-"""Topics that were in the log before: they are taken over as they are there (pure)."""
+"""Topics that existed in the log before they were created here.
+
+Their settings are adopted (pure).
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -11,9 +14,12 @@ _RETENTION_MIN: Final = timedelta(seconds=1)
 
 
 def as_in_log(topic: Topic, *, partitions: int, retention: timedelta) -> Topic:
-    """The adopted topic as the log has it; ValidationFailedError for too many partitions.
+    """Return the adopted topic with the settings that it has in the log.
 
-    Partitions never become fewer. Retention is counted in whole seconds, up to the longest.
+    The number of partitions is never reduced. Retention is rounded down to seconds.
+
+    Raises:
+        ValidationFailedError: The topic has too many partitions.
     """
     kept = min(RETENTION_MAX, max(_RETENTION_MIN, retention))
     return replace(
@@ -24,7 +30,11 @@ def as_in_log(topic: Topic, *, partitions: int, retention: timedelta) -> Topic:
 
 
 def require_kept(current: Topic, wanted: Topic) -> None:
-    """ValidationFailedError if that would change in the log what is not ours."""
+    """Check that an update of an adopted topic changes nothing in the log.
+
+    Raises:
+        ValidationFailedError: The update changes partitions or retention.
+    """
     if wanted.adopted != current.adopted:
         message = f"must be {str(current.adopted).lower()}: it is set when a topic is created"
         raise ValidationFailedError.of("adopted", message)

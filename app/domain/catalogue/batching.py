@@ -7,7 +7,7 @@ from typing import Final
 
 BATCH_SIZE_MAX: Final = 10_000
 BATCH_VOLUME_MAX: Final = 8 * 1024 * 1024
-# Hermes' maximum. There it means "when the batch is full".
+# Hermes' maximum for `batchTime`. In Hermes it means "when the batch is full".
 BATCH_TIME_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 
 
@@ -34,8 +34,8 @@ class BatchFormat(StrEnum):
 class Batching:
     """When a batch is sent: at `size` messages, `volume` bytes of the body, or after `time`.
 
-    `time` counts from its first message. `volume` limits the whole body. With `events` the body is
-    a batch of CloudEvents, whatever `format` is.
+    `time` counts from the batch's first message. `volume` limits the whole body. If `events` is
+    true, the body is a batch of CloudEvents, whatever `format` is.
     """
 
     size: int

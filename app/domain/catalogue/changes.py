@@ -8,11 +8,11 @@ from app.domain.catalogue.topic import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The current state of everything that changed after the change a reader knew.
+    """The current state of everything that changed after a given change.
 
-    Changes are numbered in the order of their commits, without gaps that could be filled later: a
-    reader that applied `number` has seen every change up to it. A reader that knows nothing starts
-    from 0 and gets everything.
+    Changes are numbered in the order of their commits. No number appears later than a higher one.
+    So a reader that has applied `number` has seen every change up to it. A new reader starts from 0
+    and gets everything.
     """
 
     number: int

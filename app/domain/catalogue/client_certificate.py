@@ -6,9 +6,9 @@ from typing import Final
 
 from app.domain.secrets import SECRET
 
-# For a chain, and for a key.
+# The maximum length of a certificate chain, and of a key.
 PEM_LENGTH_MAX: Final = 32 * 1024
-# The owner is warned this long before it expires.
+# How long before a certificate expires its owner is warned.
 WARNED_BEFORE: Final = timedelta(days=30)
 
 
@@ -25,7 +25,7 @@ class ClientCertificate:
     not_after: datetime
 
     def warning(self, now: datetime) -> str | None:
-        """Return a warning for its owner if it expires soon."""
+        """Return a warning for the subscription's owner if the certificate expires soon."""
         if now >= self.not_after:
             return "has expired"
         left = self.not_after - now

@@ -16,8 +16,8 @@ from app.domain.message import (
 )
 from app.domain.names import topic_name
 
-# A message that is discarded, dead-lettered, discarded there, and so on, stops after this many
-# times.
+# How many dead-letter topics a message may pass: it may be discarded again by a subscription of
+# such a topic.
 ROUTE_MAX: Final = 8
 _TEXT_MAX: Final = 1_000
 HEADERS_PREFIX: Final = "Angelia-Dead-Letter-"
@@ -43,11 +43,12 @@ def dead_letter_record(
 ) -> NewRecord | None:
     """Return the record for the dead-letter topic: the message, and why it was discarded.
 
-    It has the form of a published message, with headers `Angelia-Dead-Letter-…` among the
-    propagated ones. They describe this discard; `…-Route` lists each `topic/subscription` that has
-    discarded the message so far, the first one first.
+    The record has the form of a published message. Its propagated headers include
+    `Angelia-Dead-Letter-…`, which describe this discard. `…-Route` lists each `topic/subscription`
+    that has discarded the message so far, in order.
 
-    The same discard always has the same id, so that receivers can detect a copy (after a crash).
+    The same discard always has the same id, so that receivers can recognise a repeated record
+    (after a crash).
 
     Returns:
         None if the message would circulate: the subscription is on the route already, or the route
@@ -105,7 +106,7 @@ def _published(message: Message) -> str:
     try:
         return _rfc3339(_EPOCH + timedelta(milliseconds=message.published_ms))
     except OverflowError:
-        return ""  # a foreign producer's time may be any number
+        return ""  # the time of a record of another producer may be any number
 
 
 def _rfc3339(moment: datetime) -> str:
@@ -113,9 +114,9 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def _sendable(text: str) -> bytes:
-    """Return `text` as a header value.
+    """Return `text` as a header value, with unsuitable characters replaced.
 
-    Reasons quote subscribers, and foreign ids may be anything.
+    Reasons quote subscribers, and ids of other producers may be anything.
     """
     printable = "".join(char if char.isprintable() else " " for char in text[:_TEXT_MAX])
     return printable.encode("ascii", "replace").strip()

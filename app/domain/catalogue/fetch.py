@@ -10,17 +10,21 @@ from app.domain.errors import ValidationFailedError
 
 FETCH_SIZE_MAX: Final = 10_000
 POLL_SIZE_MAX: Final = 10_000
-# The number of concurrent reads of one subscription; this many times `fetch_size` messages are
-# buffered.
+# The maximum number of concurrent reads of one subscription. This many times `fetch_size` messages
+# may be waiting.
 FETCHES_MAX: Final = 3
 FETCH_TIMEOUT_MS: Final = range(100, 60_001)
-# A few readers read for all subscriptions: failing reads must not take their time.
+# The limits of `frequency`: a few readers read for all subscriptions, so failing reads must not
+# take their time.
 FREQUENCY_MS: Final = range(1_000, 60_001)
 POLLING_TIME_MS: Final = range(100, 3_600_001)
 
 
 class FetchMode(StrEnum):
-    """PREFETCH: immediately when there are messages. POLLING: some at a time, at fixed times."""
+    """When messages are taken from the log.
+
+    PREFETCH: immediately when there are any. POLLING: some at a time, at fixed times.
+    """
 
     PREFETCH = "PREFETCH"
     POLLING = "POLLING"
@@ -59,7 +63,7 @@ class FetchPolicy:
         return self.poll_size if self.mode is FetchMode.POLLING else FETCHES_MAX * self.fetch_size
 
 
-# The public name (Anypoint MQ's) of each setting, for messages and for the API.
+# The public name (Anypoint MQ's) of each setting, for error texts and for the API.
 FETCH_FIELD_NAMES: Final[Mapping[str, str]] = {
     "fetch_size": "fetchSize",
     "fetch_timeout": "fetchTimeout",

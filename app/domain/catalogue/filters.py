@@ -19,7 +19,7 @@ class FilterType(StrEnum):
 
 
 class MatchingStrategy(StrEnum):
-    """Which of several values found by a path must match."""
+    """Which of several values that a path finds must match."""
 
     ALL = "all"
     ANY = "any"
@@ -27,9 +27,9 @@ class MatchingStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """One condition (Hermes section "Filters"). `matcher` is a regex for whole values.
+    """One condition (see "Filters" in Hermes' documents). `matcher` is a regex for whole values.
 
-    `path` belongs to JSONPATH filters, `header` (a name) to HEADER filters, `expression` to CEL
+    `path` is for JSONPATH filters, `header` (a name) for HEADER filters, and `expression` for CEL
     filters, which have no matcher.
     """
 

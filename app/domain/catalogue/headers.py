@@ -11,11 +11,11 @@ from app.domain.secrets import SECRET
 HEADERS_MAX: Final = 50
 NAME_LENGTH_MAX: Final = 128
 VALUE_LENGTH_MAX: Final = 4096
-# It has the publisher's credentials, so it is never propagated.
+# A header that is never propagated, because it has the publisher's credentials.
 AUTHORIZATION: Final = "authorization"
 
-# Headers for a single connection, or about the framing of one message: never propagated (RFC 9110,
-# section 7.6.1). Accept-Encoding is included because responses are not decompressed.
+# Headers about a single connection, or about the framing of one message, which are never propagated
+# (RFC 9110, section 7.6.1). Accept-Encoding is one of them because responses are not decompressed.
 OF_CONNECTION: Final = frozenset(
     {
         "accept-encoding",
@@ -47,10 +47,10 @@ class Header:
 
 
 def require_header_names(names: Sequence[str], *, path: str) -> None:
-    """Check that these can be sent.
+    """Check that headers with these names can be sent.
 
     Raises:
-        ValidationFailedError: One cannot (field `path.{index}`).
+        ValidationFailedError: A name is not allowed (field `path.{index}`).
     """
     if len(names) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")
@@ -60,10 +60,10 @@ def require_header_names(names: Sequence[str], *, path: str) -> None:
 
 
 def require_headers(headers: Sequence[Header], *, path: str) -> None:
-    """Check that these can be sent.
+    """Check that these headers can be sent.
 
     Raises:
-        ValidationFailedError: One cannot (fields below `path`).
+        ValidationFailedError: A header is not allowed (fields below `path`).
     """
     if len(headers) > HEADERS_MAX:
         raise ValidationFailedError.of(path, f"must be at most {HEADERS_MAX}")

@@ -1,7 +1,7 @@
-"""Claims of requests that change the log besides the database: one at a time for each subject.
+"""Claims on topics that a request changes in the log and in the database: one request at a time.
 
-A claim is not a lock: no other request waits while the log does not respond. It outlives a process
-that dies, and then shows what may be incomplete.
+A claim is not a lock: no other request waits while the log does not respond. A claim remains if its
+process dies, and then shows what may be incomplete.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Intent(StrEnum):
-    """What is done in the log."""
+    """What a request is about to do in the log."""
 
     CREATE = "create"
     ALTER = "alter"
@@ -20,9 +20,9 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogClaim:
-    """The claim of a `subject`, held by the request with this `token` until released or expired.
+    """A request's claim on a `subject`, until it is released or expires; `token` is the request's.
 
-    `left` is what an earlier holder began and did not finish.
+    `left` is what an earlier request began under its claim and did not finish.
     """
 
     subject: str
@@ -33,7 +33,7 @@ class LogClaim:
 
     @property
     def to_end(self) -> Intent:
-        """Return what must be finished if the holder dies now.
+        """Return what must be finished if the process of this claim dies now.
 
         A deletion counts only after it has `begun`: before that, the topic may stay. Then the log
         is made to match the database, as after any other intent.
@@ -44,11 +44,11 @@ class LogClaim:
 
     @property
     def holder(self) -> str:
-        """The stored form: the holder, and what must be finished."""
+        """The claim as it is stored: its request, and what must be finished."""
         return f"{self.to_end}:{self.token}"
 
     @classmethod
     def of(cls, subject: str, holder: str) -> Self:
-        """Return the claim from its stored form."""
+        """Return the claim from the form in which it is stored."""
         intent, _, token = holder.partition(":")
         return cls(subject=subject, intent=Intent(intent), token=token, begun=True)

@@ -1,4 +1,4 @@
-"""Information of owners for those who operate a subscription. It does not affect deliveries."""
+"""What owners tell operators about a subscription. This does not affect deliveries."""
 
 import json
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ class Monitoring:
 
 
 def require_metadata(given: Mapping[str, Any], *, path: str) -> None:
-    """Check a map of metadata.
+    """Check the metadata of a subscription.
 
     Raises:
-        ValidationFailedError: It is too large, or cannot be stored.
+        ValidationFailedError: The metadata is too large, or cannot be stored.
     """
     text = json.dumps(given) if given else ""
     if len(text) > METADATA_LENGTH_MAX:

@@ -1,4 +1,4 @@
-"""OAuth 2.0 (RFC 6749): issuers of access tokens, and how a subscription requests its own."""
+"""OAuth 2.0 (RFC 6749): issuers of access tokens, and how a subscription requests its tokens."""
 
 import re
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ TEXT_MAX: Final = 1_000
 SECRET_MAX: Final = 4_096
 URL_MAX: Final = 2_000
 DELAY_MAX: Final = timedelta(hours=1)
-# The number of owners, hosts and scopes of a provider.
+# The maximum number of owners, of hosts and of scopes of a provider.
 USES_MAX: Final = 100
 TIMEOUT_MIN: Final = timedelta(milliseconds=100)
 TIMEOUT_MAX: Final = timedelta(seconds=60)
@@ -26,7 +26,7 @@ TIMEOUT_MAX: Final = timedelta(seconds=60)
 POLICY_FIELD: Final = "oAuthPolicy"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# RFC 6749, appendix A: the characters of parameters in token requests.
+# The characters of parameters in token requests (RFC 6749, appendix A).
 _CLIENT_ID: Final = re.compile(r"[ -~]+")
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 
@@ -41,7 +41,7 @@ class GrantType(StrEnum):
 class ClientAuthentication(StrEnum):
     """Where client id and secret are in a token request (RFC 7591's names).
 
-    POST: in its body, as Hermes sends them. BASIC: in its Authorization header.
+    POST: in the request's body, as Hermes sends them. BASIC: in the request's Authorization header.
     """
 
     POST = "client_secret_post"
@@ -56,13 +56,13 @@ class OAuthProvider:
     0. After a failure, the next request is made after `initial_delay`; the delay doubles with each
     further failure, up to `delay_max`.
 
-    Besides admins, `owners` may let subscriptions use it. Its tokens are sent only to
+    Besides admins, `owners` may let subscriptions use the provider. Its tokens are sent only to
     `endpoint_hosts`, and requested only with `scopes` (see `app.domain.catalogue.token_grants`).
-    `unrestricted`: it is from a version without these fields, none of them is set yet, and
-    everybody may use it.
+    `unrestricted` means that none of these fields is set, because the provider was created by a
+    version without them: everybody may use it.
 
-    `locked` is the reason why this process cannot read its secret, which is then a mask: no token
-    can be requested.
+    `locked` is the reason why this process cannot read the provider's secret. Then the secret is a
+    mask, and no token can be requested.
     """
 
     name: str
@@ -143,7 +143,7 @@ class OAuthPolicy:
     """How a subscription gets the access token for its requests.
 
     `provider_name` names the issuer. `username` and `password` belong to the PASSWORD grant, and
-    are missing with any other; `scope` is empty if none is requested.
+    are None for other grants. `scope` is empty if no scope is requested.
     """
 
     provider_name: str
@@ -172,7 +172,7 @@ def provider_name(text: str, *, path: str = "name") -> str:
     """Return `text`, if a provider may have this name.
 
     Raises:
-        ValidationFailedError: It may not (field `path`).
+        ValidationFailedError: The name is not allowed (field `path`).
     """
     if not is_plain_name(text) or text in {".", ".."}:
         raise ValidationFailedError.of(
@@ -185,7 +185,7 @@ def token_endpoint(text: str) -> str:
     """Return `text`, if tokens can be requested there.
 
     Raises:
-        ValidationFailedError: They cannot; the field is `tokenEndpoint`.
+        ValidationFailedError: Tokens cannot be requested there (field `tokenEndpoint`).
     """
     try:
         problem = _token_problem(text, http_url(text))
@@ -200,7 +200,8 @@ def _token_problem(text: str, parts: SplitResult) -> str | None:
     if len(text) > URL_MAX:
         return f"must be at most {URL_MAX} characters"
     if "@" in parts.netloc or "#" in text:
-        # RFC 6749, section 3.2. The part before an @ would be shown, and never sent.
+        # RFC 6749, section 3.2, forbids a fragment. The part before an @ would be shown to users,
+        # and never sent.
         return "must be without user, password and fragment: clientId and clientSecret say who asks"
     return None
 

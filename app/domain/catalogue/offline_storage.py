@@ -6,7 +6,7 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 RETENTION_DAYS_MAX: Final = 36_500
-# The default of Hermes' console.
+# The default of Hermes' console, in days.
 RETENTION_DAYS_DEFAULT: Final = 60
 
 

@@ -19,10 +19,10 @@ _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """How many consumers a subscription, or each of a topic, should have, and why.
+    """How many consumers a subscription, or each subscription of a topic, should have, and why.
 
-    They are stored for tools that read them. In Angelia all live workers share a topic's
-    partitions.
+    Constraints are stored for tools that read them, without effect: in Angelia all running workers
+    share a topic's partitions.
     """
 
     consumers: int
@@ -47,7 +47,7 @@ class WorkloadConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveTopic:
-    """A topic without new messages, and since when, as far as known."""
+    """A topic without new messages, and since when it has had none, if known."""
 
     name: str
     since: datetime
@@ -57,7 +57,7 @@ def require_cluster(name: str) -> None:
     """Check that this is the only cluster or data centre.
 
     Raises:
-        ClusterNotFoundError: It is not.
+        ClusterNotFoundError: There is no other cluster or data centre.
     """
     if name not in _CLUSTERS:
         raise ClusterNotFoundError(f"Cluster {name} does not exist: there is {DATACENTER}")

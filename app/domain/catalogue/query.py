@@ -1,10 +1,10 @@
-"""Queries over topics and subscriptions: Hermes' language of conditions joined by and, or, not.
+"""Queries over topics and subscriptions, in Hermes' language: conditions joined by and, or, not.
 
 ::
 
     {"query": {"name": {"like": ".*orders"}, "owner.id": "Shop", "or": [{…}, {…}]}}
 
-Fields are dotted paths into the responses; all members of an object must match.
+Fields are dotted paths into the responses. All members of an object must match.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _QUERY: Final = "query"
 
 
 class Operator(StrEnum):
-    """How a field is compared. LIKE: a regex for the whole text; GT and LT compare numbers."""
+    """How a field is compared. LIKE: a regex for the whole text. GT and LT: compare numbers."""
 
     EQ = "eq"
     NE = "ne"
@@ -55,7 +55,10 @@ class QueryCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedQuery:
-    """Queries of which all (AND), any (OR) or none (NOT) must match; AND of nothing matches."""
+    """A query of several queries: all (AND), any (OR) or none (NOT) must match.
+
+    An empty AND matches.
+    """
 
     by: Junction
     parts: tuple["Query", ...]
@@ -68,7 +71,7 @@ def parsed_query(body: Mapping[str, Any]) -> Query:
     """Parse the query in a body `{"query": {…}}`.
 
     Raises:
-        InvalidQueryError: It is not valid.
+        InvalidQueryError: The query is not valid.
     """
     requested = body.get(_QUERY)
     if not isinstance(requested, dict):
@@ -152,7 +155,7 @@ def _require_comparable(path: str, operator: Operator, value: object) -> None:
 
 
 def number_in(value: object) -> float | None:
-    """Return a number, also from a text (Hermes' metrics are texts); None for everything else."""
+    """Return a number, also from a text (Hermes' metrics are texts); None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

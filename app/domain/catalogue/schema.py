@@ -6,7 +6,7 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# The longest text in characters: of one version, and of all versions of a topic together.
+# The maximum number of characters of one schema version, and of all versions of a topic together.
 SCHEMA_LENGTH_MAX: Final = 128 * 1024
 SCHEMAS_LENGTH_MAX: Final = 2 * 1024 * 1024
 SCHEMA_VERSIONS_MAX: Final = 500
@@ -15,7 +15,8 @@ SCHEMA_VERSIONS_MAX: Final = 500
 class ContentType(StrEnum):
     """The content type of a topic's messages, and of a subscription's deliveries.
 
-    A schema of a JSON topic is a JSON Schema (2020-12), one of an AVRO topic an Avro schema.
+    The schema of a JSON topic is a JSON Schema (2020-12). The schema of an AVRO topic is an Avro
+    schema.
     """
 
     JSON = "JSON"
@@ -26,10 +27,10 @@ class ContentType(StrEnum):
 class TopicSchema:
     """One version of a topic's schema; versions count from 1.
 
-    `id` is the schema's id in the registry; without a registry it is made from its text. A
+    `id` is the schema's id in the registry; without a registry it is made from the schema's text. A
     `retired` version describes older messages, and no longer validates new ones. `kind` is set if
-    it differs from the topic's content type: on a topic that became AVRO, JSON for the older
-    schemas; on a JSON topic, AVRO for a schema that is kept for the change. Such a version is
+    it is not the topic's content type. A topic that became AVRO has older schemas of kind JSON. A
+    JSON topic may have a schema of kind AVRO, for a later change to AVRO. Such versions are
     `retired` too.
     """
 
@@ -44,7 +45,7 @@ def require_schemas(schemas: tuple[TopicSchema, ...]) -> None:
     """Check number and size of a topic's schemas.
 
     Raises:
-        ValidationFailedError: There are too many, or they are too large.
+        ValidationFailedError: There are too many schemas, or they are too large.
     """
     if len(schemas) > SCHEMA_VERSIONS_MAX:
         message = f"must be one of at most {SCHEMA_VERSIONS_MAX} versions"
@@ -60,7 +61,7 @@ def require_length(text: str) -> None:
     """Check the length of a schema's text.
 
     Raises:
-        ValidationFailedError: It is too long.
+        ValidationFailedError: The text is too long.
     """
     if not 1 <= len(text) <= SCHEMA_LENGTH_MAX:
         message = f"must be 1 to {SCHEMA_LENGTH_MAX} characters"

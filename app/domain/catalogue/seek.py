@@ -1,4 +1,4 @@
-"""Moves of a subscription to another position in its topic, backwards or forwards."""
+"""Seeks: moves of a subscription to another position in its topic, backwards or forwards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,10 +11,11 @@ from app.domain.commit import Progress
 class Seek:
     """The last move of a subscription: an offset for each partition, by its index.
 
-    Commits contain the `number` of the last move that they know. A reader that finds an older
-    number continues at these offsets instead. So a move is one change of one row, whatever else is
-    running, and it can neither be lost nor happen twice. A commit without a number is from an
-    external tool, and counts, unless it is one of `replaced`, which existed before the move.
+    Commits contain the `number` of the last move that their worker knew. A worker that finds a
+    commit with an older number continues at the offsets of the move instead. So a move is one
+    change of one row: it can neither be lost nor happen twice. A commit without a number is from an
+    external tool. Such a commit counts, unless it is one of `replaced`, which existed before the
+    move.
     """
 
     number: int
@@ -25,7 +26,7 @@ class Seek:
     def after(
         cls, last: Self | None, offsets: Mapping[int, int], replaced: Mapping[int, int]
     ) -> "Seek":
-        """Return the move after `last`, to the offsets of all partitions."""
+        """Return the move that follows `last`, to the given offsets of all partitions."""
         partitions = sorted(offsets)
         return cls(
             number=1 if last is None else last.number + 1,
@@ -34,12 +35,12 @@ class Seek:
         )
 
     def offset_in(self, partition: int) -> int | None:
-        """Return where it continues in that partition; None in one that was added later."""
+        """Return where to continue in that partition; None for a partition that was added later."""
         return self.offsets[partition] if partition < len(self.offsets) else None
 
 
 def sought(progress: Progress, seek: Seek | None, *, partition: int) -> Progress:
-    """Return where to start in a partition with the last commit `progress`; its counts stay."""
+    """Return where to start in a partition whose last commit is `progress`. Its counts are kept."""
     if seek is None:
         return progress
     offset = seek.offset_in(partition)

@@ -9,7 +9,7 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import SECRET
 
-# With all of them the header stays below 1 KiB.
+# The maximum number of signing secrets: with this many the header is shorter than 1 KiB.
 SIGNING_SECRETS_MAX: Final = 8
 OVERLAP_MAX: Final = timedelta(days=30)
 OVERLAP_DEFAULT: Final = timedelta(days=1)
@@ -26,8 +26,8 @@ class SigningKind(StrEnum):
 class SigningSecret:
     """A secret that signs deliveries until it expires.
 
-    `key` is in the form for its receiver, `whsec_…`, or a secret key, `whsk_…`; `public_key`
-    (`whpk_…`) verifies a v1a signature.
+    `key` is a shared secret (`whsec_…`) for v1 signatures, or a private key (`whsk_…`) for v1a
+    signatures, which receivers verify with `public_key` (`whpk_…`).
     """
 
     id: str
@@ -38,7 +38,7 @@ class SigningSecret:
     expires_at: datetime | None = None
 
     def signs_at(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Whether the secret has not expired."""
         return self.expires_at is None or self.expires_at > now
 
 
@@ -50,7 +50,9 @@ def signing_at(secrets: Sequence[SigningSecret], now: datetime) -> tuple[Signing
 def rotated(
     secrets: Sequence[SigningSecret], new: SigningSecret, *, overlap: timedelta
 ) -> tuple[SigningSecret, ...]:
-    """Return `secrets` with a `new` one; older ones of its kind expire after `overlap` or earlier.
+    """Return `secrets` with a `new` one. Older secrets of its kind expire after `overlap`.
+
+    Secrets that expire earlier keep their time.
 
     Raises:
         ValidationFailedError: There would be more than SIGNING_SECRETS_MAX, or `overlap` is out of
@@ -65,10 +67,10 @@ def rotated(
 
 
 def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSecret, ...]:
-    """Return `secrets` without the one with that id.
+    """Return `secrets` without the secret with that id.
 
-    If it had no end, the newest remaining one of its kind has no end from now on. So if a rotation
-    is undone, deliveries stay signed, also after the overlap.
+    If the removed secret had no end of validity, the newest remaining secret of its kind has none
+    from now on. So if a rotation is undone, deliveries stay signed, also after the overlap.
     """
     left = [each for each in secrets if each.id != secret_id]
     for gone in secrets:
@@ -83,7 +85,7 @@ def require_signing_secrets(secrets: Sequence[SigningSecret]) -> None:
     """Check the secrets of a subscription.
 
     Raises:
-        ValidationFailedError: They are not valid together.
+        ValidationFailedError: The secrets are not valid together.
     """
     if len(secrets) > SIGNING_SECRETS_MAX:
         raise ValidationFailedError.of(

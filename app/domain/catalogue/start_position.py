@@ -7,7 +7,7 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 FIELD: Final = "startFrom"
-# The caller's clock may be ahead by this much.
+# How far in the future a start time may be, because the caller's clock may be ahead.
 AHEAD_MAX: Final = timedelta(minutes=1)
 
 
@@ -18,17 +18,21 @@ class Edge(StrEnum):
     LATEST = "latest"
 
 
-# A time: the first message of each partition that was published then or later.
+# Where to start. For a time: at the first message of each partition that was published then or
+# later.
 Beginning = Edge | datetime
 
 
 def require_reached(beginning: Beginning, *, now: datetime) -> Beginning:
-    """Return `beginning`, unless it is in the future: earlier messages could not be held back."""
+    """Return `beginning` if it is not in the future; otherwise raise a ValidationFailedError.
+
+    Messages from before a future time could not be held back.
+    """
     if isinstance(beginning, datetime) and beginning > now + AHEAD_MAX:
         raise ValidationFailedError.of(FIELD, "must not be a time to come")
     return beginning
 
 
 def beginning_text(beginning: Beginning) -> str:
-    """Return it as text for audit events."""
+    """Return the start position as text for audit events."""
     return beginning.isoformat() if isinstance(beginning, datetime) else beginning.value

@@ -47,8 +47,8 @@ class OnExhausted(StrEnum):
     """What to do when a message must be retried and the retry buffer is full.
 
     WAIT: send nothing new until there is space. RUN: the same, and retries ignore their backoff.
-    DISCARD: discard the message. DISCARD_OLDEST: discard the oldest in the buffer. ABORT: suspend
-    the subscription.
+    DISCARD: discard the message. DISCARD_OLDEST: discard the oldest message in the buffer. ABORT:
+    suspend the subscription.
     """
 
     WAIT = "WAIT"
@@ -67,9 +67,9 @@ class State(StrEnum):
 
 
 class Ordering(StrEnum):
-    """Which messages wait until those before them are delivered or discarded.
+    """Which messages wait until earlier messages are delivered or discarded.
 
-    KEY: those with the same partition key. PARTITION: all of one partition.
+    KEY: messages with the same partition key. PARTITION: all messages of one partition.
     """
 
     NONE = "NONE"
@@ -80,7 +80,7 @@ class Ordering(StrEnum):
 class EndpointMode(StrEnum):
     """Which addresses get each message, if the endpoint's host has several.
 
-    ANYCAST: one of them. BROADCAST: each of them.
+    ANYCAST: one of the addresses. BROADCAST: each of them.
     """
 
     ANYCAST = "ANYCAST"
@@ -109,7 +109,7 @@ class DeliveryPolicy:
     the earliest `sending_delay` after its publication; until then it waits in the retry buffer.
     While the buffer is full and other messages wait, a message that was retried for
     `exhausted_wait_max` is discarded. A batch has at most `batch_size` messages and `batch_volume`
-    bytes, and waits `batch_time` for more messages; then requests are batches.
+    bytes, and waits `batch_time` for more messages; these three apply only to batches.
     """
 
     rate: int = 400
@@ -122,9 +122,9 @@ class DeliveryPolicy:
     in_flight_max: int = 100
     retry_buffer_max: int = 10_000
     parked_keys_max: int = 1_000
-    # Send less than `rate` if the subscriber cannot keep up.
+    # Whether to send less than `rate` if the subscriber cannot keep up.
     adaptive_rate: bool = True
-    # The longest gap between two probes of a subscriber that is down.
+    # The longest time between two probes of a subscriber that is down.
     heartbeat_max: timedelta = timedelta(seconds=60)
     max_retries: int | None = None
     first_retry_immediate: bool = False
@@ -147,13 +147,13 @@ class DeliveryPolicy:
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
         if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
-            # The delayed messages cannot be sent, and failed ones could not be distinguished from
-            # them.
+            # Refuse this: the buffer would be full of delayed messages, and failed ones could not
+            # be distinguished.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
         if self.publish_ttl is not None and self.publish_ttl <= self.sending_delay:
-            # Every message would be too old when it may be sent.
+            # Refuse this: every message would be too old when it may be sent.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
             )
@@ -169,7 +169,7 @@ class DeliveryPolicy:
         return self.on_exhausted in {OnExhausted.WAIT, OnExhausted.RUN}
 
 
-# The public name (Hermes') of each setting, for messages and for the API.
+# The public name (Hermes') of each setting, for error texts and for the API.
 FIELD_NAMES: Final[Mapping[str, str]] = {
     "rate": "rate",
     "message_ttl": "messageTtl",
@@ -219,59 +219,62 @@ _LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription for workers and the API.
+    """A subscription with all its settings, for workers and the API.
 
     `id` names this incarnation: a subscription that is deleted and created again under its old name
-    has another id, so that no commits, counters or undelivered messages of the old one are taken
-    for the new one's. `change` is the number of its last change. `start` has the first offset that
-    belongs to it in each partition, from its creation. A partition that is not in it was added
-    later and belongs to it from its start. It gets the messages that pass all its `filters`, in the
-    order of `ordering`; `fetch` defines when they are taken from the log.
+    has another id. So no commits, counters or undelivered messages of the old one are mistaken for
+    those of the new one. `change` is the number of its last change. `start` has the first offset in
+    each partition that belongs to the subscription, from its creation. A partition that is not in
+    `start` was added later and belongs to the subscription from its beginning. The subscription
+    gets the messages that pass all its `filters`, in the order of `ordering`; `fetch` defines when
+    they are taken from the log.
 
-    With the `mode` BROADCAST each message goes to every address of the endpoint's host, and is
-    delivered when each of them accepted it; batches go to one address.
+    With the `mode` BROADCAST each message is sent to every address of the endpoint's host, and is
+    delivered when each address has accepted it; batches are sent to one address.
 
     A client error is retried if its code is among `retryable_codes`. With `suspend_on_gone`, a 410
     response suspends the subscription. A response for which `failure_expression` (CEL) is true is
-    retried whatever its status. `state_reason` is why Angelia put it into its state; it is empty if
-    its owner did.
+    retried whatever its status. `state_reason` is why Angelia changed the subscription's state; it
+    is empty if the owner did.
 
-    With `delivery_type` BATCH it gets messages in batches, one of each partition at a time,
-    whatever `ordering` is; `batch_format` is the format of the bodies.
+    With `delivery_type` BATCH the subscription gets messages in batches, one of each partition at a
+    time, whatever `ordering` is; `batch_format` is the format of the bodies.
 
-    With a `circuit_breaker` it gets nothing for some time after too many failures in a row.
+    With a `circuit_breaker` the subscription gets nothing for some time after too many failures in
+    a row.
 
-    `seek` is its last move, if there was any. `dropped` has the retransmissions that were cancelled
-    last: their remaining messages in the log are skipped.
+    `seek` is the last move to another position, if there was any. `dropped` has the retransmissions
+    that were cancelled last: their remaining messages in the log are skipped.
 
-    With the `content_type` AVRO it gets the Avro messages of an AVRO topic unchanged, otherwise as
-    JSON.
+    With the `content_type` AVRO the subscription gets the Avro messages of an AVRO topic unchanged,
+    otherwise as JSON.
 
-    Each message that it discards is also copied to the topic in `dead_letter`. `tracking` defines
-    which of its deliveries are traced.
+    Each discarded message is also copied to the topic in `dead_letter`. `tracking` defines which
+    deliveries are traced.
 
-    With `oauth` its requests carry an access token. `oauth_provider` is the issuer, if known here;
-    only senders need it.
+    With `oauth` requests carry an access token. `oauth_provider` is the issuer, if known here; only
+    senders need it.
 
     `client_certificate` is for endpoints that require one in TLS. With `http2`, HTTP/2 is offered
     to https endpoints.
 
-    `headers` are sent with every message; with `identity_headers` also the names of topic and
-    subscription, and with `idempotency_key` the message id under the name of other systems.
+    `headers` are sent with every message. With `identity_headers` also the names of topic and
+    subscription are sent, and with `idempotency_key` the message id under the header name of other
+    systems.
 
-    Each request is signed with each of its `signing_secrets` that has not expired.
+    Each request is signed with each of the `signing_secrets` that has not expired.
 
-    `monitoring` and `resolver_metadata` are stored without effect. With `auto_delete` it does not
-    block the deletion of its topic, and is deleted with it.
+    `monitoring` and `resolver_metadata` are stored without effect. With `auto_delete` the
+    subscription does not block the deletion of its topic, and is deleted with it.
 
-    `locked` is why this process cannot read its secrets, each of which is then a MASK: nothing of
-    it may be sent or stored.
+    `locked` is why this process cannot read the subscription's secrets. Each secret is then a MASK,
+    and nothing may be sent or stored for the subscription.
     """
 
     id: str
     topic: str
     name: str
-    # It may contain a password.
+    # The URL of the subscriber. It may contain a password, so it is not shown in logs.
     endpoint: str = field(repr=False)
     mode: EndpointMode = EndpointMode.ANYCAST
     state: State = State.ACTIVE
@@ -328,7 +331,8 @@ class Subscription:
         if self.client_certificate is not None and not is_https(self.endpoint):
             raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
-            # All subscriptions of that topic would get again what one of them could not accept.
+            # Refuse another kind of topic: its subscriptions would get what one of them could not
+            # accept.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
@@ -345,13 +349,13 @@ class Subscription:
         if self.mode is EndpointMode.BROADCAST:
             raise ValidationFailedError.of("mode", "must be ANYCAST when deliveryType is BATCH")
         if is_template(self.endpoint):
-            # The messages of a batch may each result in another URL.
+            # Refuse placeholders with batches: each message could lead to another URL.
             raise ValidationFailedError.of(
                 "endpoint", "must be without {placeholders} when deliveryType is BATCH"
             )
         publish_ttl = self.policy.publish_ttl
         if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
-            # The first message of an incomplete batch would always be too old for it.
+            # Refuse this: the first message of an incomplete batch would always be too old.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl",
                 "must be longer than batchTime when deliveryType is BATCH",
@@ -363,7 +367,7 @@ class Subscription:
         if self.content_mode is ContentMode.PLAIN:
             return
         if any(header.name.lower() == "content-type" for header in self.headers):
-            # It marks events, or gives the type of their data.
+            # Refuse Content-Type: it marks events, or is the type of their data.
             raise ValidationFailedError.of(
                 "headers", "must be without Content-Type unless contentMode is PLAIN"
             )
@@ -384,7 +388,7 @@ class Subscription:
             )
 
     def _check_authorization(self) -> None:
-        # A request can have only one Authorization header.
+        # Refuse both: a request can have only one Authorization header.
         if urlsplit(self.endpoint).username is not None:
             raise ValidationFailedError.of(
                 POLICY_FIELD, "must be absent while there are a user and a password in endpoint"
@@ -395,19 +399,22 @@ class Subscription:
             )
 
     def in_state(self, state: State, *, reason: str = "") -> "Subscription":
-        """Return this subscription in `state`, with the reason if Angelia sets it."""
+        """Return this subscription in `state`, with the reason if Angelia changes the state."""
         if state is self.state:
             return self
         return replace(self, state=state, state_reason=reason)
 
     @property
     def rests(self) -> bool:
-        """Whether nothing may be sent for it: it is suspended, or its secrets cannot be read."""
+        """Whether nothing may be sent.
+
+        The subscription is suspended, or its secrets cannot be read.
+        """
         return self.state is State.SUSPENDED or bool(self.locked)
 
     @property
     def batching(self) -> Batching | None:
-        """When its batches are sent, and their format; None if each message is sent alone."""
+        """When batches are sent, and their format; None if each message is sent alone."""
         if self.delivery_type is DeliveryType.SERIAL:
             return None
         return Batching(
@@ -420,7 +427,7 @@ class Subscription:
 
     @property
     def group(self) -> str:
-        """The consumer group of its commits: `{topic}_{subscription}`."""
+        """The consumer group of the subscription's commits: `{topic}_{subscription}`."""
         return f"{self.topic}_{self.name}"
 
 
@@ -433,7 +440,7 @@ def endpoint_url(text: str) -> str:
     """Return `text`, if messages can be POSTed to it, with values for its placeholders.
 
     Raises:
-        ValidationFailedError: They cannot; the field is `endpoint`.
+        ValidationFailedError: Messages cannot be sent there (field `endpoint`).
     """
     try:
         problem = template_problem(http_url(text))

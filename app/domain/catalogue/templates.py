@@ -17,11 +17,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+)*")
 
 
 class TemplateError(ValueError):
-    """The template has no URL for this message; the text has the reason."""
+    """The template gives no URL for this message; the error's text has the reason."""
 
 
 def template_problem(parts: SplitResult) -> str | None:
-    """Return what is wrong with the placeholders of an endpoint; None if nothing is."""
+    """Return what is wrong with the placeholders of an endpoint; None if they are valid."""
     if _has_braces(parts.netloc) or _has_braces(parts.fragment):
         return "may have {placeholders} in its path and its query alone"
     names = _PLACEHOLDER.findall(parts.path + parts.query)
@@ -47,7 +47,7 @@ class EndpointTemplate:
         texts = _PLACEHOLDER.split(target)
         self._literals = texts[::2]
         self._keys = [tuple(name.split(".")) for name in texts[1::2]]
-        # The endpoint with sample values, for everything that does not depend on them.
+        # The endpoint with sample values, for everything that does not depend on the values.
         self.sample = _PLACEHOLDER.sub("x", endpoint)
 
     @classmethod
@@ -75,7 +75,7 @@ class EndpointTemplate:
             text = _text(body, keys)
             length += len(text)
             if length > TARGET_LENGTH_MAX:
-                # Checked before encoding, which takes long for a long text.
+                # Check the length before encoding, which takes long for a long text.
                 raise TemplateError(_TOO_LONG)
             yield quote(text, safe="")
             yield literal

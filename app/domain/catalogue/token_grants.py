@@ -1,7 +1,7 @@
 """Who may use the tokens of an OAuth provider, at which hosts, and for which scopes.
 
-Hosts and scopes apply to everybody, and are checked again before a token is requested. Besides
-admins, callers that act for one of its owners may use the provider in a subscription.
+The limits for hosts and scopes apply to everybody, and are checked again before a token is
+requested. Admins, and callers that act for an owner of the provider, may use it in a subscription.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ UNRESTRICTED: Final = (
 def require_user(provider: OAuthProvider, grants: Grants) -> None:
     """Check that a caller with these grants may let a subscription use the provider.
 
-    Without owners or hosts only admins may; an `unrestricted` one everybody may use.
+    A provider without owners or hosts may be used only by admins; an `unrestricted` provider by
+    everybody.
 
     Raises:
-        PermissionDeniedError: The caller may not.
+        PermissionDeniedError: The caller may not use the provider.
     """
     if grants.admin or provider.unrestricted:
         return
@@ -42,7 +43,7 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
     """Check that tokens by `policy` may be sent to `endpoint`, which is valid.
 
     Raises:
-        ValidationFailedError: They may not; the error names the field.
+        ValidationFailedError: The host or a scope is not allowed; the error names the field.
     """
     if provider.endpoint_hosts and not is_host_of(provider.endpoint_hosts, endpoint):
         hosts = ", ".join(provider.endpoint_hosts)
@@ -60,6 +61,7 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
 def _has_scopes(allowed: Sequence[str], asked: str) -> bool:
     """Whether the scopes are allowed.
 
-    A request without a scope gets the provider's default, maybe more.
+    A request without a scope is not allowed if scopes are limited: it gets the provider's default
+    scopes, perhaps more.
     """
     return bool(asked) and frozenset(asked.split(" ")) <= frozenset(allowed)

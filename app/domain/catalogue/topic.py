@@ -33,9 +33,9 @@ class Ack(StrEnum):
 
 
 class OnDuplicate(StrEnum):
-    """What a publisher learns of a message that is not stored again.
+    """The response for a message that is not stored again, because it is a duplicate.
 
-    ACCEPT: that it is stored. REFUSE: that it was refused, and which message was stored instead.
+    ACCEPT: the message is stored. REFUSE: the message was refused, and which message is stored.
     """
 
     ACCEPT = "ACCEPT"
@@ -44,10 +44,11 @@ class OnDuplicate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deduplication:
-    """The idempotent filter: a message with an id that was used before is not stored again.
+    """Deduplication: a message with an id that was used before is not stored again.
 
-    The id is the value of `expression` (CEL) for the message, if there is one, and otherwise the
-    publisher's. Ids are remembered for `ttl`; at least the newest `entries_max` are.
+    The id is the value of `expression` (CEL) for the message, if there is an expression, and
+    otherwise the publisher's. Ids are remembered for `ttl`, but possibly only the newest
+    `entries_max` ids.
     """
 
     expression: str | None = None
@@ -69,7 +70,7 @@ class Deduplication:
 class PublishAuth:
     """The publishers of a topic, as in Hermes: if `enabled`, only keys with these names.
 
-    With `unauthenticated_access` also callers without a key.
+    With `unauthenticated_access`, callers without a key may publish too.
     """
 
     enabled: bool = False
@@ -92,12 +93,12 @@ class Topic:
 
     `alternate_topic` gets messages that are published as `mandatory` while this topic has no
     subscribers. `throughput_quota` is in bytes per second. Request headers named in
-    `propagated_headers` go with a published message to its subscribers. If it is
+    `propagated_headers` are sent with a published message to its subscribers. If the topic is
     `subscribing_restricted`, only its owners may create subscriptions. `tracking` defines which
     publications are traced. `schemas` are the versions of its schema, the oldest first; an AVRO
-    topic has at least one. A topic that was `migrated_from_json` has JSON messages from before it
-    became AVRO. An `adopted` topic existed in the log before: its partitions and retention are
-    those of the log.
+    topic has at least one. A topic that is `migrated_from_json` has JSON messages from the time
+    before it became AVRO. An `adopted` topic existed in the log before it was created here: its
+    partitions and retention are those of the log.
     """
 
     name: str
@@ -151,12 +152,12 @@ class Topic:
 
     @property
     def schema(self) -> TopicSchema | None:
-        """The version that validates messages unless they name another."""
+        """The schema version that validates messages, unless a message names another version."""
         return next((each for each in reversed(self.schemas) if not each.retired), None)
 
     @property
     def kept_schema(self) -> TopicSchema | None:
-        """The Avro schema that a JSON topic keeps for the change to AVRO."""
+        """The Avro schema of a JSON topic, for a later change to AVRO."""
         kept = (each for each in reversed(self.schemas) if each.kind is ContentType.AVRO)
         return next(kept, None)
 

@@ -15,7 +15,7 @@ from app.domain.message import (
 )
 from app.domain.targeted import RecordTarget
 
-# The most messages that one request for a redrive sends.
+# The limits of one redrive request: a number of messages, and a number of bytes.
 REDRIVE_MESSAGES_MAX: Final = 1_000
 REDRIVE_BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -26,9 +26,8 @@ _CONTENT_TYPE: Final = "content-type"
 class RedriveFilter:
     """Selects discards: `since` is inclusive, `until` is not.
 
-    `reason` is a part of it, in any case.
-
-    An empty tuple means all. Discards that were already sent again match only with `again`.
+    `reason` is a part of the discard's reason, upper or lower case. An empty tuple means all.
+    Discards that were already sent again match only with `again`.
     """
 
     since: datetime | None = None
@@ -41,9 +40,9 @@ class RedriveFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrivable:
-    """A message that may be sent again, without its body, which has `size` bytes.
+    """A message that may be sent again, without its body, whose size is `size` bytes.
 
-    `row` is the row of its discard.
+    `row` is the row of its discard in the database.
     """
 
     row: int
@@ -59,9 +58,9 @@ class Redrivable:
 def redrive_record(
     undelivered: Undelivered, record_target: RecordTarget, *, now_ms: int
 ) -> NewRecord:
-    """Return the message as it was published, for one subscription only.
+    """Return a record of the message as it was published, for one subscription only.
 
-    It has the current time, because it was requested again: its earlier age does not count.
+    The record has the current time, so that the message's earlier age does not count.
     """
     content_type = b""
     propagated = []

@@ -1,11 +1,11 @@
 """Retractions of discards that were recorded but not committed, whose messages are sent again.
 
-A discard is recorded before the commit that passes its message. If a worker dies in between, the
-record remains, although the message is sent again and may then be delivered. So a cursor with
-discards has a fencing token, its producer epoch. A commit contains it before the first discard is
-recorded with it, and the last commit, after all records, does not. A worker that starts from a
-commit with a producer epoch first retracts what was recorded with it beyond the commit: it appends
-a retraction to the same stream before it sends any message again.
+A discard is recorded before the commit that passes its message. If a worker dies between the two,
+the record remains, although the message is sent again and may then be delivered. So a cursor with
+discards has a fencing token, its producer epoch. A commit contains the epoch before the first
+discard is recorded under it. The last commit, after all records, does not contain it. A worker that
+starts from a commit with a producer epoch first retracts the discards of this epoch after the
+commit: it appends a retraction to the same stream before it sends any message again.
 """
 
 import bisect
@@ -19,7 +19,7 @@ from app.domain.discards.undelivered import Undelivered, from_record
 from app.domain.message import NewRecord, Record
 
 HEADER_RETRACTION: Final = b"v"
-# Larger than any offset.
+# An offset larger than any other.
 _BEYOND: Final = 1 << 63
 
 
@@ -27,8 +27,8 @@ _BEYOND: Final = 1 << 63
 class Retraction:
     """Retracts discards of a `producer_epoch` in a partition from `offset` on, except `finished`.
 
-    It covers discards before and after it in the stream: a worker that was declared dead may still
-    run.
+    A retraction applies to discards before and after it in the stream, because a worker that was
+    declared dead may still run.
     """
 
     subscription_id: str
@@ -56,7 +56,7 @@ Entry = Undelivered | Retraction
 
 
 def retraction_of(committed: Progress, partition: int, *, start: int) -> Retraction:
-    """Return the retraction if everything unfinished in `committed` is sent again from `start` on.
+    """Return a retraction of the messages that are sent again from `start` on.
 
     Messages between the commit and a later `start` are not sent again: their discards stay.
     """
@@ -74,7 +74,7 @@ def retraction_of(committed: Progress, partition: int, *, start: int) -> Retract
 def retraction_record(retraction: Retraction) -> NewRecord:
     """Return the record for the undelivered stream; its key puts it behind these discards.
 
-    It has none of the headers that versions without retractions look for: they ignore it.
+    The record has no headers of discards, so versions that do not know retractions ignore it.
     """
     described = {
         "subscriptionId": retraction.subscription_id,
@@ -91,7 +91,10 @@ def retraction_record(retraction: Retraction) -> NewRecord:
 
 
 def entry_of(record: Record) -> Entry | None:
-    """Return the entry of the undelivered stream in a record; None for a foreign record."""
+    """Return the entry of the undelivered stream in a record.
+
+    None for a record without an entry.
+    """
     described = record.header(HEADER_RETRACTION)
     return from_record(record) if described is None else _retraction_from(described)
 

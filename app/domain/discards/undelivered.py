@@ -1,4 +1,4 @@
-"""A discarded message with all that is needed to understand it and to send it again."""
+"""A discarded message with everything that is needed to understand it and to send it again."""
 
 import json
 from base64 import b64decode, b64encode
@@ -15,10 +15,10 @@ HEADER_UNDELIVERED: Final = b"u"
 class Undelivered:
     """One discard of one message by one subscription.
 
-    `key` is the message's partition key. `redriven_at` is when it was sent again, if known to the
-    reader. `producer_epoch` is that of the cursor that recorded it
-    (app.domain.discards.retractions), "" if unknown. `retransmission` is the one that had sent it
-    again, "" if none.
+    `key` is the message's partition key. `redriven_at` is when the message was sent again, if
+    known. `producer_epoch` is the epoch of the cursor that recorded the discard
+    (app.domain.discards.retractions), "" if unknown. `retransmission` is the id of the
+    retransmission that had sent the message again before, "" if none.
     """
 
     subscription_id: str
@@ -41,7 +41,7 @@ class Undelivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOrSubscription:
-    """A topic, or one of its subscriptions, by their current names."""
+    """A topic, or one of its subscriptions, by current names."""
 
     topic: str
     subscription: str | None = None
@@ -51,8 +51,9 @@ class TopicOrSubscription:
 class UndeliveredFilter:
     """Selects discards that match all given fields.
 
-    `whose`: if nothing has this name, nothing matches. `since` is inclusive, `until` is not;
-    `reason` is a part of the reason, in any case; `key` is the whole partition key.
+    If nothing has the name in `whose`, nothing matches. `since` is inclusive, `until` is exclusive.
+    `reason` is a part of the discard's reason, upper or lower case. `key` is the whole partition
+    key.
     """
 
     whose: TopicOrSubscription | None = None
@@ -69,8 +70,8 @@ class UndeliveredFilter:
 def to_record(undelivered: Undelivered) -> NewRecord:
     """Return the record for the undelivered stream.
 
-    It has the body unchanged, and the rest as JSON in the header `u`. Records of one subscription
-    share a key, so that they stay in order.
+    The record has the body unchanged, and all other fields as JSON in the header `u`. Records of
+    one subscription share a key, so that they stay in order.
     """
     described = {
         "subscriptionId": undelivered.subscription_id,
@@ -96,7 +97,7 @@ def to_record(undelivered: Undelivered) -> NewRecord:
 
 
 def from_record(record: Record) -> Undelivered | None:
-    """Return the content of `to_record`; None for a foreign record."""
+    """Return the discard in a record made by `to_record`; None for another record."""
     described = record.header(HEADER_UNDELIVERED)
     if described is None:
         return None
@@ -115,7 +116,7 @@ def from_record(record: Record) -> Undelivered | None:
             offset=parts["offset"],
             body=record.value or b"",
             headers=tuple((name, value) for name, value in parts["headers"]),
-            # Records of older versions do not have it.
+            # Use "" for records of older versions, which have no producer epoch.
             key=None if parts.get("key") is None else b64decode(parts["key"]),
             producer_epoch=parts.get("life", ""),
             retransmission=parts.get("retransmission", ""),

@@ -10,7 +10,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
     """Return the event about a raised or cleared `alert`.
 
-    It always has the same id, however often it is made.
+    The event always has the same id, however often this is called.
     """
     state = "raised" if raised else "cleared"
     at = alert.raised_at if raised else alert.cleared_at
@@ -41,5 +41,5 @@ def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
 
 
 def event_id(alert: Alert, *, raised: bool) -> str:
-    """Return the id of that event and of its message."""
+    """Return the id of the event about `alert`, which is also the id of its message."""
     return f"{alert.id}-{'raised' if raised else 'cleared'}"

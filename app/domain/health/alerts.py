@@ -1,8 +1,4 @@
-"""Alerts: problems that people should know before messages are lost (pure).
-
-An alert is raised once, when a problem begins, and cleared once, when it has ended. A problem that
-has nearly ended, or has ended only for a moment, does not clear it.
-"""
+"""Alerts: problems that people should know of before messages are lost (pure)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +16,14 @@ from app.domain.status import Output, RateMode, SubscriptionLoad
 
 
 class AlertKind(StrEnum):
-    """The kinds of alerts.
+    """The kind of an alert.
 
-    SUSPENDED: Angelia suspended it (the endpoint answered 410, or its retry buffer is full).
-    CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or only probes. RETRY_BUFFER_FULL: nothing new is sent
-    until retries have space. UNDELIVERED: many messages are discarded. LOSS_FORECAST: messages will
-    be lost. LEDGER_MISSING: the last entry of its ledger lacks some messages. CERTIFICATE_EXPIRY,
-    SECRET_EXPIRY: credentials of its requests expire soon.
+    SUSPENDED: Angelia suspended the subscription (the endpoint answered 410, or the retry buffer is
+    full). CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or only probes. RETRY_BUFFER_FULL: nothing new
+    is sent until the retry buffer has space. UNDELIVERED: many messages are discarded.
+    LOSS_FORECAST: messages will be lost. LEDGER_MISSING: messages are missing in the last ledger
+    entry. CERTIFICATE_EXPIRY, SECRET_EXPIRY: credentials of the subscription's requests expire
+    soon.
     """
 
     SUSPENDED = "SUSPENDED"
@@ -41,10 +38,11 @@ class AlertKind(StrEnum):
 
 
 class Limits(NamedTuple):
-    """The limits from which on an alert is raised.
+    """The limits at which alerts are raised.
 
-    `loss`: the time to the first loss. `undelivered`: the share of discards among the messages
-    finished in the last minute. `expiry`: the time to the expiry of a certificate or secret.
+    `loss` is the time until the first loss. `undelivered` is the share of discards among the
+    messages finished in the last minute. `expiry` is the time until a certificate or secret
+    expires.
     """
 
     loss: timedelta = timedelta(hours=6)
@@ -54,9 +52,9 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A problem.
+    """A problem of a subscription, as observed now.
 
-    `is_nearly_over`: it is not large enough to be raised, but too large to be cleared.
+    `is_nearly_over` means: the problem is too small to raise an alert, but too large to clear one.
     """
 
     kind: AlertKind
@@ -83,15 +81,15 @@ class Alert:
     cleared_at: datetime | None = None
 
 
-# Fewer discards are too few for a meaningful share.
+# The minimum number of discards for a meaningful share.
 DISCARDED_MIN: Final = 10
-# An alert is cleared below this part of the share that raises it, and when a loss is this many
-# times further away than its limit.
+# The limits for clearing an alert: when the share is below this part of its limit, and when the
+# loss is this many times further away than its limit.
 _SHARE_OVER: Final = 0.5
 _SPAN_OVER: Final = 1.5
-# A retry buffer counts as full until it has this much space.
+# A retry buffer counts as full until it is filled less than this.
 _FULL_OVER: Final = 0.9
-# A problem must continue, or stay away, for this long before it is reported.
+# How long a problem must continue before it is reported, for some kinds.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
     AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
@@ -113,7 +111,7 @@ class Case:
     subscription: Subscription
     subscription_health: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
-    # What the last entry of its ledger lacks, if anything.
+    # How many messages are missing in the last ledger entry, if any.
     short: Shortfall | None = None
 
     @property
@@ -255,7 +253,10 @@ def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]
 
 
 def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield expiring secrets. If one of a kind stays valid, the others expire as intended."""
+    """Yield secrets that expire soon.
+
+    If another secret of the same kind stays valid, this is intended.
+    """
     secrets = signing_at(case.subscription.signing_secrets, now)
     for kind in sorted({each.kind for each in secrets}):
         ends = [each.expires_at for each in secrets if each.kind is kind]
@@ -277,11 +278,11 @@ class AlertChanges(NamedTuple):
 
 
 class AlertBook:
-    """One process's memory of problems, of their start, and of what was reported."""
+    """Remembers problems, since when they exist, and which of them were reported."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        # When an unreported problem began, or when a reported one ended.
+        # When an unreported problem began, or when a reported problem ended.
         self._since: dict[tuple[str, AlertKind], datetime] = {}
 
     def changes(
@@ -290,7 +291,10 @@ class AlertBook:
         read: Sequence[tuple[Subscription, Sequence[Reading]]],
         now: datetime,
     ) -> AlertChanges:
-        """Return what to report, given the `active` alerts and the current readings `read`."""
+        """Return the alerts to raise and to clear.
+
+        `active` are the alerts that exist, and `read` are the problems that are observed now.
+        """
         known = {(alert.subscription_id, alert.kind): alert for alert in active}
         found = {(who.id, each.kind): (who, each) for who, what in read for each in what}
         beginning = {key for key, (_, each) in found.items() if not each.is_nearly_over}

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-# Points are at least this share of their age apart: older times are less exact.
+# The least distance between two points, as a share of their age: older times are less exact.
 RESOLUTION: Final = 0.2
-# Above this number points are thinned out: a day needs about fifty.
+# The number of points above which some are removed: a day needs about fifty.
 POINTS_MAX: Final = 64
 
 _offset_of: Final = attrgetter("offset")
@@ -18,14 +18,17 @@ _at_of: Final = attrgetter("at")
 
 
 class Point(NamedTuple):
-    """All messages before `offset` had arrived at that time, and none from it on."""
+    """A point in time and offset.
+
+    At `at`, all messages before `offset` had arrived, and no others.
+    """
 
     at: float
     offset: float
 
 
 class Arrivals:
-    """A partition's end over time. Between two points messages arrived evenly."""
+    """The end of a partition over time. Between two points messages arrived at a constant rate."""
 
     def __init__(self) -> None:
         self._points: list[Point] = []
@@ -48,7 +51,7 @@ class Arrivals:
     def observe(self, at: float, end: int) -> None:
         """Remember the partition's current end.
 
-        If it is lower than before, the partition was recreated.
+        If the end is lower than before, the partition was recreated.
         """
         if self._points and end < self._points[-1].offset:
             self._points.clear()
@@ -59,21 +62,22 @@ class Arrivals:
             self._points = list(_thinned(self._points))
 
     def recall(self, earlier: Sequence[Point]) -> None:
-        """Add points from before the first one; contradictory ones are ignored."""
+        """Add points from before the first known one. Points that contradict it are ignored."""
         known = self._points
         for point in sorted(earlier, key=_at_of, reverse=True):
             if not known or (point.at < known[0].at and point.offset <= known[0].offset):
                 known.insert(0, point)
 
     def time_of(self, offset: float) -> float:
-        """Return when the message at `offset` arrived, at the earliest the time of the first point.
+        """Return when the message at `offset` arrived; not before the first point.
 
         Raises:
             ValueError: There are no points.
         """
         if not self._points:
             raise ValueError("nothing is known of the partition")
-        # Of points with the same offset the last counts: the message had not arrived then.
+        # Use the last of several points with the same offset: until then the message had not
+        # arrived.
         after = bisect_right(self._points, offset, key=_offset_of)
         if after == 0:
             return self._points[0].at
@@ -91,7 +95,7 @@ class Arrivals:
         return [begun, *(p for p in self._points if p.offset > offset and p.at > begun.at)]
 
     def rate(self, since: float) -> float | None:
-        """Return the messages per second from then to the last point.
+        """Return the messages per second from `since` to the last point.
 
         None if too little is known.
         """
@@ -120,7 +124,7 @@ def _between(before: Point, after: Point, offset: float) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> Iterator[Point]:
-    """Yield the points in order, without those that are too close for their age."""
+    """Yield the points in order, without points that are closer than their age allows."""
     newest = points[-1]
     kept = [newest]
     for point in reversed(points[:-1]):

@@ -1,7 +1,8 @@
 """Evaluates the health of all subscriptions from regular snapshots (pure).
 
-It remembers when messages arrived, and how fast they were finished while some were waiting. While
-none wait, the output only follows the input, which shows nothing of the subscriber's capacity.
+The evaluator remembers when messages arrived, and how fast they were finished while others were
+waiting. While no messages wait, the output only follows the input, and does not show the
+subscriber's capacity.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,21 +22,21 @@ from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.message import Partition
 from app.domain.status import CursorStatus, SubscriptionLoad
 
-# Messages younger than this do not count as lag.
+# The age in seconds below which a message does not count as lag.
 WAITING_S: Final = 2.0
-# A moving cursor is reported each second: an older report means that it does not move.
+# The age of a report above which a cursor does not move: moving cursors are reported each second.
 REPORTED_S: Final = 3.0
-# With fewer finished messages in a partition, the rate of all other partitions is a better
-# estimate.
+# The minimum number of finished messages in a partition for a rate of its own; with fewer, the
+# average rate of all partitions is a better estimate.
 COUNTED_MIN: Final = 10
-# No messages wait or move.
+# The health of a subscription without waiting or moving messages.
 IDLE: Final = SubscriptionHealth()
-# Near the end of its time to live, a message is discarded instead of sent, which is no work.
+# The part of its time to live after which a message may be discarded instead of sent.
 _NEARLY: Final = 0.9
 
 
 class Ends(NamedTuple):
-    """The current start and end of a partition."""
+    """The current first and next offset of a partition."""
 
     start: int
     end: int
@@ -52,9 +53,9 @@ class Seen(NamedTuple):
 class ClusterSnapshot:
     """The observed state of the cluster at `now` (seconds since the epoch).
 
-    `cursors` (by partition) and `loads` are by subscription id, and `workers` are the running ones.
-    `moved` are subscriptions with a report within the last WINDOW. `opened` is when the oldest
-    retried message was taken, for subscriptions for which this was looked up.
+    `cursors` (by partition) and `loads` have subscription ids as keys. `workers` are the running
+    workers. `moved` are the subscriptions with a report within the last WINDOW. `opened` is when
+    the oldest retried message was taken, for subscriptions for which this was queried.
     """
 
     now: float
@@ -70,7 +71,7 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The position of a subscription in a partition with these `ends`."""
+    """The position of a subscription in a partition, and the partition's `ends`."""
 
     partition: Partition
     front: int
@@ -84,20 +85,20 @@ class _Place:
 
 
 class HealthEvaluator:
-    """One process's memory of snapshots, and the health that follows for each subscription."""
+    """Remembers snapshots of the cluster, and derives the health of each subscription."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._arrivals: dict[Partition, Arrivals] = {}
         self._paces: dict[tuple[str, int], RecentGain] = {}
         self._totals: dict[str, RecentGain] = {}
-        # When a message last arrived in a topic.
+        # When a message last arrived in each topic.
         self._arrived: dict[str, float] = {}
-        # Subscriptions without anything to report, with their settings at that time.
+        # Subscriptions without anything to report, with their settings when this was found.
         self._idle: dict[str, Subscription] = {}
 
     def observe(self, snapshot: ClusterSnapshot) -> None:
-        """Remember the snapshot, and forget what no longer exists."""
+        """Remember the snapshot, and forget cursors and topics that no longer exist."""
         known = self._arrivals
         self._arrivals = {each: known.get(each) or Arrivals() for each in snapshot.ends}
         for partition, ends in snapshot.ends.items():
@@ -112,9 +113,9 @@ class HealthEvaluator:
         self._arrived = {key: at for key, at in self._arrived.items() if key in snapshot.topics}
 
     def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
-        """Return partitions with messages from before the first snapshot.
+        """Return the partitions where messages wait from before the first snapshot.
 
-        Each has its first message.
+        Each partition has the offset of its first waiting message.
         """
         found: dict[Partition, int] = {}
         for subscription in snapshot.subscriptions.values():
@@ -128,13 +129,13 @@ class HealthEvaluator:
         return found
 
     def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
-        """Learn about the time before the first snapshot from the log."""
+        """Add points from the log about the time before the first snapshot."""
         for partition, points in earlier.items():
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
 
     def evaluate(self, snapshot: ClusterSnapshot) -> dict[str, SubscriptionHealth]:
-        """Return the health of each subscription by id."""
+        """Return the health of each subscription, by id."""
         found: dict[str, SubscriptionHealth] = {}
         for each in snapshot.subscriptions.values():
             if each.topic not in snapshot.topics:
@@ -148,7 +149,7 @@ class HealthEvaluator:
         return found
 
     def _is_idle(self, subscription: Subscription, snapshot: ClusterSnapshot) -> bool:
-        """Whether there is still nothing to report; this check is cheap."""
+        """Whether the subscription still has nothing to report. This check is fast."""
         arrived = self._arrived.get(subscription.topic, 0.0)
         if subscription.id in snapshot.moved or snapshot.now - arrived <= WINDOW.total_seconds():
             self._idle.pop(subscription.id, None)
@@ -183,7 +184,7 @@ class HealthEvaluator:
         )
 
     def _waits(self, place: _Place, now: float) -> bool:
-        """Whether messages wait since the last snapshot, and have not just arrived."""
+        """Whether messages have been waiting since the last snapshot, and have not just arrived."""
         if place.waiting <= 0:
             return False
         arrivals = self._arrivals[place.partition]
@@ -194,7 +195,7 @@ class HealthEvaluator:
     def _time(
         self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
     ) -> None:
-        """Continue measuring where messages wait, and start where they begin to."""
+        """Measure the rate at positions where messages wait; start where they begin to wait."""
         waiting = {place.partition for place in waits}
         for place in places:
             key = (subscription_id, place.partition.index)
@@ -231,25 +232,25 @@ class HealthEvaluator:
             )
 
     def _outputs(self, subscription: Subscription, waits: Sequence[_Place]) -> list[float]:
-        """Return the messages per second that leave each position with waiting messages."""
+        """Return the messages per second that leave each position where messages wait."""
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(place, *self._rate(subscription, place)) for place in waits]
-        # The positions take turns.
+        # Use the average for positions with few messages: the positions take turns.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
     def _rate(self, subscription: Subscription, place: _Place) -> tuple[int, float]:
-        """Return how many messages left the position, and how many per second."""
+        """Return how many messages left the position, and how many of them per second."""
         pace = self._paces[subscription.id, place.partition.index]
         gained = pace.latest
-        # Discarding messages that are too old takes no time.
+        # Do not count messages that are discarded because they are too old: that takes no time.
         idly = gained.discarded if self._is_late(subscription, place) else 0
         count = gained.finished - idly
         return count, _per_second(count, gained.at)
 
     def _is_late(self, subscription: Subscription, place: _Place) -> bool:
-        """Whether messages are so old that they are discarded instead of sent."""
+        """Whether the position's messages are so old that they are discarded instead of sent."""
         life, arrivals = subscription.policy.publish_ttl, self._arrivals[place.partition]
         if life is None or arrivals.last is None:
             return False
@@ -288,7 +289,7 @@ def _place(
 
 
 def _sample(seen: Sequence[Seen], now: float) -> Sample:
-    """Return the sum of these counts, as of the last report if it is recent."""
+    """Return the sum of the cursors' counts, at the time of the last report if it is recent."""
     reported = max((each.at for each in seen), default=now)
     return Sample(
         reported if now - REPORTED_S < reported < now else now,
@@ -337,7 +338,7 @@ def _queue_losses(
 
 
 def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[Loss]:
-    """Yield losses of retried messages: all of them fail, or one has failed for long."""
+    """Yield the losses of retried messages: if all messages fail, or one has failed for long."""
     opened = snapshot.opened.get(subscription.id)
     if opened is None:
         return
@@ -351,7 +352,7 @@ def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterato
 
 
 def _end(policy: DeliveryPolicy, loads: Sequence[SubscriptionLoad]) -> tuple[LossCause, float]:
-    """Return which limit of retried messages ends first, and after how many seconds."""
+    """Return which limit for retried messages is reached first, and after how many seconds."""
     wait = given_up_after(policy, loads)
     if wait is not None and wait < policy.message_ttl:
         return LossCause.RETRY_BUFFER, wait.total_seconds()

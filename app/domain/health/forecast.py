@@ -1,8 +1,8 @@
 """What a lagging subscription will lose, and when, if nothing changes (pure).
 
-A queue has the messages that wait for one cursor: from `front` on, each with its arrival time. A
-message is lost `life` after its arrival if it was not taken before. Messages leave in order at a
-constant rate. The model is a fluid: parts of messages are possible.
+The model: a queue has the messages that wait for one cursor, from `front` on, each with its arrival
+time. A message is lost at the time `life` after its arrival, unless it was taken before. Messages
+are taken in order at a constant rate. Parts of messages are possible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,17 +13,18 @@ from typing import Final
 
 from app.domain.health.arrivals import Point
 
-# Messages that will be published within this time are included, if they continue to arrive.
+# How far into the future messages are included that will be published, if they continue to arrive.
 HORIZON: Final = timedelta(days=1)
-# Less than this is a rounding error.
+# The smallest number of lost messages that is not a rounding error.
 _LEAST: Final = 0.5
 
 
 class LossCause(StrEnum):
-    """The limit that ends before a message is delivered.
+    """The limit that is reached before a message is delivered.
 
-    RETENTION: the log drops it. PUBLISH_TTL: it is too old for its first attempt. MESSAGE_TTL: it
-    was retried for too long. RETRY_BUFFER: it makes space for others.
+    RETENTION: the log drops the message. PUBLISH_TTL: the message is too old for its first attempt.
+    MESSAGE_TTL: the message was retried for too long. RETRY_BUFFER: the message is discarded to
+    make space for others.
     """
 
     RETENTION = "RETENTION"
@@ -36,7 +37,8 @@ class LossCause(StrEnum):
 class Loss:
     """The time of the first loss, and how many of the waiting messages will be lost.
 
-    With `rate` deliveries per second from now on no more would be lost; None: no rate helps.
+    With `rate` deliveries per second from now on, no more messages would be lost; None: no rate
+    helps.
     """
 
     cause: LossCause
@@ -47,9 +49,10 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The messages that wait for a cursor: `arrived` begins with the first one and ends now.
+    """The messages that wait for a cursor. `arrived` begins with the first of them and ends now.
 
-    Messages per second: `arrival_rate` into it from now on, `output_rate` out of it.
+    `arrival_rate` is how many messages per second come from now on; `output_rate` is how many are
+    taken.
     """
 
     arrived: Sequence[Point]
@@ -58,12 +61,12 @@ class Queue:
 
     @property
     def front(self) -> float:
-        """The next message to take."""
+        """The offset of the next message to take."""
         return self.arrived[0].offset
 
     @property
     def end(self) -> float:
-        """The position of the next message to arrive."""
+        """The offset of the next message to arrive."""
         return self.arrived[-1].offset
 
     @property
@@ -79,9 +82,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """The losses of one queue: the first message `first_in` seconds from now; None: no loss.
+    """The losses of one queue: the first is `first_in` seconds from now; None: no loss.
 
-    `messages` counts those that wait now. With `rate` messages per second no more would be lost.
+    `messages` is how many of the messages that wait now will be lost. With `rate` messages per
+    second no more would be lost.
     """
 
     first_in: float | None
@@ -90,7 +94,7 @@ class Expiry:
 
 
 def drain_seconds(queue: Queue) -> float | None:
-    """Return the seconds until no message waits; None: never."""
+    """Return the seconds until no message waits; None if this never happens."""
     if queue.waiting < 1:
         return 0.0
     gain = queue.output_rate - queue.arrival_rate
@@ -98,17 +102,17 @@ def drain_seconds(queue: Queue) -> float | None:
 
 
 def expiry(queue: Queue, life: timedelta) -> Expiry:
-    """Return the losses if each message is lost `life` after its arrival."""
+    """Return the losses of the queue if each message is lost `life` after its arrival."""
     walk = _Walk(queue)
     for point, deadline in _deadlines(queue, life.total_seconds()):
         walk.to(point.offset, deadline, waits=point.at <= queue.now)
-    # In the long run as many must leave as arrive.
+    # Take at least as many as arrive: this is needed in the long run.
     rate = max(walk.rate, queue.arrival_rate)
     return Expiry(first_in=walk.first, messages=walk.lost, rate=rate)
 
 
 def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
-    """Yield points of the arrivals, with future ones, each with the seconds it has left."""
+    """Yield points of the arrivals, also future ones, each with the seconds to its deadline."""
     horizon = HORIZON.total_seconds()
     later = Point(queue.now + horizon, queue.end + queue.arrival_rate * horizon)
     overdue = queue.now - life
@@ -122,15 +126,15 @@ def _deadlines(queue: Queue, life: float) -> Iterator[tuple[Point, float]]:
 
 
 class _Walk:
-    """Goes from deadline to deadline.
+    """Checks the points of a queue, in the order of their deadlines.
 
-    Messages before each point must be taken by then, or are lost.
+    Messages before each point must be taken by its deadline, or are lost.
     """
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._taken = queue.front
-        # The last point, and its deadline.
+        # The offset and the deadline of the last point.
         self._offset = queue.front
         self._deadline = 0.0
         self._overdue = queue.front
@@ -139,8 +143,8 @@ class _Walk:
         self.rate = 0.0
 
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
-        """Continue to the next point, which waits already or will only arrive."""
-        # It may be ahead of what has arrived by then: with this output nothing is lost later.
+        """Continue to the next point; `waits` tells whether its messages have already arrived."""
+        # Allow more than has arrived by then: with this output nothing is lost later.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:
@@ -154,7 +158,7 @@ class _Walk:
     def _need(self, offset: float, deadline: float) -> None:
         """Remember the rate that takes everything before the point in time.
 
-        No rate helps if it is overdue.
+        No rate helps if this time has passed.
         """
         if deadline > 0:
             self.rate = max(self.rate, (offset - self._overdue) / deadline)
@@ -162,7 +166,7 @@ class _Walk:
             self._overdue = max(self._overdue, offset)
 
     def _crossing(self, offset: float, deadline: float) -> float:
-        """Return when deadlines overtake the output, between the last point and this one."""
+        """Return when messages begin to be too late, between the last point and this one."""
         span = deadline - self._deadline
         gaining = (offset - self._offset) - self._queue.output_rate * span
         share = (self._taken - self._offset) / gaining if gaining > 0 else 0.0

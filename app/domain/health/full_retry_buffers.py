@@ -8,10 +8,10 @@ from app.domain.status import SubscriptionLoad
 
 
 def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float:
-    """How full the fullest retry buffer is: 1 if new messages wait, 0 if they never do.
+    """Return how full the fullest retry buffer is: 1 if new messages wait, 0 if they never do.
 
-    Messages that wait for their delay are also in the buffer without having failed: then the value
-    has no meaning, and is 0.
+    Messages that wait for their delay are in the same buffer without having failed. For
+    subscriptions with a delay the result would mean nothing, so it is 0.
     """
     if not policy.waits_for_room or policy.sending_delay:
         return 0.0
@@ -19,6 +19,9 @@ def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float
 
 
 def given_up_after(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> timedelta | None:
-    """How long a message is retried before it makes space for others; None: it never does."""
+    """Return how long a message is retried before it makes space for others.
+
+    None: it never does.
+    """
     wait = policy.exhausted_wait_max
     return wait if wait is not None and fullness(policy, loads) >= 1 else None

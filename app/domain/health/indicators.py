@@ -28,7 +28,7 @@ class Indicator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """An active indicator, and its measured values."""
+    """A problem of a subscription: an active indicator, and the measured values."""
 
     code: Indicator
     description: str
@@ -38,8 +38,8 @@ class Problem:
 class Thresholds:
     """The limits of the indicators: Hermes' defaults.
 
-    `lag` is the allowed age of the oldest waiting message. The others are shares of all attempts,
-    and apply from `rate_min` attempts per second on.
+    `lag` is the allowed age of the oldest waiting message. The other limits are shares of all
+    attempts, and apply from `rate_min` attempts per second on.
     """
 
     lag: timedelta = timedelta(seconds=600)
@@ -52,11 +52,12 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Attempts of a subscription per second: all of them, and failed ones by type.
+    """The attempts of a subscription per second: all attempts, and failed ones by type.
 
-    `lag` is the age of the oldest waiting message. `unapplied` is why a worker cannot send: an
-    unexpected error. `held` is why one does not read a partition on. `is_down`: it only gets
-    probes, so few attempts are meaningful. `client_errors_matter`: messages with a 4xx are retried.
+    `lag` is the age of the oldest waiting message. `unapplied` is the unexpected error because of
+    which a worker cannot send. `held` is the reason why a worker does not continue to read a
+    partition. `is_down` means that the subscription only gets probes, so that a few attempts are
+    meaningful. `client_errors_matter` means that messages with a 4xx response are retried.
     """
 
     lag: timedelta = timedelta()
@@ -72,7 +73,7 @@ class Signs:
 
 
 def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors: bool) -> Signs:
-    """Return the signs in the workers' reports of a subscription."""
+    """Return the measured values from the workers' reports of a subscription."""
     counted = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
     return Signs(
         lag=lag,
@@ -89,7 +90,7 @@ def signs_of(loads: Sequence[SubscriptionLoad], *, lag: timedelta, client_errors
 
 
 def problems(signs: Signs, thresholds: Thresholds) -> tuple[Problem, ...]:
-    """Return the active indicators."""
+    """Return the problems that the values show."""
     return tuple(_lagging(signs, thresholds)) + tuple(_failing(signs, thresholds))
 
 

@@ -1,20 +1,21 @@
-"""How many deliveries were finished recently, from snapshots of lifetime counts (pure)."""
+"""Measures how many deliveries finished recently, from snapshots of lifetime counts (pure)."""
 
 from collections import deque
 from datetime import timedelta
 from typing import Final, NamedTuple
 
 WINDOW: Final = timedelta(seconds=60)
-# Rates over a shorter time would be chance.
+# The minimum length of a measurement in seconds: a rate over a shorter time would be chance.
 LEAST_S: Final = 5.0
-# If the rate in this time differs from the rate before, and not by chance, it is the current rate.
+# The length of the most recent part. If its rate differs from the rate before by more than chance,
+# it is the current rate.
 RECENT_S: Final = 10.0
 _FACTOR: Final = 1.5
 _DEVIATIONS: Final = 3
 
 
 class Sample(NamedTuple):
-    """Lifetime counts at a time, in seconds since the epoch."""
+    """The counts of finished messages since the creation, at a time in seconds since the epoch."""
 
     at: float
     delivered: int
@@ -38,7 +39,7 @@ class RecentGain:
 
     @property
     def since(self) -> float | None:
-        """The start of the measurement; None: there is none."""
+        """The start of the measurement; None if there is none."""
         return self._samples[0].at if self._samples else None
 
     @property
@@ -48,17 +49,17 @@ class RecentGain:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is long enough for a rate."""
+        """Whether the measurement is long enough for a rate."""
         return self.elapsed >= LEAST_S
 
     @property
     def gained(self) -> Sample:
-        """The increase of each count in that time; `at` is its length."""
+        """The increase of each count in the measured time; `at` is its length."""
         return _gained(self._samples[0], self._samples[-1]) if self._samples else NOTHING
 
     @property
     def latest(self) -> Sample:
-        """Return `gained`, or that of the last RECENT_S only if the rate has changed since."""
+        """Return `gained`; if the rate has changed lately, only the increase in RECENT_S."""
         whole, samples = self.gained, self._samples
         if whole.at <= 2 * RECENT_S:
             return whole
@@ -78,7 +79,7 @@ class RecentGain:
             samples.popleft()
 
     def restart(self, sample: Sample) -> None:
-        """Restart: only later counts are measured."""
+        """Start a new measurement: only later counts are measured."""
         if not self._samples or sample.at >= self._samples[-1].at:
             self._samples.clear()
             self._samples.append(sample)

@@ -11,11 +11,12 @@ from app.domain.health.indicators import Problem
 class SubscriptionHealth:
     """The health of a subscription over all its partitions, as of the last evaluation.
 
-    `lag` counts unfinished messages, and `lag_time` is the age of the oldest message that waits to
-    be taken. Messages per second: `arrival_rate` into its topic, `output_rate` out of its queue.
-    `drain` is the time until no message waits; None: never, or unknown. `losses` are the future
-    ones, the first one first. `discarded_share` is the share of discards among messages finished in
-    the last minute, `discarded` their number.
+    `lag` is the number of unfinished messages, and `lag_time` is the age of the oldest message that
+    waits to be taken. `arrival_rate` is how many messages per second are published to the topic,
+    and `output_rate` how many are taken. `drain` is the time until no message waits; None: never,
+    or unknown. `losses` are the expected losses, the first one first. `discarded_share` is the
+    share of discards among the messages finished in the last minute, and `discarded` is their
+    number.
     """
 
     lag: int = 0

@@ -16,10 +16,11 @@ class Dimension(StrEnum):
 
 
 class FailurePattern(StrEnum):
-    """Which subscriptions of a topic fail with one error, and what that shows about the cause.
+    """Which subscriptions of a topic fail with the same error, and what this shows about the cause.
 
-    The same form of payload at several subscriptions points to the publisher; several forms at one
-    subscription point to the subscriber. Anything else shows nothing.
+    If the same form of payload fails at several subscriptions, the cause is probably the publisher.
+    If several forms fail at one subscription, the cause is probably the subscriber. Anything else
+    shows nothing.
     """
 
     ONE_SHAPE = "ONE_SHAPE"
@@ -29,7 +30,7 @@ class FailurePattern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredCount:
-    """Discards with the same values in the counted dimensions; other dimensions are None.
+    """The number of discards with the same values in the counted dimensions; others are None.
 
     `reason` is normalised, `hour` is the start of the hour; `attempts` and `volume` (bytes) are
     sums.
@@ -49,8 +50,8 @@ class UndeliveredCount:
 class FailureCluster:
     """Discards of a topic with one status, one normalised error and one form of payload.
 
-    `subscriptions` had it; `shapes` is how many forms the same error has in the topic. The example
-    is the newest discard.
+    `subscriptions` are those where it happened. `shapes` is how many forms of payload fail with
+    this error in the topic. The example is the newest discard.
     """
 
     topic: str

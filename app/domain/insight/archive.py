@@ -1,7 +1,7 @@
 """The archive: a topic's messages outside of the log (Hermes' offline storage).
 
-A Spark job copies new messages from the log to Parquet files. Its files become valid together when
-the job is done; the end of the archive moves at the same time.
+A Spark job copies new messages from the log to Parquet files. The job's files become valid together
+when the job is done, and the end of the archive moves at the same time.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 class ArchivedFolder:
     """A folder of valid Parquet files, written by one job for a topic.
 
-    The times, in milliseconds since the epoch, are those of its first and last message.
+    The times, in milliseconds since the epoch, are the times of the folder's first and last
+    message.
     """
 
     path: str
@@ -28,7 +29,7 @@ class ArchivedFolder:
 class Archive:
     """The archive of a topic: its newest folders, and the size of all of them.
 
-    `until` has the first offset of each archived partition that is not archived.
+    `until` has, for each archived partition, the first offset that is not archived.
     """
 
     folders: tuple[ArchivedFolder, ...] = ()
@@ -38,6 +39,6 @@ class Archive:
 
 
 def is_due(last: datetime | None, now: datetime) -> bool:
-    """Whether another hour has begun since the last request to archive all topics."""
+    """Return whether an hour has passed since the last request to archive all topics."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return last is None or last < hour

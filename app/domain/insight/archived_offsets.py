@@ -1,4 +1,4 @@
-"""Which offsets a job has archived, if retention removed some before it."""
+"""Which offsets a job has archived, if retention removed some before they were read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from app.domain.replay.retransmission import OffsetSpan
 class ArchivedRun(NamedTuple):
     """Messages read from a partition: the last run without a gap, and how many in total.
 
-    The run is from `start` to before `end`.
+    The last run is from `start` to before `end`.
     """
 
     start: int
@@ -20,7 +20,10 @@ class ArchivedRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """The archived part of a span; of the part before it, `missed` offsets were not archived."""
+    """The archived part of a partition's span.
+
+    `missed` is how many earlier offsets are not archived.
+    """
 
     span: OffsetSpan
     missed: int = 0
@@ -29,12 +32,11 @@ class Archived:
 def without_gaps(
     span: OffsetSpan, doubtful: Mapping[int, int], *, runs: Mapping[int, ArchivedRun]
 ) -> Archived:
-    """Return what was read without gaps.
+    """Return the offsets that were read without gaps.
 
-    In `doubtful` partitions offsets below the given one may be missing.
-
-    `runs` are the messages that were read. Only the last run without a gap counts: earlier messages
-    stay in their file, but no reader must take the gap for messages.
+    In `doubtful` partitions, offsets below the given offset may be missing. `runs` are the messages
+    that were read. Only the last run without a gap counts. Earlier messages stay in their files,
+    but are not used: a reader could not tell the gap from messages.
     """
     before = doubtful.get(span.partition)
     if before is None:

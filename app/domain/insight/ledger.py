@@ -1,10 +1,11 @@
-"""The completeness ledger: what happened to every message for a subscription.
+"""The ledger: proves what happened to every message for a subscription.
 
-An entry covers the time between two snapshots of the subscription, its opening and its closing. Its
-opening is the closing of the entry before it. For each partition it states, as in bookkeeping,
+An entry is for the time between two snapshots of the subscription, the opening and the closing of
+the entry. The opening is the closing of the entry before. For each partition the entry states, as
+in bookkeeping,
 
-    carried + published + resent
-        = delivered + discarded + filtered + cancelled + unfinished + missing
+    carried + published + resent = delivered + discarded + filtered + cancelled + unfinished +
+        missing
 
 The left side is counted in the log. The right side is counted in the subscription's commits, which
 store counts and offset together; `missing` is the difference. Traces are not needed.
@@ -19,17 +20,19 @@ from typing import Final
 from app.domain.commit import Progress, Ranges
 from app.domain.replay.retransmission import OffsetSpan
 
-# At most half of the retention, so that the log still has the messages of an entry; but not more
-# often than this.
+# The shortest time between two entries. Normally it is at most half of the retention, so that the
+# log still has the messages of an entry.
 EVERY_MIN: Final = timedelta(minutes=10)
-# The reasons of discards in an entry, the most frequent first.
+# The maximum number of reasons of discards in an entry, the most frequent first.
 REASONS_MAX: Final = 50
 
 
 class RecordAudience(StrEnum):
-    """Who gets a record: everybody; or by a retransmission this subscription, or another one.
+    """For whom a record is.
 
-    CANCELLED: this one, by a cancelled retransmission; some of its messages arrived anyway.
+    Records are for everybody, or, if a retransmission wrote them, for this subscription or another
+    one. CANCELLED: for this subscription, by a cancelled retransmission; some of its messages
+    arrived anyway.
     """
 
     EVERYBODY = "EVERYBODY"
@@ -42,9 +45,9 @@ class Doubt(StrEnum):
     """Why an entry proves less than it states.
 
     MOVED: the subscription was moved, by a seek or a tool, so it is unknown what it skipped.
-    BEGUN_ANEW: its counts or the log started again. GONE: the log no longer had some records; they
-    are counted as messages for everybody. CANCELLED: some messages may be missing, or belong to a
-    cancelled retransmission. UNRECORDED: there are more discards than records of them.
+    BEGUN_ANEW: the subscription's counts or the log started again. GONE: the log no longer had some
+    records; they are counted as messages for everybody. CANCELLED: some messages may be missing, or
+    belong to a cancelled retransmission. UNRECORDED: there are more discards than records of them.
     COUNTED_TWICE: more was counted than existed. NOT_COVERED, for a requested time: no entry covers
     a part of it.
     """
@@ -60,9 +63,10 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A subscription in a partition at a snapshot: its commit, and the end of the log after it.
+    """The state of a subscription in a partition at a snapshot: its commit, and the end of the log.
 
-    `seek` is the last move that the commit knows; None: a tool wrote it.
+    `seek` is the last move to another position that the commit knows; None: a tool wrote the
+    commit.
     """
 
     partition: int
@@ -76,12 +80,12 @@ class Mark:
 
     @property
     def accounted(self) -> int:
-        """The number of messages that it had finished since its creation."""
+        """The number of messages that the subscription had finished since its creation."""
         return self.delivered + self.discarded + self.filtered
 
 
 def mark_of(partition: int, progress: Progress, end: int) -> Mark:
-    """Return the mark for a commit."""
+    """Return the state for a commit."""
     return Mark(
         partition=partition,
         offset=progress.offset,
@@ -96,10 +100,10 @@ def mark_of(partition: int, progress: Progress, end: int) -> Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRequest:
-    """The scope of an entry: both snapshots with their times, by partition.
+    """What an entry is about: both snapshots with their times, by partition.
 
-    `dropped` are retransmissions that were cancelled before the closing. The content of the
-    `streams` at that time must be recorded first.
+    `dropped` are retransmissions that were cancelled before the closing. Before the entry is made,
+    the recorder must have stored the content that the `streams` had at the closing.
     """
 
     number: int
@@ -113,32 +117,32 @@ class LedgerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """One partition between two snapshots."""
+    """One partition, at both snapshots of an entry."""
 
     opening: Mark
     closing: Mark
 
     @property
     def start(self) -> int:
-        """The first offset that counts; all others follow, up to `closing.end`."""
+        """The first offset that counts; all later ones up to `closing.end` count too."""
         return min(self.opening.offset, self.closing.end)
 
     def carried(self) -> Ranges:
-        """Offsets published before, and unfinished at the opening."""
+        """The offsets that were published before the opening, and unfinished at the opening."""
         opening = self.opening
         return left_of(opening.offset, min(opening.end, self.closing.end), opening.finished)
 
     def published(self) -> Ranges:
-        """Offsets published between the snapshots, also if finished in between."""
+        """The offsets published between the snapshots, even if finished in between."""
         return left_of(self.opening.end, self.closing.end, self.opening.finished)
 
     def unfinished(self) -> Ranges:
-        """Offsets unfinished at the closing."""
+        """The offsets that were unfinished at the closing."""
         closing = self.closing
         return left_of(closing.offset, closing.end, closing.finished)
 
     def doubts(self) -> frozenset[Doubt]:
-        """The doubts that do not depend on the log."""
+        """The doubts that are known without reading the log."""
         opening, closing = self.opening, self.closing
         found = set()
         if closing.end < opening.end or closing.accounted < opening.accounted:
@@ -149,7 +153,7 @@ class Book:
 
 
 def books_of(request: LedgerRequest) -> Sequence[Book]:
-    """Return all partitions of the closing; a new one was empty at the opening."""
+    """Return all partitions of the closing. A new partition was empty at the opening."""
     opened = {mark.partition: mark for mark in request.opening}
     return [
         Book(
@@ -173,7 +177,7 @@ def left_of(start: int, end: int, without: Ranges) -> Ranges:
 
 
 def common(one: Ranges, other: Ranges) -> Ranges:
-    """Return the offsets in both; each is in order."""
+    """Return the offsets that are in both; each argument is in order."""
     found, left, right = [], 0, 0
     while left < len(one) and right < len(other):
         low = max(one[left][0], other[right][0])
@@ -196,7 +200,7 @@ def size_of(ranges: Ranges) -> int:
 class Counted:
     """Similar records of a partition, counted by Spark, and their lowest offset.
 
-    `carried`: published before the opening; `passed`: finished at the closing.
+    `carried` means published before the opening, and `passed` means finished at the closing.
     """
 
     partition: int
@@ -209,7 +213,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDiscards:
-    """Passed messages of a partition with a recorded discard, by reason."""
+    """Finished messages of a partition for which a discard is recorded, by reason."""
 
     partition: int
     reason: str
@@ -219,9 +223,10 @@ class RecordedDiscards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """Numbers of messages; see the module. `gone` and `recorded` are parts of others.
+    """Numbers of messages; the module's text explains them.
 
-    `gone`: counted messages that the log no longer had. `recorded`: recorded discards.
+    Two of them are parts of others. `gone` are counted messages that the log no longer had.
+    `recorded` are discards with a record.
     """
 
     carried: int = 0
@@ -239,7 +244,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSums:
-    """What happened to the messages of one partition, and the doubts about it."""
+    """What happened to the messages of one partition, and the doubts about that."""
 
     partition: int
     sums: Sums
@@ -248,7 +253,7 @@ class PartitionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The findings of a job for a request."""
+    """What a job found for a request."""
 
     counted: tuple[Counted, ...] = ()
     discards: tuple[RecordedDiscards, ...] = ()
@@ -276,7 +281,7 @@ def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> Partiti
     ours = [each for each in rows if each.whose is not RecordAudience.OTHERS]
     opening, closing = book.opening, book.closing
     passed = _messages(each for each in ours if each.passed)
-    # Both are below zero only if that is among the doubts.
+    # Less than zero only if one of the doubts explains it.
     between = passed - (closing.accounted - opening.accounted)
     dropped = _messages(
         each for each in ours if each.passed and each.whose is RecordAudience.CANCELLED
@@ -316,7 +321,7 @@ def _doubts(book: Book, sums: Sums) -> frozenset[Doubt]:
 
 
 def _gone(book: Book, first: int) -> list[Counted]:
-    """Return what must have been before `first`, the first record that the log still had."""
+    """Return how many messages must have been before `first`, the first record still in the log."""
     unfinished = book.unfinished()
     before = [(0, first)]
     return [
@@ -348,7 +353,7 @@ def _by_partition(counted: Iterable[Counted]) -> Mapping[int, list[Counted]]:
 
 
 def added(sums: Iterable[Sums]) -> Sums:
-    """Return the sum over partitions of one entry."""
+    """Return the sums of one entry over all its partitions."""
     names = [each.name for each in fields(Sums)]
     totals = dict.fromkeys(names, 0)
     for each in sums:
@@ -358,7 +363,7 @@ def added(sums: Iterable[Sums]) -> Sums:
 
 
 def following(sums: Sequence[Sums]) -> Sums:
-    """Return consecutive entries as one: it begins as the first, and ends as the last does."""
+    """Return the sums of consecutive entries: begins as the first entry, and ends as the last."""
     if not sums:
         return Sums()
     both = added(sums)
@@ -380,8 +385,9 @@ def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int 
 class LedgerEntry:
     """A stored entry: `hash` covers its text and the hash of the entry before it.
 
-    `key_id` is the key of its signature, if it is signed. `among`: where missing messages are, as
-    partition, first offset and end (`app.domain.insight.ledger_missing`).
+    `key_id` is the id of the key of its signature, if it is signed. `among` has the ranges that
+    contain missing messages, as partition, first offset and end
+    (`app.domain.insight.ledger_missing`).
     """
 
     number: int
@@ -408,16 +414,16 @@ class LedgerEntry:
 
 
 def next_due(last: datetime, retention: timedelta) -> datetime:
-    """Return when the entry after that of `last` is due.
+    """Return when the entry after the one made at `last` is due.
 
-    It is due at the end of the day, and before its records are gone.
+    An entry is due at the end of the day, or earlier if its records would be dropped before.
     """
     tomorrow = last.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     return min(tomorrow, last + max(retention / 2, EVERY_MIN))
 
 
 def spans_of(topic: str, request: LedgerRequest) -> Iterator[OffsetSpan]:
-    """Yield the offsets of the log that an entry covers."""
+    """Yield the offsets of the log that an entry is about."""
     for book in books_of(request):
         start, end = book.start, book.closing.end
         yield OffsetSpan(topic=topic, partition=book.closing.partition, start=start, end=end)

@@ -1,8 +1,8 @@
 """Ledger entries as a chain of texts: each hash covers an entry's text and the hash before it.
 
-To change an entry, one must change all later entries. This is detected if somebody has stored the
-hash of one of them, and if hashes are signed (`app.domain.insight.ledger_signing`), because write
-access to the database does not give the keys, which are kept elsewhere: see `checked`.
+Whoever changes an entry must change all later entries too. `checked` detects this if somebody has
+stored the hash of a later entry. It also detects this if hashes are signed
+(`app.domain.insight.ledger_signing`): the keys are not in the database.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ from app.domain.insight.ledger import (
 from app.domain.insight.ledger_missing import missing_among
 from app.domain.insight.ledger_signing import NO_KEYS, Keys, is_signed_by
 
-# The hash before the first entry.
+# The hash that stands before the first entry.
 NOTHING: Final = "0" * 64
 _VERSION: Final = 1
 
 
 class LedgerLink(NamedTuple):
-    """A stored entry; `signature` is of its hash, by the key `key_id`."""
+    """A stored entry. `signature` is the signature of its hash, by the key `key_id`."""
 
     number: int
     content: str
@@ -46,9 +46,9 @@ class LedgerLink(NamedTuple):
 class Check:
     """The result of a check: how many entries are unchanged.
 
-    `broken` is the number of the first changed one, `reason` why; `hash` is that of the last entry.
-    The oldest `unsigned` entries have no signature that can be checked. Those from the number
-    `signed_from` on have one, which also covers all entries before them as they were by then.
+    `broken` is the number of the first changed entry, and `reason` says what is wrong. `hash` is
+    the hash of the last entry. The oldest `unsigned` entries have no signature that can be checked.
+    Entries from the number `signed_from` on have one, which also proves all entries before.
     """
 
     entries: int = 0
@@ -99,7 +99,7 @@ def written(subscription_id: str, request: LedgerRequest, finding: Finding) -> s
 
 
 def entry_of(link: LedgerLink) -> LedgerEntry:
-    """Return the entry of a link."""
+    """Return the entry that a link contains."""
     said = json.loads(link.content)
     return LedgerEntry(
         number=said["number"],
@@ -122,7 +122,7 @@ def checked(
     keys: Keys = NO_KEYS,
     before: Check = _NONE,
 ) -> Check:
-    """Check the chain, oldest first, continuing from `before`, up to the first error."""
+    """Check the chain from the oldest entry on, after `before`, up to the first error."""
     check = before
     for link in links:
         if check.broken is not None:
@@ -163,7 +163,7 @@ def _wrong(link: LedgerLink, before: Check, known: KnownHash | None) -> str | No
 
 
 def _wrongly_signed(link: LedgerLink, before: Check, keys: Keys) -> str | None:
-    """Return an error if a signature is missing after entries with one that can be checked."""
+    """Return an error if a signature is missing after an entry that has a valid one."""
     key = keys.get(link.key_id or "")
     if key is not None:
         is_ours = is_signed_by(key, link.hash, link.signature or "")

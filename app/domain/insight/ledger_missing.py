@@ -1,8 +1,8 @@
-"""Where the messages are that a ledger entry lacks.
+"""Where the missing messages of a ledger entry are.
 
 Commits count messages without naming them. So for a partition it is known how many of the passed
-messages were never counted, and in which range they are, but (unless all are missing) not which
-ones.
+messages were never counted, and in which range they are. Which ones they are is known only if all
+messages of the range are missing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,11 @@ from typing import Final, NamedTuple
 
 from app.domain.insight.ledger import Book, Doubt, LedgerRequest, PartitionSums, books_of, left_of
 
-# For each entry. The messages passed between two snapshots are one range, or a few.
+# The maximum number of ranges in an entry. The messages passed between two snapshots are one range,
+# or a few.
 RANGES_MAX: Final = 100
-# For a moved subscription, messages that were never counted were meant to be skipped.
+# Doubts that explain missing messages: the messages that a moved subscription skipped were meant to
+# be skipped.
 _EXPLAINED: Final = frozenset({Doubt.MOVED, Doubt.BEGUN_ANEW})
 
 
@@ -27,7 +29,7 @@ class Among(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """How many messages the last entry of a ledger lacks, and from which time."""
+    """How many messages are missing in the last entry of a ledger, and since when."""
 
     number: int
     missing: int
@@ -36,10 +38,7 @@ class Shortfall(NamedTuple):
 
 
 def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Sequence[Among]:
-    """Return the passed ranges of partitions with missing messages.
-
-    At most RANGES_MAX and one more.
-    """
+    """Return the passed ranges of partitions with missing messages: at most RANGES_MAX + 1."""
     short = {each.partition for each in parts if each.sums.missing > 0}
     found = (
         Among(book.closing.partition, *each)
@@ -51,7 +50,7 @@ def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Seq
 
 
 def alarming(parts: Iterable[PartitionSums]) -> int:
-    """Return how many are missing without a move of the subscription past them."""
+    """Return how many messages are missing that the subscription did not skip by a move."""
     return sum(
         each.sums.missing
         for each in parts

@@ -1,8 +1,8 @@
-"""What a ledger states about a requested time: how much of it entries cover, and their sums.
+"""What a ledger states about a requested time: how much of it has entries, and their sums.
 
-Entries cover whole times between two snapshots, which may begin before the requested time and end
-after it. The sums are about the covered time. They prove the requested time only if entries cover
-all of it.
+An entry is about the whole time between two snapshots, which may begin before the requested time
+and end after it. The sums are about the time of all these entries. They prove the requested time
+only if there are entries for all of it.
 """
 
 from collections import deque
@@ -27,8 +27,8 @@ class Window(NamedTuple):
 class Ledger:
     """What all entries that overlap the requested time (`asked`) state together.
 
-    `entries` are the newest of these `count`, oldest first; `sums` and `doubts` are over all of
-    them, and over the `covered` time: None if there are none.
+    There are `count` such entries; `entries` has the newest of them, oldest first. `sums` and
+    `doubts` are about all of them, for the time `covered`, which is None if there are no entries.
     """
 
     asked: Window
@@ -40,14 +40,15 @@ class Ledger:
 
     @property
     def is_proved(self) -> bool:
-        """Whether entries cover all of the requested time without doubts."""
+        """Whether there are entries for all of the requested time, without doubts."""
         return self.covered is not None and not self.doubts
 
 
 class Survey:
-    """Adds up the entries of a time, oldest first, each once.
+    """Adds up the entries of a time, oldest first, each entry once.
 
-    Before the subscription was `born` there is nothing to state. The `newest` entries are kept.
+    Before the subscription was created (`born`) there is nothing to state. The `newest` entries are
+    kept.
     """
 
     def __init__(self, asked: Window, *, born: datetime | None, newest: int) -> None:
@@ -67,7 +68,7 @@ class Survey:
             if before is None:
                 self._is_whole = entry.since <= self._from
             elif entry.since != before.until:
-                # An entry between them no longer exists.
+                # Remember the gap: an entry between these two no longer exists.
                 self._is_whole = False
             self._covered = Window(entry.since if before is None else before.since, entry.until)
             self._sums = entry.sums if before is None else following([self._sums, entry.sums])
@@ -97,9 +98,9 @@ def requested_window(
 ) -> Window:
     """Return the requested time, with defaults for missing ends.
 
-    It ends with the last midnight (UTC), up to which there should be an entry by now, or with the
-    `last` entry, if that is later; now, if it would end before it begins. It begins DEFAULT before
-    its end.
+    By default the time ends with the last midnight (UTC), up to which there should be an entry by
+    now, or with the `last` entry if that is later. If that end is before the beginning, the time
+    ends now. By default the time begins DEFAULT before its end.
     """
     if until is None:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

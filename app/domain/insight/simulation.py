@@ -1,9 +1,10 @@
 """Simulations: a subscription with other filters and another capacity, over past messages.
 
 The model is a queue with one server that sends `capacity` messages per second in order, and is
-empty at the start. Messages arrive in the second of their publication: after the A(k) of second
-t(k) there wait W(k) = A(k) + max(0, W(k-1) - capacity * (t(k) - t(k-1))), the last of them for W(k)
-/ capacity (Lindley's recurrence). It has no failures, retries, batches or orders.
+empty at the start. Messages arrive in the second of their publication. A(k) messages arrive in
+second t(k). After that, this many wait: W(k) = A(k) + max(0, W(k-1) - capacity * (t(k) - t(k-1))),
+and the last of them waits for W(k) / capacity (Lindley's recurrence). The model has no failures,
+retries, batches or orders.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from app.domain.replay.retransmission import OffsetSpan
 WINDOW_MAX: Final = timedelta(days=7)
 REQUEST_TIME_MIN: Final = timedelta(milliseconds=1)
 REQUEST_TIME_MAX: Final = timedelta(minutes=10)
-# The shown length of an example's id, which may be a foreign producer's.
+# The maximum length of an example's id, because a producer other than Angelia may use long ids.
 ID_SHOWN_MAX: Final = 500
 
 
@@ -35,7 +36,10 @@ class Proposal:
 
     @property
     def capacity(self) -> float:
-        """Messages per second: limited by the requests at a time (Little's law)."""
+        """The messages per second.
+
+        Limited by the rate and by the requests at a time (Little's law).
+        """
         if self.request_time is None:
             return float(self.rate)
         return min(float(self.rate), self.in_flight_max / self.request_time.total_seconds())
@@ -43,10 +47,10 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationRequest:
-    """What is simulated: the messages of `spans` from that time.
+    """What is simulated: the messages of `spans` that were published in the given time.
 
-    `present` are the filters of the subscription. `gone`: at most this many offsets were of that
-    time too, and neither the log nor the archive had them.
+    `present` are the current filters of the subscription. `gone` is how many offsets that neither
+    the log nor the archive had may be of that time too.
     """
 
     since: datetime
@@ -67,8 +71,9 @@ class SimulationRequest:
 class Minute:
     """What arrived in a minute, and the most that waited in it.
 
-    `read` messages were published, `matched` match the proposal, `present` the current filters;
-    `added` only the proposal. `peak` is the most that arrived in a second.
+    `read` is how many messages were published, `matched` how many of them match the proposed
+    filters, `present` how many match the current filters, and `added` how many match only the
+    proposed filters. `peak` is the largest number in one second.
     """
 
     at: datetime
@@ -85,8 +90,9 @@ class Minute:
 class Differing:
     """An example of a message on which proposed and current filters differ.
 
-    `is_added`: only the proposed ones match; otherwise only the current ones. `size` is that of its
-    body, `timestamp_ms` that of its publication. The id has at most ID_SHOWN_MAX characters.
+    `is_added` is true if only the proposed filters match, and false if only the current filters
+    match. `size` is the size of the body, and `timestamp_ms` the time of the publication. The id is
+    cut to ID_SHOWN_MAX characters.
     """
 
     message_id: str

@@ -1,7 +1,7 @@
 """Allowed targets of deliveries: no private addresses, and no ports of other services.
 
-Pure: names are resolved elsewhere, and each address of a name is checked here before it is dialled.
-Networks: IANA's special-purpose registries (RFC 6890 and its successors).
+Pure: names are resolved by other code, and each address of a name is checked here before it is
+dialled. The networks are those of IANA's special-purpose registries (RFC 6890 and its successors).
 """
 
 import socket
@@ -19,9 +19,10 @@ from typing import Final
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# This machine.
+# The networks of this machine.
 LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-# Services on other ports below 1024 were not made for requests of strangers.
+# The allowed ports below 1024: services on other such ports were not made for requests of
+# strangers.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -48,7 +49,7 @@ _SPECIAL_IPV4: Final = {
     "224.0.0.0/4": "a multicast group",
     "240.0.0.0/4": "a reserved network",
 }
-# Within the only block of IPv6 that is routed.
+# Special networks within the only block of IPv6 that is routed.
 _SPECIAL_IPV6: Final = {
     "2001::/23": "a reserved network",
     "2001:db8::/32": "a network for documentation",
@@ -63,12 +64,12 @@ _SPECIAL: Final = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
-    """The allowed addresses: public ones, and those in the `allowed` networks."""
+    """The addresses that deliveries may use: public ones, and those in the `allowed` networks."""
 
     allowed: tuple[Network, ...] = ()
 
     def problem(self, address: Address, port: int) -> str | None:
-        """Return why nothing may be sent to `address` and `port`; None if it may."""
+        """Return why nothing may be sent to `address` and `port`; None if sending is allowed."""
         meant = canonical(address)
         if any(meant in network for network in self.allowed):
             return None
@@ -78,21 +79,25 @@ class EgressPolicy:
         return _port_problem(port)
 
     def endpoint_problem(self, scheme: str, host: str, port: int | None) -> str | None:
-        """Return why an endpoint cannot be used, judging by its URL; names are not resolved."""
+        """Return why an endpoint is not allowed, judging only by its URL.
+
+        Names are not resolved.
+        """
         dialled = DEFAULT_PORTS.get(scheme, 0) if port is None else port
         address = spelled_address(host)
         if address is None and _is_localhost(host):
             address = IPv4Address("127.0.0.1")
         if address is not None:
             return self.problem(address, dialled)
-        # A name may resolve to an allowed network, where any port is allowed.
+        # Allow any port if some networks are allowed: the name may resolve to one, where any port
+        # is allowed.
         return None if self.allowed else _port_problem(dialled)
 
 
 def spelled_address(host: str) -> Address | None:
-    """Return the address in any form that resolvers know: 127.1, 0x7f.1, 2130706433.
+    """Return the address in `host`, in any form that resolvers know; None for a name.
 
-    None for a name.
+    Such forms are 127.1, 0x7f.1 and 2130706433.
     """
     try:
         return ip_address(host.removeprefix("[").removesuffix("]"))

@@ -15,7 +15,7 @@ _FORM: Final = "must be http://host:port, with user:password@ before the host if
 class EgressProxy:
     """A proxy that opens tunnels (CONNECT) to the addresses of deliveries.
 
-    Hosts with all addresses in the `direct` networks are dialled without it.
+    Hosts whose addresses are all in the `direct` networks are dialled without the proxy.
     """
 
     host: str
@@ -29,7 +29,7 @@ class EgressProxy:
         """Return the proxy at `url`.
 
         Raises:
-            ValueError: It is not a proxy URL; the text does not contain its password.
+            ValueError: `url` is not a proxy URL; the error does not contain its password.
         """
         try:
             parts = urlsplit(url)
@@ -50,20 +50,21 @@ class EgressProxy:
     def authorization(self) -> str | None:
         """The value of Proxy-Authorization (HTTP Basic, RFC 7617, UTF-8).
 
-        None without credentials.
+        None if the proxy has no credentials.
         """
         if not (self.user or self.password):
             return None
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
 
     def leads_to(self, addresses: Sequence[Address]) -> bool:
-        """Whether a host with these addresses is reached through it."""
+        """Whether a host with these addresses is reached through the proxy."""
         return bool(self.beyond(addresses))
 
     def beyond(self, addresses: Sequence[Address]) -> Sequence[Address]:
         """Return the addresses to request from the proxy, without the `direct` ones.
 
-        Those would be other machines there: 127.0.0.1 would be the proxy's own machine.
+        For the proxy, the `direct` ones would be other machines: 127.0.0.1 would be the proxy's own
+        machine.
         """
         return [each for each in addresses if not self._is_direct(canonical(each))]
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from app.domain.network.egress import Address
 
-# The entry for any host, where this is allowed.
+# The entry that stands for any host, where this is allowed.
 ANY: Final = "*"
 
 _ANY_BELOW: Final = "*."
@@ -22,13 +22,13 @@ def is_host_of(hosts: Sequence[str], endpoint: str) -> bool:
 
 
 def is_one_of(hosts: Sequence[str], host: str) -> bool:
-    """Do the same as `is_host_of` for a host."""
+    """Whether `host` is one of `hosts`, or below one that begins with `*.`."""
     plain = _plain(host)
     return any(_fits(plain, _plain(each)) for each in hosts)
 
 
 def host_problem(text: str) -> str | None:
-    """Return what is wrong with a host for tokens; None if nothing is."""
+    """Return what is wrong with an entry of a list of hosts; None if it is valid."""
     name = text.removeprefix(_ANY_BELOW)
     if address_of(text) or (len(name) <= _LENGTH_MAX and _NAME.fullmatch(name)):
         return None
@@ -50,7 +50,7 @@ def address_of(host: str) -> Address | None:
 
 
 def _plain(host: str) -> str:
-    """Return one common form of a host."""
+    """Return the host in a common form, so that equal hosts are equal texts."""
     return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 

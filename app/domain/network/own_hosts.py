@@ -12,11 +12,11 @@ _LOCALHOST: Final = "localhost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnHosts:
-    """This machine, by the address it listens on, and the configured hosts.
+    """The allowed hosts: this machine, by the address it listens on, and the configured ones.
 
-    `bound` is the address that it listens on, `machine` the name of this machine. Names matter
-    most: an attacker can resolve a name to any address, but a page under an address is only from
-    the server there.
+    `bound` is the address that the service listens on, and `machine` the name of this machine.
+    Mainly names have to be checked: an attacker can resolve a name to any address, but a page at an
+    address is only from the server there.
     """
 
     bound: str
@@ -41,6 +41,7 @@ class OwnHosts:
     def _listens_at(self, address: Address) -> bool:
         bound = address_of(self.bound)
         if bound is None:
-            # A name, or nothing: it listens everywhere, as with 0.0.0.0.
+            # Allow any address for an empty `bound`: the service listens everywhere, as with
+            # 0.0.0.0.
             return not self.bound
         return bound.is_unspecified or address == bound

@@ -15,20 +15,20 @@ class Origin(NamedTuple):
 
 
 class UrlError(ValueError):
-    """What the text must be instead; this follows the name of the field."""
+    """A URL is not allowed. The error's text follows the name of the field."""
 
 
 def http_url(text: str) -> SplitResult:
     """Return the parts of `text`, if requests can be sent there.
 
     Raises:
-        UrlError: They cannot; the text says what it must be.
+        UrlError: Requests cannot be sent there; the error says what the text must be.
     """
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        # The library's text may contain a part of a password.
+        # Use our own text: the library's may contain a part of a password.
         message = "is not a URI"
         raise UrlError(message) from error
     if problem := _problem(text, parts, port):
@@ -47,7 +47,7 @@ def _problem(text: str, parts: SplitResult, port: int | None) -> str | None:
 
 
 def origin(url: str) -> Origin:
-    """Return the origin of a valid URL. Different spellings have equal origins."""
+    """Return the origin of a valid URL; it is equal for different spellings."""
     parts = urlsplit(url)
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
     return Origin(parts.scheme, (parts.hostname or "").lower(), port)

@@ -1,7 +1,7 @@
 """Where the offsets of a partition are: in the log, in its topic's archive, or in neither.
 
-The log has them from its start on; earlier ones may be archived. For offsets in neither the times
-are unknown, so they are counted as possibly of a requested time.
+The log has the offsets from its start on; earlier offsets may be archived. For offsets in neither,
+the times are unknown, so they count as possibly within a requested time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Stretch(NamedTuple):
-    """Offsets from `start` to before `end`."""
+    """A range of offsets, from `start` to before `end`."""
 
     start: int
     end: int
@@ -28,10 +28,11 @@ class Times:
 
 
 class Dated(NamedTuple):
-    """A partition's archived pieces of a time; each is one day in one file.
+    """The part of a partition's archive for a time; each piece is one day in one file.
 
     `first` is the start of the first piece with messages since then, and `first_ms` the time of its
-    earliest message; `end` is that of the last piece with messages before the end. None: no piece.
+    earliest message. `end` is the end of the last piece with messages before the end of the time.
+    None: there is no such piece.
     """
 
     first: int | None = None
@@ -41,7 +42,7 @@ class Dated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCoverage:
-    """Where the offsets of a stretch are; `gone` counts those that are in neither."""
+    """Where the offsets of a range are; `gone` counts those that are in neither."""
 
     log: Stretch
     archived: tuple[Stretch, ...]
@@ -54,9 +55,9 @@ class LogCoverage:
 
 
 def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCoverage:
-    """Return where they are; `kept` is archived, in order and without duplicates.
+    """Return where the offsets are; `kept` are the archived ones, in order and without duplicates.
 
-    Each offset is in one place: what the log has is not read from the archive.
+    Each offset is in one place: offsets that the log has are not read from the archive.
     """
     before = Stretch(wanted.start, max(wanted.start, min(wanted.end, log_start)))
     archived = tuple(cut for each in kept if (cut := _common(each, before)) is not None)
@@ -69,9 +70,9 @@ def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCov
 
 
 def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_start: int) -> int:
-    """Return the first offset before the log's start that may be since that time.
+    """Return the first offset before the log's start that may be from that time or later.
 
-    Everything before an older message counts as older.
+    All offsets before an older message count as older.
     """
     first = log_start if dated.first is None else min(dated.first, log_start)
     older = [min(each.end, first) for each in kept if each.start < first]
@@ -82,9 +83,9 @@ def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_star
 
 
 def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
-    """Return the offset before the log's start from which on all messages are later.
+    """Return the first offset before the log's start from which all messages are later.
 
-    Everything after a newer message counts as newer.
+    All offsets after a newer message count as newer.
     """
     last = 0 if dated.end is None else min(dated.end, log_start)
     newer = [max(each.start, last) for each in kept if each.end > last]
@@ -92,7 +93,7 @@ def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
 
 
 def merged(stretches: Iterable[Stretch]) -> Sequence[Stretch]:
-    """Return the same offsets in order, in as few stretches as possible."""
+    """Return the same offsets in order, in as few ranges as possible."""
     found: list[Stretch] = []
     for each in sorted(stretches):
         if found and each.start <= found[-1].end:

@@ -1,8 +1,8 @@
-"""Republishing: messages of a time are published again (Hermes' offline retransmission).
+"""Republishing: messages of a past time are published again (Hermes' offline retransmission).
 
 All subscriptions of the target topic get the messages as new ones. Each message is identified by
-its position in the source topic, and published once for each task. A header of its record has the
-task and the position (`HEADER_REPUBLISHED`, as `{task id} {partition}/{offset}`).
+its position in the source topic, and published once for each task. A header of the new record has
+the task and the position (`HEADER_REPUBLISHED`, as `{task id} {partition}/{offset}`).
 """
 
 import re
@@ -27,11 +27,11 @@ from app.domain.replay.coverage import Times, milliseconds
 from app.domain.replay.retransmission import HEADER_SOURCE, OffsetSpan
 
 HEADER_REPUBLISHED: Final = b"rp"
-# The stored length of the reason why a message was refused.
+# The maximum length of the stored reason why a message was refused.
 PROBLEM_LENGTH_MAX: Final = 500
 
 _MARKER: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,10})/([0-9]{1,19})")
-# Headers that are replaced or removed in the new record; all others stay.
+# The headers that are replaced or removed in the new record; all others stay.
 _ANEW: Final = frozenset(
     {
         HEADER_TIMESTAMP,
@@ -48,8 +48,8 @@ _ANEW: Final = frozenset(
 class RepublishRequest:
     """A request: the messages of `spans` from `since` to before `until`, for `target`.
 
-    `gone`: this many offsets may be of that time too, and neither the log nor the archive had them.
-    A topic that was recreated since is another one.
+    `gone` is how many offsets that neither the log nor the archive had may be of that time too. A
+    topic that was recreated since the request is another topic.
     """
 
     source: str
@@ -70,7 +70,7 @@ class RepublishRequest:
 
     @property
     def times(self) -> Times:
-        """The time in the form of messages."""
+        """The requested time, in milliseconds."""
         return Times(since_ms=milliseconds(self.since), until_ms=milliseconds(self.until))
 
 
@@ -78,8 +78,8 @@ class RepublishRequest:
 class Republished:
     """The progress: `share` (0 to 1) of the offsets are finished.
 
-    The target topic did not accept `refused` messages; `refusals` has the reason for one in each
-    partition. `size` is the size of the written bodies in bytes.
+    The target topic did not accept `refused` messages; `refusals` has the reason for one message in
+    each partition. `size` is the size of the written bodies in bytes.
     """
 
     share: float = 0.0
@@ -99,12 +99,12 @@ class RepublishTask:
 
     @property
     def share(self) -> float:
-        """How much of it is finished, 0 to 1; there may have been nothing to do."""
+        """The finished share of the task, 0 to 1; also for a task without messages."""
         return 1.0 if self.job.state is JobState.DONE else self.done.share
 
     @property
     def gone(self) -> int:
-        """Offsets that may be of that time, and that neither the log nor the archive had."""
+        """The number of offsets that may be of that time, and are neither in log nor archive."""
         return self.job.result.counts.get("gone", self.request.gone)
 
 
@@ -112,7 +112,7 @@ def require_alike(source: Topic, target: Topic) -> None:
     """Check that the target has the same kind of messages as the source.
 
     Raises:
-        ValidationFailedError: It has not.
+        ValidationFailedError: The target has another kind of messages.
     """
     if target.content_type is not source.content_type:
         message = f"must be of contentType {source.content_type}, as sourceTopic is"
@@ -126,9 +126,9 @@ def republished(
     *,
     now_ms: int,
 ) -> NewRecord:
-    """Return the record as published now, with that body; `own` headers replace the old ones.
+    """Return the record as if published now, with `body`; `own` headers replace the old ones.
 
-    Its earlier age does not count, and no publisher waits for its outcome.
+    The message's earlier age does not count, and no publisher waits for its outcome.
     """
     anew = _ANEW | {name for name, _ in own}
     kept = (each for each in record.headers if each[0] not in anew)
@@ -137,14 +137,14 @@ def republished(
 
 
 def marker_of(task_id: str, partition: int, offset: int) -> bytes:
-    """Return the header value with the task of a record, and the message's position."""
+    """Return the header value that names a record's task, and the position of its message."""
     return b"%s %d/%d" % (task_id.encode("ascii"), partition, offset)
 
 
 def offset_marked(record: Record, task_id: str, partition: int) -> int | None:
     """Return the message's position in that partition of the source.
 
-    None: the record is not of that task, or not of that partition.
+    None if the record is not of that task, or not of that partition.
     """
     marked = record.header(HEADER_REPUBLISHED)
     found = None if marked is None else _MARKER.fullmatch(marked)

@@ -32,23 +32,24 @@ SHARE_DEFAULT: Final = 0.5
 SHARE_MIN: Final = 0.01
 CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
-# The most offsets of one run.
+# The maximum number of offsets in one run.
 RUN_MAX: Final = 1_000
-# The seconds of appended and unfinished messages: a cancelled retransmission may leave this many,
-# and new messages may wait this long.
+# How many messages may be appended and unfinished: as many as are sent in these seconds, and at
+# least this number. New messages may wait this long, and a cancelled retransmission may leave this
+# many.
 AHEAD_S: Final = 2.0
 AHEAD_MIN: Final = 20
-# The bytes of archived bodies that may wait to be sent again, over all retransmissions.
+# The maximum size in bytes of archived bodies that wait to be sent again, over all retransmissions.
 ARCHIVED_BYTES_MAX: Final = 8 * 1024**3
-# The subscription remembers this many cancelled ones: their messages are skipped.
+# How many cancelled retransmissions the subscription remembers, so that their messages are skipped.
 CANCELLED_KEPT: Final = 16
 
 
 class Only(StrEnum):
-    """Which messages of the window.
+    """Which messages of the requested time are sent again.
 
-    UNDELIVERED: those that were discarded, and not sent again since. MISSING: those before the
-    subscription's position without a traced end.
+    UNDELIVERED: messages that were discarded, and not sent again since. MISSING: messages before
+    the subscription's position whose end is not in the traces.
     """
 
     ALL = "all"
@@ -57,10 +58,10 @@ class Only(StrEnum):
 
 
 class RetransmissionState(StrEnum):
-    """The state; the last three are final.
+    """The state of a retransmission; the last three are final.
 
-    REQUESTED: waits for a Spark runner. READING: a runner chooses the messages. SENDING: they are
-    appended and delivered.
+    REQUESTED: waits for a Spark runner. READING: a runner chooses the messages. SENDING: the
+    messages are appended and delivered.
     """
 
     REQUESTED = "REQUESTED"
@@ -77,7 +78,7 @@ ENDED: Final = frozenset(
 _WHILE_CHOOSING: Final = {
     JobState.REQUESTED: RetransmissionState.REQUESTED,
     JobState.RUNNING: RetransmissionState.READING,
-    # The ends of the retransmission and of the job are written together.
+    # Not final here: the ends of the retransmission and of its job are stored together.
     JobState.DONE: RetransmissionState.READING,
     JobState.CANCELLED: RetransmissionState.CANCELLED,
     JobState.FAILED: RetransmissionState.FAILED,
@@ -85,7 +86,7 @@ _WHILE_CHOOSING: Final = {
 
 
 def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
-    """Return the state, by what is stored of it and of its job."""
+    """Return the state of a retransmission, from its stored state and its job."""
     return _WHILE_CHOOSING[job] if stored is RetransmissionState.REQUESTED else stored
 
 
@@ -93,7 +94,8 @@ def state_of(stored: RetransmissionState, job: JobState) -> RetransmissionState:
 class Selection:
     """Selects messages that match all given fields. An empty tuple means all.
 
-    `statuses` are those of discards: the last responses. `reason` is a part of theirs, in any case.
+    `statuses` are the last response statuses of discards. `reason` is a part of the discards'
+    reason, upper or lower case.
     """
 
     only: Only = Only.ALL
@@ -114,7 +116,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSpan:
-    """Offsets of a partition of `topic`, from `start` to before `end`."""
+    """A range of offsets in a partition of `topic`, from `start` to before `end`."""
 
     topic: str
     partition: int
@@ -126,8 +128,9 @@ class OffsetSpan:
 class Request:
     """A request: the messages of `spans` that match `selection`, at `share` of the rate.
 
-    Discards are those from `since` to before `until`; their records may be gone. `dry_run`: they
-    are only chosen. The content of the `streams` at that time must be recorded first.
+    Discards are chosen by their time, from `since` to before `until`; the log may no longer have
+    their messages. With `dry_run` messages are only chosen, and not sent. Before messages are
+    chosen, the recorder must have stored what the `streams` had at the request.
     """
 
     since: datetime
@@ -139,10 +142,10 @@ class Request:
     streams: tuple[OffsetSpan, ...] = ()
     # The ends of the topic's partitions at the time of the request.
     ends: tuple[int, ...] = ()
-    # Before each of the spans: the number of requested offsets that neither the log nor the archive
+    # For each span, the number of requested offsets before it that neither the log nor the archive
     # had.
     gone: tuple[int, ...] = ()
-    # Limits only the archived messages in the spans: the log finds times by itself.
+    # Limits only the archived messages in the spans: the log finds offsets by time itself.
     times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
@@ -156,11 +159,11 @@ class Request:
 class Counts:
     """Numbers of messages: chosen, appended to the topic, finished by the subscription.
 
-    `size` is the size of the chosen bodies in bytes. `archived` are the chosen ones in the archive;
-    `gone` counts offsets that neither it nor the log had, and that may have been requested.
-    `untraced` are, for MISSING, requested offsets that were not checked, because traces do not go
-    back so far; None: for others, and until it is known. `discarded` are finished ones that were
-    discarded again.
+    `size` is the size of the chosen bodies in bytes. `archived` are the chosen messages that are in
+    the archive. `gone` counts offsets that neither the archive nor the log had, and that may have
+    been requested. `untraced` counts, for MISSING, requested offsets that were not checked, because
+    traces do not go back so far; None for other requests, and until it is known. `discarded` are
+    finished messages that were discarded again.
     """
 
     matched: int = 0
@@ -193,10 +196,10 @@ class Retransmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRun:
-    """Chosen messages that follow each other in a partition: all its offsets, `start` to `end`.
+    """Chosen messages that follow each other in a partition, from `start` to before `end`.
 
-    With `undelivered` it is one discard, to be read from that row: its record may be gone. The
-    records of an `archived` one wait beside it.
+    With `undelivered` the run is one discarded message, which is read from that row, because the
+    log may no longer have it. The records of an `archived` run are stored with the run.
     """
 
     partition: int
@@ -222,12 +225,12 @@ def sent_again(
 ) -> NewRecord:
     """Return the record as it was published, for one subscription only.
 
-    It has the current time, so its earlier age does not count, and it keeps its id. No publisher
-    waits for its outcome.
+    The new record has the current time, so the message's earlier age does not count. It keeps the
+    message's id. No publisher waits for its outcome.
     """
     ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_TARGET)
     headers = (
-        # A foreign producer's record is identified by its old position.
+        # Use the old position as the id of a record of another producer.
         (HEADER_ID, Message(record, source).id),
         (HEADER_TIMESTAMP, b"%d" % now_ms),
         *sent_from(source.index, record.offset, record_target),
@@ -264,21 +267,18 @@ def found_sent(record: Record, partition: int, record_target: RecordTarget) -> S
 
 
 def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
-    """Return the dropped retransmissions of a subscription with this one.
-
-    The last CANCELLED_KEPT.
-    """
+    """Return the last CANCELLED_KEPT cancelled retransmissions of a subscription, with this one."""
     others = tuple(each for each in dropped if each != retransmission_id)
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 
 
 def ahead_max(rate: int, share: float) -> int:
-    """Return how many messages may be appended and unfinished."""
+    """Return how many messages may be appended and unfinished at the same time."""
     return max(AHEAD_MIN, int(rate * share * AHEAD_S))
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
-    """Return the ordered offsets that are unfinished by this progress."""
+    """Return those of the ordered offsets that are unfinished by this progress."""
     if progress is None:
         return list(offsets)
     ranges = progress.finished

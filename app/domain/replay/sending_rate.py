@@ -9,18 +9,18 @@ from typing import Final
 from app.domain.replay.retransmission import ahead_max
 from app.domain.targeted import RecordTarget
 
-# At most this part of a second's messages may be appended at once, so that new messages come in
-# between.
+# How much may be appended at once, in seconds of the rate, so that new messages come in between.
 BURST_S: Final = 0.25
-# A piece is this factor larger than its share of the time, because appending is not the only work.
+# The factor by which a piece is larger than its share of the time, because appending is not the
+# only work.
 _PIECE_SHARE: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """A retransmission with chosen messages, under the claim `attempt` of its job.
+    """A retransmission with chosen messages, claimed as `attempt` of its job.
 
-    No partition of its topic has messages of it before the offsets `begun`.
+    No partition of the topic has messages of it before the offsets in `begun`.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Sending:
 
     @property
     def record_target(self) -> RecordTarget:
-        """The target in its messages."""
+        """The target that its messages name."""
         return RecordTarget(self.subscription_id, self.id)
 
 
@@ -47,9 +47,9 @@ class RetransmissionPace:
         self._at = now
 
     def allowed(self, *, rate: int, ahead: int, now: float) -> int:
-        """Return this number.
+        """Return how many messages may be appended now.
 
-        `ahead` are appended and unfinished; `now` is in monotonic seconds.
+        `ahead` messages are appended and unfinished; `now` is in monotonic seconds.
         """
         earned = (now - self._at) * rate * self._share
         self._at = now
@@ -57,14 +57,14 @@ class RetransmissionPace:
         return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
-        """Return how many to append at a time, every `every`, to reach the share of `rate`."""
+        """Return how many messages to append every `every`, to reach the share of `rate`."""
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Remember that nothing may be appended: no budget accumulates meanwhile."""
+        """Called while nothing may be appended: this time gives no allowance for later."""
         self._at = now
         self._allowed = 0.0
 
     def appended(self, count: int) -> None:
-        """Remember that `count` were appended."""
+        """Called when `count` messages were appended."""
         self._allowed -= count

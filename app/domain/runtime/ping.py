@@ -1,6 +1,7 @@
 """Pings: a test message that one worker sends immediately, and its result for the requester.
 
-Both travel as PostgreSQL notifications. These may be lost: then the waiting requester tries again.
+Both are sent as PostgreSQL notifications. A notification may be lost: then the waiting requester
+tries again.
 """
 
 import json
@@ -8,16 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-# PostgreSQL takes notifications of less than 8,000 bytes.
+# The maximum size of a notification: PostgreSQL allows less than 8,000 bytes.
 PAYLOAD_BYTES_MAX: Final = 7_500
-# The requester waits, so a ping is short, however long a delivery may take.
+# The longest time of a ping, however long a delivery may take, because its requester waits.
 PING_TIMEOUT_MAX: Final = timedelta(seconds=30)
 _VALUE_LENGTH_MAX: Final = 500
 _HEADERS_MAX: Final = 50
 
 
 class Ping(NamedTuple):
-    """Request `number` of the process `waiter`: a message to that subscription, by that worker."""
+    """Request `number` of the process `waiter`: `worker` sends a message to that subscription."""
 
     worker: str
     waiter: str
@@ -25,13 +26,13 @@ class Ping(NamedTuple):
     subscription_id: str
 
     def text(self) -> str:
-        """Return it as a notification."""
+        """Return the ping as a notification."""
         return json.dumps({"ping": list(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """The negotiated TLS parameters."""
+    """The negotiated TLS parameters of a connection."""
 
     version: str
     cipher: str
@@ -42,7 +43,7 @@ class Pong:
     """The result of a ping. `reason` is why a message would not have been delivered.
 
     `seconds` is the total time, with connecting. `status` and `headers` are the response. `address`
-    is where the request went: to the host, or to the proxy.
+    is where the request was sent: the host, or the proxy.
     """
 
     worker: str
@@ -57,7 +58,7 @@ class Pong:
     tls: Security | None = None
 
     def text(self, number: int) -> str:
-        """Return it as a notification for request `number`.
+        """Return the result as a notification for request `number`.
 
         Headers that do not fit are left out.
         """

@@ -1,4 +1,4 @@
-"""The notes with which workers share a subscription's rate by demand."""
+"""The notes by which workers lend each other parts of a subscription's rate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,9 @@ from typing import NamedTuple
 class Loan(NamedTuple):
     """The lender's answer to a borrower's request `number`: these tickets, for some seconds.
 
-    Sets of tickets are integers with one bit for each. `outstanding` are all that the borrower may
-    be using, or used less than a second ago, by this answer and those before it.
+    A set of tickets is an integer with one bit for each ticket. `outstanding` are all tickets that
+    the borrower may be using, or was using less than a second ago, because of this answer and
+    earlier ones.
     """
 
     number: int
@@ -21,9 +22,10 @@ class Loan(NamedTuple):
 class RateNote:
     """The last note of one worker about one subscription's rate.
 
-    `number` counts its notes; `wanted` is how many tickets it would borrow. `lent` has its answers
-    by borrower; `followed` the number of the last answer that it follows, by lender. Tickets belong
-    to a topic with this number of `partitions`: with another number they cannot be compared.
+    `number` counts the worker's notes. `wanted` is how many tickets the worker would borrow. `lent`
+    has the worker's answers by borrower. `followed` has the number of the last answer that the
+    worker follows, by lender. Tickets are for a topic with this number of `partitions`; with
+    another number they cannot be compared.
     """
 
     subscription_id: str

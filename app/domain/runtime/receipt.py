@@ -1,8 +1,8 @@
 """Receipts: the outcome of a message in a subscription, for a waiting publisher.
 
-A record of a waiting publisher names it in a header (`HEADER_RECEIPT`), as `{waiter} {number}
-{until}`: the process that waits, the request in it, and until when (epoch ms). Receipts may be
-lost: this has no effect on the message.
+If a publisher waits, its record has a header (`HEADER_RECEIPT`), as `{waiter} {number} {until}`:
+the process that waits, the request in it, and until when (epoch ms). Receipts may be lost: this has
+no effect on the message.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-# PostgreSQL takes notifications of less than 8,000 bytes.
+# The maximum size of a notification: PostgreSQL allows less than 8,000 bytes.
 PAYLOAD_BYTES_MAX: Final = 7_500
 _REASON_LENGTH_MAX: Final = 500
 _ADDRESS: Final = re.compile(rb"([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})")
@@ -26,19 +26,19 @@ class FinalOutcome(StrEnum):
 
 
 class ReceiptAddress(NamedTuple):
-    """The receiver of receipts: request `number` of the process `waiter`, until then (epoch ms)."""
+    """Who gets a receipt: request `number` of the process `waiter`, until `until` (epoch ms)."""
 
     waiter: str
     number: int
     until_ms: int
 
     def header(self) -> bytes:
-        """Return it as the header of a record."""
+        """Return the address as the header of a record."""
         return f"{self.waiter} {self.number} {self.until_ms}".encode("ascii")
 
 
 class Receipt(NamedTuple):
-    """The outcome for the message of request `number`; a discard has its reason."""
+    """The outcome of the message of request `number`; for a discard, with the reason."""
 
     number: int
     subscription_id: str
