@@ -1,1 +1,1 @@
-"""Use cases of the control plane: one method each, one transaction each."""
+"""Use cases of the API processes: each is one method and one transaction."""

@@ -1,4 +1,4 @@
-"""Waits until the workers have applied a change."""
+"""Waits until all workers have applied a change."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,12 +8,13 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError
 from app.domain.status import WorkerStatus
 
-# A worker without a report for this long is not awaited.
+# The age of a report above which its worker is not waited for.
 LIVE_WITHIN: Final = timedelta(seconds=5)
-# A client that changes something waits this long for the workers; the response shows whether they
-# applied it.
+# How long a client that changes something waits for the workers; the response tells whether they
+# have applied the change.
 APPLIED_WITHIN: Final = timedelta(seconds=2)
-# The state is read this often even without a notice: a worker may have died, or a notice was lost.
+# How often the workers' state is read even without a notice, because a worker may have died, or a
+# notice was lost.
 ASK_EVERY: Final = timedelta(milliseconds=500)
 
 LiveWorkers = Callable[[], Awaitable[Sequence[WorkerStatus]]]
@@ -26,9 +27,9 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 
 
 class AppliedChanges:
-    """What workers have applied. `notice` is called whenever a worker reports it.
+    """Knows which changes the workers have applied. Call `notice` when a worker has reported.
 
-    `take_in` applies changes in this process, which happens first.
+    `take_in` applies changes in this process, which is done first.
     """
 
     def __init__(
@@ -44,15 +45,15 @@ class AppliedChanges:
         self._noticed = asyncio.Event()
 
     def notice(self) -> None:
-        """Let every waiting call check again."""
+        """Wake all waiting calls, so that they check again."""
         self._noticed.set()
         self._noticed = asyncio.Event()
 
     async def wait(self, number: int, *, within: timedelta) -> bool:
-        """Return whether all live workers have applied change `number` `within` that time.
+        """Return whether all running workers have applied change `number` `within` that time.
 
-        False immediately if there are no workers, or if the database does not respond: the change
-        itself is stored by then.
+        The result is False immediately if there are no workers, or if the database does not
+        respond. The change itself is already stored.
         """
         try:
             async with asyncio.timeout(within.total_seconds()):
@@ -64,7 +65,7 @@ class AppliedChanges:
         if self._take_in:
             await self._take_in()
         while True:
-            # Read before the query, so that a notice in between is not missed.
+            # Read the event before the query, so that a notice between the two is not missed.
             noticed = self._noticed
             workers = await self._live_workers()
             if not workers or is_applied(workers, number):

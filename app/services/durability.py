@@ -14,9 +14,9 @@ from app.log.interface import MessageLog
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# Clients can trigger a query over all topics in Kafka and the database at most this often.
+# How often all topics in Kafka and the database are queried, at most: clients can trigger this.
 LOOK_EVERY: Final = timedelta(minutes=1)
-# If one of them did not respond, both are queried again after this time.
+# The same, if Kafka or the database did not respond.
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
@@ -33,7 +33,7 @@ class DurabilityService:
     ) -> None:
         """Create a `DurabilityService`; `replication` is Kafka's.
 
-        None: the log is in PostgreSQL, with one copy.
+        If `replication` is None, the log is in PostgreSQL, with one copy.
         """
         self._database = database
         self._replication = replication
@@ -41,27 +41,27 @@ class DurabilityService:
         self._clock = clock
         self._looking = asyncio.Lock()
         self._look_at = float("-inf")
-        # By whether topics are named.
+        # The risks found last, with the names of topics (True) and without (False).
         self._found: Mapping[bool, Sequence[str]] = {}
 
     async def risks(self, *, with_names: bool) -> Sequence[str]:
-        """Return each risk in words, `with_names` of topics.
+        """Return a sentence for each risk, with the names of topics if `with_names` is true.
 
-        None if losing one broker loses nothing.
+        The result is empty if the loss of one broker would lose no messages.
         """
         if self._replication is None:
             return ()
-        # Concurrent calls share one query.
+        # Let concurrent calls share one query.
         async with self._looking:
             if self._clock() >= self._look_at:
                 await self._look(self._replication)
         return self._found[with_names]
 
     async def _look(self, replication: Replication) -> None:
-        """Read the risks from database and log."""
+        """Read topics from database and log, and find the risks."""
         known, by_leader, no_topics = await self._topics()
         there, no_copies = await self._copies()
-        # Others may use the same Kafka.
+        # Use only our own topics: other programs may use the same Kafka.
         ours = {name: copies for name, copies in there.items() if name in known}
         unknown = [each for each in (no_topics, no_copies) if each]
         self._found = {
@@ -75,7 +75,7 @@ class DurabilityService:
         self._look_at = self._clock() + pause.total_seconds()
 
     async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
-        """Return all own topics, and those with ack LEADER; or why they are unknown."""
+        """Return all own topics, and those with ack LEADER; or the reason why they are unknown."""
         try:
             async with self._database.transaction() as session:
                 topics = TopicRepository(session)
@@ -85,7 +85,7 @@ class DurabilityService:
             return OWN, (), f"which topics there are is not known: {error.message}"
 
     async def _copies(self) -> tuple[Mapping[str, Copies], str]:
-        """Return the copies of all topics in the log; or why they are unknown."""
+        """Return the replicas of all topics in the log; or the reason why they are unknown."""
         try:
             return await self._log.copies(), ""
         except LogUnavailableError as error:

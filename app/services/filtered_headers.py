@@ -1,7 +1,7 @@
 """Headers in filters: only those that the filter's own topic propagates.
 
-Messages from other topics (dead letters, offline retransmissions) may have more. Filters may use
-those only if their own topic propagates them too, so that a filter's headers do not depend on other
+Messages from other topics (dead letters, offline retransmissions) may have more headers. Filters
+may use these only if their own topic propagates them too, so that a filter does not depend on other
 topics.
 
 The caller holds the lock of changes: nothing changes between the check and its action.
@@ -17,7 +17,7 @@ from app.filtering.header_names import headers_named, require_filterable
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 
-# An error names at most this many subscriptions.
+# The maximum number of subscriptions that an error names.
 _NAMED_MAX: Final = 5
 
 
@@ -28,7 +28,7 @@ async def require_filter_headers(
 
     Raises:
         TopicNotFoundError: The topic does not exist.
-        ValidationFailedError: It does not; the error names field and header.
+        ValidationFailedError: A header is not propagated; the error names field and header.
     """
     require_filterable(filters, (await topics.get(topic)).propagated_headers)
 
@@ -39,7 +39,7 @@ async def require_kept_headers(
     """Check that `wanted` keeps all headers that filters of subscriptions name.
 
     Raises:
-        ValidationFailedError: It does not.
+        ValidationFailedError: A header is missing.
     """
     dropped = _lower(topic) - _lower(wanted)
     if not dropped:

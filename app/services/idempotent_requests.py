@@ -1,4 +1,4 @@
-"""Requests that create something, which run once however often they are sent with one key."""
+"""Requests that create something: each runs once, however often it is sent with the same key."""
 
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.database import Database
@@ -6,17 +6,16 @@ from app.storage.idempotent_requests import IdempotentRequestRepository
 
 
 class IdempotentRequests:
-    """Claims requests and stores their responses; each method is one transaction."""
+    """Claims requests, and stores their responses; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
-        """Return the stored response.
+        """Claim the request, or return the response that is stored for it.
 
-        None if the request must run, and then be answered or given up.
-
-        The claim of a dead process expires after a minute.
+        The result is None if the request must run. Then call `answered` or `give_up`. The claim of
+        a process that dies expires after a minute.
 
         Raises:
             IdempotencyKeyReusedError: Another request used the key.
@@ -26,11 +25,11 @@ class IdempotentRequests:
             return await IdempotentRequestRepository(session).claim(request)
 
     async def answered(self, request: KeyedRequest, answer: StoredAnswer) -> None:
-        """Store this response for a day, for repetitions of the request."""
+        """Store this response for a day, in case the request is repeated."""
         async with self._database.transaction() as session:
             await IdempotentRequestRepository(session).answered(request, answer)
 
     async def give_up(self, request: KeyedRequest) -> None:
-        """Release the claim of a failed request: it may be sent again."""
+        """Release the claim of a failed request, so that it may be sent again."""
         async with self._database.transaction() as session:
             await IdempotentRequestRepository(session).give_up(request)

@@ -1,4 +1,4 @@
-"""Changes of the log that belong to a change of the database, without holding a lock."""
+"""Changes of the log that belong to a change of the database, without a lock on the database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,10 +13,10 @@ from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.storage.database import Database, Session
 from app.storage.runtime.log_claims import LogClaimRepository
 
-# Calls to the log within a claim end before the claim does.
+# The time limit for calls to the log within a claim, and for the claim itself, which ends later.
 LOG_WITHIN: Final = timedelta(seconds=25)
 CLAIMED_FOR: Final = timedelta(seconds=30)
-# A request for the same subject waits this long, and checks this often whether it is free.
+# How long a request waits for a claim on the same subject, and how often it checks.
 WAIT_MAX: Final = timedelta(seconds=10)
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _LEFT_MAX: Final = 100
@@ -24,10 +24,10 @@ _LEFT_MAX: Final = 100
 
 @dataclass(slots=True)
 class Claimed:
-    """A held claim. `owed` is what may be incomplete in the log; None: nothing.
+    """A claim that this request holds. `owed` is what may be incomplete in the log, or None.
 
-    What an earlier holder left stays owed until this one has made the log match the database: a
-    refused request has finished nothing.
+    If an earlier request left something incomplete, it stays `owed` until this request has made the
+    log match the database.
     """
 
     claim: LogClaim
@@ -36,25 +36,26 @@ class Claimed:
     given_up: bool = False
 
     async def begin_in(self, session: Session) -> None:
-        """Record in this transaction that the change begins; call `begin` after its commit.
+        """Record in this transaction that the change begins. Call `begin` after the commit.
 
-        If the result of the commit is unknown, the claim is released if it failed. Otherwise it
-        stays until it expires: then the change is finished.
+        If the result of the commit is unknown, there are two cases. If the commit failed, the claim
+        is released. If the commit was made, the claim stays until it expires, and then the change
+        is finished.
 
         Raises:
-            LogUnavailableError: Another request holds the subject by now.
+            LogUnavailableError: Another request has the claim by now.
         """
         self.begun = await LogClaimRepository(session).begin(self.claim)
         if self.begun is None:
             raise LogUnavailableError(f"Another request changes {self.claim.subject} in the log")
 
     def begin(self) -> None:
-        """Remember that from here on the log may have what the database has not."""
+        """Remember that from here on the log may differ from the database."""
         self.claim = self.begun or self.claim
         self.owed = self.claim.intent
 
     def end(self) -> None:
-        """Remember that the log has what the database has."""
+        """Remember that the log matches the database."""
         self.owed = None
 
     async def give_up(self, session: Session) -> None:
@@ -64,10 +65,10 @@ class Claimed:
 
 
 class LogClaims:
-    """Lets one request at a time change the log's part of a subject.
+    """Lets one request at a time change a subject (such as a topic) in the log.
 
-    The calls to the log are between two transactions: the first one claims the subject, the second
-    one records the result. Only requests for the same subject wait for the log.
+    The calls to the log are between two transactions: the first claims the subject, the second
+    records the result. Only requests for the same subject wait for the log.
     """
 
     def __init__(self, database: Database) -> None:
@@ -75,13 +76,13 @@ class LogClaims:
 
     @asynccontextmanager
     async def claimed(self, subject: str, intent: Intent) -> AsyncIterator[Claimed]:
-        """Hold the subject inside the block.
+        """Hold a claim on the subject inside the block.
 
         If something is still `owed` at the end of the block, or the process dies inside, another
-        request takes it over.
+        request finishes the change.
 
         Raises:
-            LogUnavailableError: It was not free in time.
+            LogUnavailableError: The subject was not free in time.
         """
         claim = await self._take(LogClaim(subject=subject, intent=intent, token=uuid4().hex))
         async with self._held(Claimed(claim, owed=claim.left)) as held:
@@ -89,9 +90,11 @@ class LogClaims:
 
     @asynccontextmanager
     async def taken_over(self, subject: str) -> AsyncIterator[Intent | None]:
-        """Yield what was begun and not finished, to be finished in the block; None: nothing.
+        """Yield a change that was begun and not finished, or None.
 
-        If the block raises an error, it is left to be taken over again.
+        It must be finished in the block.
+
+        If the block raises an error, the change can be taken over again.
         """
         async with self._database.transaction() as session:
             claims = LogClaimRepository(session)
@@ -136,7 +139,7 @@ class LogClaims:
     async def _let_go(self, held: Claimed) -> None:
         if held.given_up:
             return
-        # A database that is down reports the same later: the claim expires.
+        # Ignore this error if the database is down: the claim will expire.
         with suppress(StorageUnavailableError):
             async with self._database.transaction() as session:
                 claims = LogClaimRepository(session)

@@ -1,4 +1,4 @@
-"""Bounds and positions by time of the log's partitions: of all of them, or an error."""
+"""Bounds and offsets by time, for all of the given partitions; otherwise an error."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 async def bounds_of(
     log: MessageLog, partitions: Collection[Partition]
 ) -> Mapping[Partition, Bounds]:
-    """Return the bounds of each of them.
+    """Return the first and the next offset of each partition.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -30,12 +30,13 @@ async def bounds_of(
 async def offsets_at(
     log: MessageLog, partitions: Collection[Partition], moment: datetime
 ) -> Mapping[Partition, int]:
-    """Return for each the first offset at or after that time, else its end.
+    """Return, for each partition, the first offset at or after that time, or its end.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    # No message is older than the epoch, and Kafka gives negative times another meaning.
+    # Use the epoch for earlier times: no message is older, and Kafka gives negative times another
+    # meaning.
     found = await log.offsets_at(partitions, milliseconds(moment))
     if missing := [each for each in partitions if each not in found]:
         raise LogUnavailableError(f"The log does not say where {missing[0]} was then")
@@ -45,13 +46,13 @@ async def offsets_at(
 async def begun_at(
     log: MessageLog, partitions: Collection[Partition], beginning: Beginning
 ) -> Mapping[Partition, int]:
-    """Return where a reader with that start begins: before all messages published from now on.
+    """Return where a reader with that start position begins: before all messages from now on.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    # The ends are read first. Kafka is queried for a time and then, if there is no message since,
-    # for the end: a message between the two would be in neither.
+    # Read the ends first. For a time, Kafka is queried twice: for the first message since, and if
+    # there is none, for the end. A message that comes between the two would be missed.
     bounds = await bounds_of(log, partitions)
     match beginning:
         case Edge.EARLIEST:

@@ -15,7 +15,7 @@ async def repeat(chore: Callable[[], Awaitable[None]], *, every: timedelta, name
     """Run `chore` after each `every`, until cancelled.
 
     If the log or the database is down, or the chore has a bug, the error is logged under `name`,
-    and the chore runs again the next time.
+    and `chore` runs again the next time.
     """
     while True:
         await asyncio.sleep(every.total_seconds())

@@ -1,4 +1,4 @@
-"""Deletes what was kept long enough: every table has a limit."""
+"""Deletes old data: every table has a limit."""
 
 from datetime import timedelta
 from typing import Final
@@ -20,16 +20,17 @@ from app.storage.runtime.circuits import CircuitRepository
 from app.storage.runtime.rate_notes import RateNoteRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
-# Reports of workers and their loads are used for seconds; they are kept a little for users.
+# How long reports of workers are kept. They are used for seconds; users may read them a little
+# longer.
 REPORTS_KEPT: Final = timedelta(hours=1)
-# Nobody has sent anything through them for this long.
+# How long a circuit is kept after its last use.
 CIRCUITS_KEPT: Final = timedelta(days=1)
-# A worker that was declared dead cannot come back after this.
+# How long retractions are kept: a worker that was declared dead cannot come back after this.
 RETRACTIONS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
-# The minimum for the original and the new position of each message of a retransmission.
+# How long at least the original and new positions of retransmitted messages are kept.
 PLACES_KEPT: Final = timedelta(days=7)
-# Entries of ledgers are proofs, needed as long as somebody may ask for them.
+# How long ledger entries are kept: they are proofs, needed as long as somebody may ask for them.
 LEDGERS_KEPT: Final = timedelta(days=3 * 365)
 ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
@@ -38,7 +39,7 @@ AUDIT_KEPT: Final = timedelta(days=365)
 class Pruner:
     """Deletes old data: undelivered messages, jobs, events, keys, reports of old workers.
 
-    Every API process does it; two at a time do no harm.
+    Every API process does this; two at the same time do no harm.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Pruner:
         self._places_kept = places_kept
 
     async def prune(self) -> None:
-        """Delete all that is old now, every few rows in a transaction.
+        """Delete all data that is old now, in transactions of a few rows each.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

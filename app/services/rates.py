@@ -1,4 +1,4 @@
-"""Metrics of a subscription or a topic, from the workers' reports (pure)."""
+"""Computes metrics of a subscription or a topic from the workers' reports (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ _OPENNESS: Final = (CircuitState.CLOSED, CircuitState.HALF_OPEN, CircuitState.OP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogForecast:
-    """Backlog forecast of one subscription by the last evaluation; `drain` None: never or unknown.
+    """Backlog forecast of one subscription, from the last evaluation.
 
-    `oldest_age` is the minimum age of the oldest unfinished message; for a retried one it is the
-    time since its first attempt. `expiring` messages reach their time to live before they are
-    delivered.
+    `drain` is None if the backlog never ends, or this is unknown. `oldest_age` is the minimum age
+    of the oldest unfinished message; for a retried message it is the time since its first attempt.
+    `expiring` is how many messages reach the end of their time to live before they are delivered.
     """
 
     oldest_age: timedelta
@@ -30,12 +30,12 @@ class BacklogForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionMetrics:
-    """Counts since creation, open messages, and rates per second by each worker's last report.
+    """Metrics of one subscription: counts since its creation, open messages, and rates per second.
 
-    `rate` counts requests, `batch_rate` those with batches, `throughput` delivered bytes. `lag` is
-    in messages. `output` is the limit over all workers, with the mode of the worst worker and the
-    strictest circuit; None: no worker reports. A `backlog_forecast` is made only for a single
-    subscription.
+    `rate` is how many requests, `batch_rate` how many requests with batches, and `throughput` how
+    many delivered bytes there are per second. `lag` is in messages. `output` is the limit over all
+    workers, with the mode of the worst worker and the strictest circuit; None if no worker reports.
+    A `backlog_forecast` is made only for a single subscription.
     """
 
     delivered: int
@@ -59,14 +59,14 @@ class SubscriptionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics:
-    """What is known of a topic: messages and bytes ever `published`, and its rates.
+    """Metrics of one topic: the number of messages ever `published`, their bytes, and rates.
 
-    `volume` is what API processes have counted. Rates are per second.
+    `volume` is the bytes that API processes have counted. Rates are per second.
     """
 
     published: int | None
     volume: int
-    # New messages per second, by the log over the last minute; None: not queried.
+    # New messages per second over the last minute, from the log; None if it was not queried.
     rate: float | None = None
     subscriptions: int
     delivery_rate: float
@@ -91,9 +91,9 @@ def summed_metrics(
 
 
 def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bounds] | None) -> int:
-    """Messages between the committed offsets and the ends of the partitions.
+    """Return the number of messages between the committed offsets and the ends of the partitions.
 
-    The ends are the fresh ones in `bounds`, or else those in the workers' last reports.
+    The ends are those in `bounds`; if one is missing there, the workers' last report is used.
     """
     known = bounds or {}
     return sum(
@@ -103,7 +103,7 @@ def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bound
 
 
 def delivery_rates(loads: Iterable[SubscriptionLoad]) -> tuple[float, float]:
-    """Deliveries and delivered bytes per second over all of `loads`."""
+    """Return deliveries and delivered bytes per second over all of `loads`."""
     reports = [(load.counts, load.window.total_seconds()) for load in loads if load.window]
     rate = sum(counts.codes_2xx / seconds for counts, seconds in reports)
     return rate, sum(counts.bytes / seconds for counts, seconds in reports)

@@ -1,4 +1,4 @@
-"""Whether this process is ready for its work."""
+"""Checks whether this process is ready for its work."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -26,10 +26,10 @@ class ReadinessService:
         self._writability = writability or Writability()
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what each part waits for, within a second; nothing for parts that are ready.
+        """Return why parts are not ready, by the name of the part; this takes at most a second.
 
-        The parts are log, logWritable (whether it accepted the last message, here), database,
-        migrations, and the datacenter, which operators may take out of service.
+        The parts are: log, logWritable (whether the log accepted this process's last message),
+        database, migrations, and datacenter, which operators may take out of use.
         """
         log, migrated, in_service = await asyncio.gather(
             _answered(self._log.ping()),

@@ -1,4 +1,4 @@
-"""Data that this process keeps up to date from the database: topics, API keys, applied changes."""
+"""Keeps data of this process up to date from the database: topics, API keys, applied changes."""
 
 import asyncio
 from datetime import timedelta
@@ -17,13 +17,13 @@ from app.storage.notices import ACCESS, APPLIED, CHANGES, Notices
 
 _log = structlog.get_logger(__name__)
 
-# Notices may be lost: the feed is read this often even without one.
+# How often changes are read even without a notice, because notices may be lost.
 POLL_EVERY: Final = timedelta(seconds=5)
 _AFTER_DEFECT_S: Final = 1.0
 
 
 class Refresher:
-    """Reads the change feed into a directory, reads keys, and passes on what workers applied."""
+    """Reads changes and API keys, and reports which changes workers have applied."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Refresher:
         self._directory = directory
         self._applied = applied
         self._poll_at = 0.0
-        # One read after the other: data from before a deletion must not be applied after it.
+        # Read one after the other: data from before a deletion must not be applied after it.
         self._reading = asyncio.Lock()
 
     async def run(self, notices: Notices) -> None:
-        """Run forever, even while the database is down, or after a bug in a step."""
+        """Run until cancelled, even while the database is down, and after a bug in a step."""
         while True:
             try:
                 await self._once(notices)
@@ -55,7 +55,7 @@ class Refresher:
         self._poll_at = monotonic() + POLL_EVERY.total_seconds()
         try:
             async with self._reading:
-                # In several transactions: at the start, everything has changed.
+                # Read in several transactions: at the start, everything counts as changed.
                 self._directory.apply(await changes_since(self._database, self._directory.number))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)

@@ -1,4 +1,4 @@
-"""The ends of the streams of traces and undelivered messages: what must be recorded by then."""
+"""The ends of the streams of traces and undelivered messages: records up to them are stored."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ async def stream_spans(log: MessageLog) -> Sequence[OffsetSpan]:
     """
     partitions = list[Partition]()
     for topic in _STREAMS:
-        # Before the first worker has started there is no stream.
+        # Ignore a missing stream: it is created when the first worker starts.
         with suppress(TopicNotFoundError):
             partitions += await log.partitions(topic)
     bounds = await log.bounds(partitions)

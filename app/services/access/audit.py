@@ -10,33 +10,36 @@ from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 
 _T = TypeVar("_T")
-# Describes a resource in audit events, as in responses, so without its secrets.
+# Describes a resource for audit events, in the same form as in responses and so without secrets.
 Describe = Callable[[_T], Mapping[str, Any]]
 # Raises an error if the resource is not in the state that the request expects.
 Check = Callable[[_T], None]
 
-# The caller of the current request: set once at the start, instead of passed through every
-# signature.
+# The caller of the current request. It is set once at the start, so that it is not passed through
+# every function.
 _caller: Final[ContextVar[Caller]] = ContextVar("caller", default=EVERYBODY)
 
 
 def act_as(caller: Caller) -> None:
-    """Attribute all further changes of this task to `caller`."""
+    """Name `caller` in the audit events of all further changes of this task."""
     _caller.set(caller)
 
 
 def acting() -> Caller:
-    """Return the caller to which this task's changes are attributed."""
+    """Return the caller who is named in the audit events of this task."""
     return _caller.get()
 
 
 async def note(events: AuditRepository, change: Change) -> None:
-    """Write an audit event in the transaction of `events`, which must also make the change."""
+    """Write an audit event in the transaction of `events`.
+
+    The same transaction must make the change.
+    """
     await events.add(acting(), change)
 
 
 def whatever(_current: object) -> None:
-    """Accept every state."""
+    """Accept every state of a resource."""
 
 
 class AuditService:
@@ -48,6 +51,6 @@ class AuditService:
     async def page(
         self, wanted: AuditFilter, *, limit: int, after: int | None
     ) -> Sequence[AuditEvent]:
-        """Return the newest `limit` events; with `after`, an id, only those before that event."""
+        """Return the newest `limit` events; with `after` (an event's id), only events before it."""
         async with self._database.transaction() as session:
             return await AuditRepository(session).page(wanted, limit=limit, before_id=after)

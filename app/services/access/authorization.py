@@ -1,4 +1,4 @@
-"""Permissions: callers by their keys, and their roles for a target."""
+"""Permissions: who a caller is, by the API key, and which roles the caller has for a target."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Target:
 
 
 class Gate:
-    """The access control of publishing; all of it is in memory."""
+    """The access control of publishing. It needs only data in memory."""
 
     def __init__(self, keys: KnownKeys, *, controlled: bool) -> None:
         self._keys = keys
@@ -92,7 +92,7 @@ class AccessService:
 
     @property
     def mode(self) -> Mode:
-        """The mode for changes, as known to this process."""
+        """The mode for changes, as this process knows it."""
         return self._keys.mode
 
     async def caller(self, token: bytes | None) -> Caller:
@@ -110,7 +110,7 @@ class AccessService:
         """Check that the caller has the role for the target.
 
         Raises:
-            KeyMissingError: A key is needed.
+            KeyMissingError: A key is needed, and none was sent.
             PermissionDeniedError: The caller lacks the permission.
             NotFoundError: The target does not exist, and its owner matters.
         """
@@ -123,7 +123,7 @@ class AccessService:
     def require_writable(self, caller: Caller) -> None:
         """Check that the caller may change anything now.
 
-        Without access control there are no admins with an exception.
+        Admins may make changes in any mode, but without access control nobody is an admin.
 
         Raises:
             ReadOnlyError: The mode forbids changes.
@@ -147,7 +147,7 @@ class AccessService:
         await self._keys.refresh()
 
     async def roles(self, caller: Caller, target: Target) -> Sequence[Role]:
-        """Return Hermes' roles of the caller for the target."""
+        """Return the roles, in Hermes' terms, that the caller has for the target."""
         requested = [Role.ANY, Role.ADMIN]
         if target.topic is not None:
             requested.append(Role.TOPIC_OWNER)
@@ -165,7 +165,7 @@ class AccessService:
             raise PermissionDeniedError(f"{caller.name} may not create the group {name}")
 
     async def require_new_topic(self, caller: Caller, topic: Topic) -> None:
-        """Check that the caller may create the topic, with its group if that is missing.
+        """Check that the caller may create the topic, and its group if the group does not exist.
 
         Raises:
             PermissionDeniedError: The caller lacks the permission.
@@ -200,7 +200,7 @@ class AccessService:
             raise PermissionDeniedError(f"{caller.name} may not subscribe for {draft.owner.id}")
 
     async def require_feeding(self, caller: Caller, name: str, *, path: str) -> None:
-        """Check that the caller may have others' messages stored in that topic.
+        """Check that the caller may send messages of other topics to that topic.
 
         A missing topic is not an error here.
 
@@ -244,7 +244,10 @@ class AccessService:
                 assert_never(role)
 
     async def _owns(self, caller: Caller, target: Target) -> bool:
-        """Whether the caller owns the target: its subscription, or else its topic."""
+        """Whether the caller owns the target.
+
+        The subscription if one is given, otherwise the topic.
+        """
         if target.subscription is not None:
             return await self._owns_subscription(caller, target)
         return await self._owns_topic(caller, target)

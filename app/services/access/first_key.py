@@ -1,4 +1,4 @@
-"""Creates the first key of an installation: without it, nobody could create another."""
+"""Creates the first API key of an installation: without it, nobody could create other keys."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from app.services.access.keys import KeyService
 
 _log = structlog.get_logger(__name__)
 
-# The pause between two attempts; it doubles each time up to the second value.
+# The shortest and the longest pause between two attempts; a pause doubles each time.
 PAUSE_MIN: Final = timedelta(seconds=1)
 PAUSE_MAX: Final = timedelta(seconds=30)
 
@@ -22,8 +22,9 @@ Announce = Callable[[str], None]
 async def make_first_key(keys: KeyService, announce: Announce) -> None:
     """Create an admin's key if there never was a key, and `announce` its token once.
 
-    Retry until the database responds: it may be down, or not migrated yet. If the process dies
-    before the announcement, the token is lost: `angelia keys create` creates another.
+    This is retried until the database responds, which may be down or not migrated yet. If the
+    process dies before the announcement, the token is lost; `angelia keys create` creates another
+    key.
     """
     pause = PAUSE_MIN
     while True:

@@ -1,4 +1,4 @@
-"""API keys: creation, lists, revocation. Tokens are shown once."""
+"""API keys: creation, lists, revocation. A token is shown only once, when its key is created."""
 
 import secrets
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _KIND: Final = "key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeKey:
-    """A new key with its token, which is never shown again."""
+    """A new key and its token, which is never shown again."""
 
     key: ApiKey
     token: str
@@ -39,14 +39,14 @@ class KeyDraft:
 
 
 class KeyService:
-    """Create, list and revoke keys; each method is one transaction."""
+    """Creates, lists and revokes keys; each method is one transaction."""
 
     def __init__(self, database: Database, keys: KnownKeys | None = None) -> None:
         self._database = database
         self._keys = keys
 
     async def create(self, draft: KeyDraft) -> MadeKey:
-        """Create a key. It is valid in this process immediately.
+        """Create a key. This process accepts the key immediately.
 
         Raises:
             ValidationFailedError: A value is not valid.
@@ -86,12 +86,12 @@ class KeyService:
             return await AccessRepository(session).get(key_id)
 
     async def page(self, *, limit: int, after: str | None = None) -> Sequence[ApiKey]:
-        """Return keys by id, starting after the id `after`, with revoked ones."""
+        """Return keys ordered by id, after the id `after`, including revoked keys."""
         async with self._database.transaction() as session:
             return await AccessRepository(session).page(limit=limit, after=after)
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """Revoke the key, in this process immediately.
+        """Revoke the key. This process refuses the key immediately.
 
         Raises:
             KeyNotFoundError: The key does not exist.
@@ -118,7 +118,7 @@ def _minted(draft: KeyDraft, *, by: str) -> tuple[str, ApiKey]:
         id=key_id,
         name=draft.name,
         scopes=draft.scopes,
-        # The token has 256 random bits: a slower hash would not make it harder to guess.
+        # A plain hash is enough: a token has 256 random bits, so nobody can guess it.
         digest=sha256(token.encode()).digest(),
         created_by=by,
         expires_at=draft.expires_at,

@@ -17,13 +17,14 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# An unknown key may be new. The database is queried for unknown keys at most this often.
+# How often the database is queried for unknown keys, at most: an unknown key may be new.
 ASK_EVERY: Final = timedelta(seconds=1)
 
-# A wrong key is refused after this time. Each connection handles one request at a time, so it
-# cannot guess faster, and many wrong keys do not slow down callers with right ones.
+# The time after which a wrong key is refused. Each connection handles one request at a time, so a
+# client cannot guess faster, and many wrong keys do not slow down other callers.
 REFUSED_AFTER: Final = timedelta(milliseconds=50)
-# At most this many requests wait at a time; further ones are refused immediately.
+# The maximum number of requests that wait to be refused; above this, requests are refused
+# immediately.
 HELD_BACK_MAX: Final = 1_000
 
 _ID: Final = slice(len(TOKEN_PREFIX), len(TOKEN_PREFIX) + ID_LENGTH)
@@ -41,9 +42,9 @@ def _now() -> datetime:
 class KnownKeys:
     """The keys and the mode, as last read from the database.
 
-    A right key is found without waiting, even if the database is down. Wrong keys cost the database
-    one small query per second, however many there are. Revocations and new keys become known soon
-    through notices, and through polling if a notice was lost.
+    A right key is found without waiting, even if the database is down. However many wrong keys
+    come, they cause one small database query per second. This process soon learns of revocations
+    and new keys through notices, and by polling if a notice was lost.
     """
 
     def __init__(
@@ -68,9 +69,10 @@ class KnownKeys:
         self.mode = Mode.READ_WRITE
 
     def known(self, token: bytes) -> Caller | None:
-        """Return the caller if the key is known here and valid now."""
+        """Return the caller, if the key is known to this process and valid now."""
         found = self._keys.get(token[_ID])
-        # Compared even if there is no such key: the response time must not show which keys exist.
+        # Compare the token even if no key has its id: the response time must not show which ids
+        # exist.
         same = compare_digest(sha256(token).digest(), found[0].digest if found else _NO_DIGEST)
         if found is None or not same:
             return None
@@ -122,7 +124,7 @@ class KnownKeys:
             self._held_back -= 1
 
     async def _look_again(self) -> None:
-        # A caller that comes during a query waits for its result, which may contain its key.
+        # Wait for a query that is already running: its result may contain this key.
         if self._asking.locked() or self._is_time():
             async with self._asking:
                 if self._is_time():
@@ -145,7 +147,7 @@ class KnownKeys:
 
 
 def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
-    """Return the keys in `database`; none are known until they are refreshed."""
+    """Return the keys in `database`. No key is known until the first `refresh`."""
 
     async def load(number: int) -> AccessState | None:
         async with database.transaction() as session:
@@ -155,14 +157,14 @@ def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
 
 
 class KeyUse:
-    """Reports to the database which keys were used."""
+    """Reports to the database when keys were used."""
 
     def __init__(self, database: Database, keys: KnownKeys) -> None:
         self._database = database
         self._keys = keys
 
     async def note(self) -> None:
-        """Write the uses now. If this fails they are lost; later ones are not.
+        """Write the uses since the last call. If this fails, these uses are lost.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

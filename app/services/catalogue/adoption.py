@@ -1,4 +1,4 @@
-"""Adopted topics: what others change of them in the log is taken over."""
+"""Adopted topics: changes that other programs make in the log are taken over."""
 
 from datetime import timedelta
 from typing import Final
@@ -16,14 +16,20 @@ from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# Workers read partitions as soon as Kafka tells of them; this is for lag, health and forecasts.
+# How often adopted topics are checked, for lag, health and forecasts. Workers read new partitions
+# as soon as Kafka reports them.
 LOOK_EVERY: Final = timedelta(seconds=20)
 
 _log = structlog.get_logger(__name__)
 
 
 async def taken_over(topic: Topic, log: MessageLog) -> Topic:
-    """The topic with what the log has of it; ValidationFailedError, LogUnavailableError."""
+    """Return the topic with the settings that it has in the log.
+
+    Raises:
+        ValidationFailedError: The topic has too many partitions.
+        LogUnavailableError: The log cannot be reached.
+    """
     try:
         found = await log.topic(topic.name)
     except TopicNotFoundError as error:
@@ -33,7 +39,7 @@ async def taken_over(topic: Topic, log: MessageLog) -> Topic:
 
 
 class AdoptionService:
-    """Looks at adopted topics from time to time. Several processes may."""
+    """Checks adopted topics regularly. Several processes may do this."""
 
     def __init__(self, database: Database, log: MessageLog, *, describe: Describe[Topic]) -> None:
         self._database = database
@@ -41,10 +47,13 @@ class AdoptionService:
         self._describe = describe
 
     async def look(self) -> None:
-        """Take over their partitions and retention; StorageUnavailableError.
+        """Take over the partitions and the retention of adopted topics from the log.
 
-        One that is gone from the log, or has too many partitions by now, or about which the log
-        does not tell, stays as it was.
+        A topic stays unchanged if it no longer exists in the log, has too many partitions by now,
+        or cannot be read.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
         """
         async with self._database.transaction() as session:
             names = await TopicRepository(session).adopted()
@@ -52,7 +61,8 @@ class AdoptionService:
             try:
                 await self._take_over(name, await self._log.topic(name))
             except (TopicNotFoundError, ValidationFailedError, LogUnavailableError) as error:
-                # With its error an event is logged once a minute.
+                # Log this problem as a warning with its reason, which repeats at most once a
+                # minute.
                 reason = error.message
                 _log.warning(
                     "adopted_topic_not_followed", topic=name, reason=reason, exc_info=error
@@ -66,7 +76,8 @@ class AdoptionService:
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             current = await topics.get(name)
-            # It may have been deleted since, and made anew as one of ours.
+            # Check again in the transaction: the topic may have been deleted and created as a topic
+            # of Angelia.
             if not _is_behind(current, found):
                 return
             changed = await topics.update(_as_found(current, found))

@@ -1,4 +1,4 @@
-"""Alternate topics: which may be set, and where a message goes that no subscription would get."""
+"""Alternate topics: where a message goes that no subscription of its topic would get."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -8,18 +8,18 @@ from app.domain.errors import TopicNotFoundError, UnroutableError, ValidationFai
 from app.services.directory.topics import TopicDirectory
 
 ALTERNATES_MAX: Final = 8
-"""The longest chain of alternates."""
+"""The maximum number of alternate topics in a row."""
 
 _FIELD: Final = "alternateTopic"
 
 
 async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]) -> None:
-    """Check that the alternate topics from `topic` on all exist and end.
+    """Check that all alternate topics from `topic` on exist, and that their chain ends.
 
-    `get` looks a topic up; no topic may change meanwhile.
+    `get` returns a topic. No topic may change during this call.
 
     Raises:
-        ValidationFailedError: They do not.
+        ValidationFailedError: A topic does not exist, or the chain does not end.
     """
     name = topic.alternate_topic
     for _ in range(ALTERNATES_MAX):
@@ -34,10 +34,12 @@ async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]
 
 
 class Routes(NamedTuple):
-    """The possible topics of a mandatory message: the first with a subscription that wants it.
+    """The topics to try for a mandatory message.
 
-    `last_takes_all`: the last topic accepts messages that no subscription wants, because it is an
-    alternate.
+    The first with a subscription that wants it gets it.
+
+    `last_takes_all` means that the last topic, an alternate, accepts messages that no subscription
+    wants.
     """
 
     topics: tuple[Topic, ...]
@@ -45,7 +47,9 @@ class Routes(NamedTuple):
 
 
 async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
-    """Return `topic` and its alternates that have an active subscription, else the last of all.
+    """Return `topic` and its alternates that have an active subscription.
+
+    Else only the last alternate.
 
     Topics after one with a subscription to every message are left out.
 

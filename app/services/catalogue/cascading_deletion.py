@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 def named(subscription: Subscription) -> Mapping[str, Any]:
-    """Return the minimum that an audit event has of a subscription."""
+    """Return the part of a subscription that an audit event has at least."""
     return {"topicName": subscription.topic, "name": subscription.name}
 
 
@@ -33,8 +33,8 @@ async def delete_those_that_go_with(
 ) -> Sequence[Subscription]:
     """Delete the topic's subscriptions if all of them allow it; otherwise delete none.
 
-    Their retransmissions end with them. The caller holds the lock of changes, so no subscription is
-    created meanwhile.
+    The retransmissions of these subscriptions end too. The caller holds the lock of changes, so
+    that no subscription is created during this call.
     """
     subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
     retransmissions = RetransmissionChanges(session)
@@ -55,7 +55,7 @@ async def delete_those_that_go_with(
 
 
 async def forget_offsets(log: MessageLog, gone: Sequence[Subscription], topic: Topic) -> None:
-    """Delete their offsets in the log. This is only tidying: no subscription uses them again."""
+    """Delete the subscriptions' offsets in the log, which nothing uses any more."""
     partitions = [Partition(topic.name, index) for index in range(topic.partitions)]
     for each in gone:
         try:

@@ -1,7 +1,8 @@
 """Differences between the topics of the database and of the log, and their repair.
 
-Topics are created and deleted in both together (see `TopicService`). Differences come from a log
-that did not respond in time, a process that died in between, and changes of the log by others.
+A topic is created and deleted in both together (see `TopicService`). A difference appears if the
+log did not respond in time, if a process died between the two steps, or if another program changed
+the log.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from app.services.catalogue.topics import TopicService
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# The kind of the audit events: the topic itself did not exist, or existed all the time.
+# The kind of these audit events: a topic of the log. The topic in the database did not change.
 _KIND: Final = "logTopic"
 
 
@@ -40,7 +41,7 @@ class ConsistencyService:
     async def topics(self) -> Disagreement:
         """Return the differences.
 
-        No lock is held: a topic that is created or deleted meanwhile may be included.
+        No lock is held, so a topic that is being created or deleted may be included.
 
         Raises:
             LogUnavailableError: The log cannot be reached.
@@ -57,9 +58,9 @@ class ConsistencyService:
         """Delete a topic that only the log has, with its messages.
 
         Raises:
-            TopicNotFoundError: It is not in the log.
-            ValidationFailedError: It is in the database.
-            LogUnavailableError: It may still exist.
+            TopicNotFoundError: The topic is not in the log.
+            ValidationFailedError: The topic is in the database.
+            LogUnavailableError: The topic may still exist.
         """
         if not _is_ours(name) or name not in await self._log.topic_names():
             raise TopicNotFoundError(f"Topic {name} is not in the log")
@@ -70,8 +71,8 @@ class ConsistencyService:
         """Create the topic in the log again, empty, if only the database has it.
 
         Raises:
-            TopicNotFoundError: It is not in the database.
-            LogUnavailableError: It may have been created.
+            TopicNotFoundError: The topic is not in the database.
+            LogUnavailableError: The topic may have been created.
         """
         await self._topics.restore(name, Change(action=Action.CREATED, kind=_KIND, name=name))
 

@@ -1,4 +1,4 @@
-"""Dead-letter topics: which may be set, and what is refused while they are.
+"""Dead-letter topics: which topics are allowed, and what is refused while a topic is one.
 
 The caller holds the lock of changes: nothing changes between the check and its action.
 """
@@ -15,10 +15,10 @@ _FIELD: Final = "deadLetter.topic"
 
 
 async def require_dead_letter(subscription: Subscription, topics: TopicRepository) -> None:
-    """Check that its dead-letter topic exists and accepts its largest messages.
+    """Check that the subscription's dead-letter topic exists and accepts its largest messages.
 
     Raises:
-        ValidationFailedError: It does not.
+        ValidationFailedError: The topic does not exist, or its messages must be smaller.
     """
     if subscription.dead_letter is None:
         return
@@ -39,7 +39,7 @@ async def require_room(
     """Check that dead letters fit into their topics with the new size of `topic`.
 
     Raises:
-        ValidationFailedError: Some would be too large.
+        ValidationFailedError: Some dead letters would be too large.
     """
     for each in await subscriptions.dead_lettering(topic.name):
         if each.dead_letter is None:
@@ -58,7 +58,7 @@ async def require_room(
 
 
 async def require_no_letters(name: str, subscriptions: SubscriptionRepository) -> None:
-    """Check that no subscription of another topic uses it as dead-letter topic.
+    """Check that no subscription of another topic uses this topic as dead-letter topic.
 
     Raises:
         TopicNotEmptyError: A subscription does.

@@ -1,4 +1,4 @@
-"""Schema versions that publishers name before this process has read of them."""
+"""Schema versions that publishers name before this process has read them from the database."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -7,7 +7,8 @@ from typing import Final
 
 from app.domain.errors import AngeliaError
 
-# A topic is looked up at most once in this many seconds, for any number of messages.
+# The shortest time in seconds between two look-ups of one topic, for any number of messages; and
+# the number of topics for which this is remembered.
 LOOK_AGAIN_S: Final = 1.0
 TOPICS_MAX: Final = 1_000
 
@@ -16,7 +17,7 @@ Clock = Callable[[], float]
 
 
 class FreshSchemas:
-    """Looks up a topic's newest versions at their source, on demand and with a limited rate."""
+    """Looks up a topic's newest schema versions in the registry, on demand, at a limited rate."""
 
     def __init__(
         self,
@@ -35,7 +36,12 @@ class FreshSchemas:
         self._looked: dict[str, float] = {}
 
     async def look(self, topic: str) -> None:
-        """Return when the directory is as new as possible. Never raise."""
+        """Look up the topic's schema versions.
+
+        Return when all that can be found are in the directory.
+
+        Errors are not raised.
+        """
         now = self._clock()
         if now - self._looked.get(topic, -LOOK_AGAIN_S) < LOOK_AGAIN_S:
             return

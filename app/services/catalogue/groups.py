@@ -17,7 +17,7 @@ _KIND: Final = "group"
 
 
 class GroupService:
-    """Create, look up and delete groups; each method is one transaction."""
+    """Creates, looks up and deletes groups; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,7 +43,7 @@ class GroupService:
 
         Raises:
             GroupNameInvalidError: The name is not valid.
-            GroupExistsError: The group exists.
+            GroupExistsError: The group already exists.
         """
         if not is_group_name(name):
             message = f"Group name {name!r} is invalid: letters, digits and dots, at most 100"
@@ -60,7 +60,7 @@ class GroupService:
             GroupNotEmptyError: The group has topics.
         """
         async with self._database.transaction() as session:
-            # Locked, because the creation of a topic relies on the group that it found.
+            # Hold the lock of changes, because the creation of a topic relies on its group.
             await ChangeFeed(session).hold()
             await GroupRepository(session).delete(name)
             change = Change(action=Action.REMOVED, kind=_KIND, name=name, before=_described(name))

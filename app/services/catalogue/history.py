@@ -1,8 +1,8 @@
-"""Start positions of new subscriptions: in the log, and in the archive for earlier messages.
+"""Start positions of new subscriptions: in the log, and in the archive for older messages.
 
-A retransmission sends the messages that only the archive has. It is requested together with the
-subscription, and ends where the subscription begins in the log: no message is in both parts, and
-none between them.
+Messages that are only in the archive are sent by a retransmission. It is requested together with
+the subscription, and ends where the subscription begins in the log. So no message is in both parts,
+and none is between them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from app.services.replay.spans import (
 from app.storage.database import Database, Session
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
-# An empty worker id.
+# The worker id of a position that no worker has reported.
 _NOBODY: Final = ""
 
 
@@ -39,19 +39,19 @@ _NOBODY: Final = ""
 class StartPlan:
     """The start of a new subscription in the log, and what may have been before it.
 
-    `request` is for the archived part, if any. `gone` counts offsets that may belong to the
-    requested time and are in neither.
+    `request` is the request for the archived part, if there is one. `gone` counts offsets that may
+    belong to the requested time, and are neither in the log nor in the archive.
     """
 
     begins: Mapping[Partition, int] = field(hash=False)
-    # Of the partitions at that time.
+    # The ends of the partitions when they were read.
     ends: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
     beginning: Beginning = Edge.LATEST
 
     def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
-        """Return its cursors before any worker has reported them."""
+        """Return the subscription's positions as they are before a worker has reported any."""
         return [
             CursorStatus(
                 subscription_id=subscription.id,
@@ -70,9 +70,10 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What a new subscription gets from before the log, and how much is missing.
+    """The older messages that a new subscription gets from the archive, and how many are missing.
 
-    `retransmission` sends the archived part; None if there is none. It waits for a Spark runner.
+    `retransmission` sends the archived messages; None if there are none. It waits for a Spark
+    runner.
     """
 
     gone: int
@@ -83,13 +84,15 @@ class History:
 async def requested_history(
     session: Session, subscription: Subscription, opening: StartPlan
 ) -> History | None:
-    """Request the archived part in the transaction that creates the subscription.
+    """Request a retransmission of the archived part, if the log lacks a part.
+
+    This belongs to the transaction that creates the subscription.
 
     Returns:
         None if the log has everything.
 
     Raises:
-        JobQueueFullError: Too many jobs wait.
+        JobQueueFullError: Too many jobs are waiting.
     """
     if opening.request is None:
         return History(gone=opening.gone) if opening.gone else None
@@ -102,7 +105,7 @@ async def requested_history(
 async def opened(
     database: Database, log: MessageLog, *, topic: str, beginning: Beginning
 ) -> StartPlan:
-    """Return where a subscription of that topic begins.
+    """Return where a new subscription of that topic begins.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -113,8 +116,8 @@ async def opened(
     if beginning is Edge.LATEST:
         return StartPlan(begins=begins, ends=begins)
     now = datetime.now(UTC)
-    # Read again: messages that retention removed meanwhile are before the log, so they belong to
-    # the archived part.
+    # Read the bounds again: messages that retention has removed since belong to the archived part
+    # now.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
     ends = {each: bounds[each].end for each in begins}
@@ -166,7 +169,7 @@ def _request(
 
 
 def _scope(subscription: Subscription, request: Request) -> JobScope:
-    """Return the scope for lists of jobs. It goes back no further than those of other jobs."""
+    """Return the scope that lists of jobs show; it goes back no further than that of others."""
     return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),
         end=request.until,

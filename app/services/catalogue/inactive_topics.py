@@ -1,4 +1,4 @@
-"""Inactive topics: detected by the number of their messages."""
+"""Inactive topics: topics whose number of messages has not changed for long."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,25 +10,28 @@ from app.storage.catalogue.operations import ActivityRepository
 from app.storage.database import Database
 
 LOOK_EVERY: Final = timedelta(minutes=30)
-# Hermes' threshold.
+# Hermes' limit, after which a topic is inactive.
 INACTIVE_AFTER: Final = timedelta(days=60)
-# The number of topics in one step.
+# The number of topics that are checked in one step.
 _TOPICS: Final = 100
 
 
 class ActivityService:
-    """Checks all topics from time to time. Several processes may do so, with the same result."""
+    """Checks the number of messages of all topics regularly.
+
+    Several processes may do this, with the same result.
+    """
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def look(self) -> None:
-        """Store how many messages each topic has by now.
+        """Store how many messages were ever published to each topic.
 
         Raises:
-            StorageUnavailableError: The rest is left for the next time.
-            LogUnavailableError: The rest is left for the next time.
+            StorageUnavailableError: The remaining topics are checked the next time.
+            LogUnavailableError: The remaining topics are checked the next time.
         """
         after = ""
         while True:
@@ -42,6 +45,6 @@ class ActivityService:
                 await ActivityRepository(session).note(published)
 
     async def inactive(self, longer_than: timedelta = INACTIVE_AFTER) -> Sequence[InactiveTopic]:
-        """Return the topics without messages for longer than this, the longest first."""
+        """Return the topics without new messages for longer than this, the longest first."""
         async with self._database.transaction() as session:
             return await ActivityRepository(session).inactive(longer_than)

@@ -34,7 +34,7 @@ from app.storage.slices import made_of
 
 T = TypeVar("T")
 Stated = tuple[Subscription, State]
-"""A subscription with its visible state."""
+"""A subscription with the state that users see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class FoundPage(Generic[T]):
 
 
 class _Requested(Generic[T]):
-    """A query over one kind, and how to read what it checks."""
+    """A query over topics or subscriptions, and the fields that it checks."""
 
     def __init__(self, kind: CatalogueKind[T], describe: Describe[T], query: Query) -> None:
         self.kind = kind
         holds = compiled(query)
         self.narrowed = narrowed(query, kind.columns)
-        # If the database checks everything, nothing is checked again.
+        # Skip the check in Python if the database has checked the whole query.
         self.holds: Holds = (lambda _: True) if self.narrowed.exact else holds
         self._describe = describe
         looked_at = frozenset[str]() if self.narrowed.exact else paths_of(query)
@@ -69,13 +69,13 @@ class _Requested(Generic[T]):
         self.at_once = PAGE_WHOLE if self._columns is None else PAGE
 
     def within(self, home: str | None) -> Within:
-        """Return where it may match."""
+        """Return the group or topic in which the query can match."""
         return Within(home=home, where=self.narrowed.where)
 
     async def some(
         self, catalogue: Catalogue[T], after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Read]]:
-        """Return the next possible matches, with the columns that it reads."""
+        """Return the next items that may match, with only the columns that the query reads."""
         if self._columns is not None:
             rows = await catalogue.values(self._columns, after=after, limit=limit)
             return [(key, values.get) for key, values in rows]
@@ -84,7 +84,7 @@ class _Requested(Generic[T]):
 
 
 class CatalogueService:
-    """Lists topics and subscriptions. A query that only uses columns reads nothing else."""
+    """Lists topics and subscriptions. A query that needs only columns reads nothing else."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class CatalogueService:
             return await CatalogueSearch(session).counted()
 
     async def clients(self, topic: str) -> Sequence[str]:
-        """Return the ids of the owners of the topic's subscriptions, each once.
+        """Return the ids of the owners of the topic's subscriptions, each id once.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -207,7 +207,7 @@ class CatalogueService:
         return FoundPage(items=[value for _, value in found])
 
     async def _keys(self, asked: _Requested[T], page: Page) -> Sequence[Key]:
-        """Return the keys of matching items: all, or one more than the page has."""
+        """Return the keys of matching items: all of them, or one more than the page has."""
         keys: list[Key] = []
         async for matching in self._matching(asked, page):
             keys += matching
@@ -231,7 +231,7 @@ class CatalogueService:
     async def _whole(
         self, kind: CatalogueKind[T], within: Within, page: Page
     ) -> AsyncIterator[tuple[Key, T]]:
-        """Yield all items from there on, read on demand."""
+        """Yield all items after the given key. They are read when they are needed."""
         after = page.after
         limit = PAGE_WHOLE if page.limit is None else min(PAGE_WHOLE, page.limit + 1)
         while True:

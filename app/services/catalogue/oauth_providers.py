@@ -25,19 +25,19 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# The number of subscriptions that an error names.
+# The maximum number of subscriptions that an error names.
 NAMED_MAX: Final = 10
 
 
 class ChangedProvider(NamedTuple):
-    """A provider as it is stored now, and whether every live worker has applied the change."""
+    """A provider as it is stored now, and whether all running workers have applied the change."""
 
     provider: OAuthProvider
     applied: bool
 
 
 class OAuthProviderService:
-    """Create, look up, change and delete providers; each method is one transaction."""
+    """Creates, looks up, changes and deletes OAuth providers; each method is one transaction."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class OAuthProviderService:
         self._egress = egress
 
     async def names(self) -> Sequence[str]:
-        """Return the names of all providers, in order."""
+        """Return the names of all providers in alphabetical order."""
         async with self._database.transaction() as session:
             return await OAuthProviderRepository(session).names()
 
@@ -82,7 +82,7 @@ class OAuthProviderService:
     async def change(
         self, name: str, edit: Callable[[OAuthProvider], OAuthProvider]
     ) -> ChangedProvider:
-        """Replace it by the result of `edit`, for the next requests of its subscriptions.
+        """Replace the provider by the result of `edit`, for the next requests of its subscriptions.
 
         Errors of `edit` are raised too.
 
@@ -92,7 +92,8 @@ class OAuthProviderService:
             ValidationFailedError: As in `create`.
         """
         async with self._database.transaction() as session:
-            # This lock keeps the provider unchanged between reading and writing.
+            # Take the lock of changes, so that the provider does not change between reading and
+            # writing.
             number = await ChangeFeed(session).next_number()
             providers = OAuthProviderRepository(session)
             current = await providers.get(name)
@@ -111,10 +112,10 @@ class OAuthProviderService:
 
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
-            OAuthProviderInUseError: Subscriptions use it; the error names them.
+            OAuthProviderInUseError: Subscriptions use the provider; the error names them.
         """
         async with self._database.transaction() as session:
-            # Locked, because a new or changed subscription may rely on it.
+            # Hold the lock of changes, because a new or changed subscription may use the provider.
             await ChangeFeed(session).hold()
             providers = OAuthProviderRepository(session)
             deleted = await providers.get(name)
@@ -143,9 +144,9 @@ class OAuthProviderService:
         )
 
     def _require_allowed(self, provider: OAuthProvider) -> None:
-        """Refuse a forbidden address now instead of in each request.
+        """Refuse a token endpoint with a forbidden address now, instead of in each request.
 
-        A name may still resolve to one.
+        A name may still resolve to a forbidden address later.
         """
         parts = urlsplit(provider.token_endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
@@ -162,7 +163,7 @@ async def require_provider(
 ) -> None:
     """Check that `caller` may use the provider that the subscription names, if any.
 
-    The caller of this function holds the lock of changes.
+    This function must be called under the lock of changes.
 
     Raises:
         PermissionDeniedError: The caller lacks the permission.

@@ -1,4 +1,4 @@
-"""Settings of operators: workload constraints, and whether the service should be used."""
+"""Settings of operators: workload constraints, and whether the service is in use."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ class OperationsService:
     async def constrain(
         self, constraints: Constraints, *, topic: str, subscription: str = ""
     ) -> bool:
-        """Set the constraints of a topic or subscription; return whether it had none.
+        """Set the constraints of a topic or subscription; return whether there were none before.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -57,8 +57,8 @@ class OperationsService:
         """Delete the constraints of a topic or subscription.
 
         Raises:
-            TopicUnconstrainedError: The topic has none.
-            SubscriptionUnconstrainedError: The subscription has none.
+            TopicUnconstrainedError: The topic has no constraints.
+            SubscriptionUnconstrainedError: The subscription has no constraints.
         """
         async with self._database.transaction() as session:
             repository = ConstraintRepository(session)
@@ -70,12 +70,12 @@ class OperationsService:
             await note(AuditRepository(session), event)
 
     async def is_ready(self) -> bool:
-        """Whether operators have put the data centre into service."""
+        """Whether operators have declared the data centre as in use."""
         async with self._database.transaction() as session:
             return await DatacenterRepository(session).is_ready()
 
     async def set_ready(self, datacenter: str, *, ready: bool) -> None:
-        """Put the data centre into service, or out.
+        """Declare whether the data centre is in use.
 
         Raises:
             ClusterNotFoundError: There is no such data centre.

@@ -1,4 +1,4 @@
-"""Schemas of topics: new versions, removal, and the schemas of a registry."""
+"""Schemas of topics: new versions, removal, and schemas from a registry."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ from app.services.directory.topics import TopicDirectory
 _log = structlog.get_logger(__name__)
 
 MIRROR_EVERY: Final = timedelta(seconds=30)
-# The number of new versions that are taken over from a registry for one topic at a time.
+# The maximum number of new versions that are taken over from a registry for one topic at a time.
 TAKEN_OVER_MAX: Final = 50
 
 
 class ExternalRegistry(Protocol):
-    """The external register of topic schemas, if there is one."""
+    """The schema registry outside of Angelia, if there is one."""
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
         """See `app.registry`."""
@@ -59,9 +59,11 @@ class ExternalRegistry(Protocol):
 
 
 class SchemaService:
-    """Schemas as part of their topics. A registry, if there is one, is called before storing.
+    """Changes the schemas of topics.
 
-    New versions in the registry are taken over from time to time, and when a publisher names one:
+    If there is a registry, it is called before a change is stored.
+
+    New versions in the registry are taken over regularly, and when a publisher names one. So
     workers and publishers never wait for the registry, and do not need it.
     """
 
@@ -71,9 +73,9 @@ class SchemaService:
         self._making = SchemaMaking()
 
     async def prepare(self, kind: ContentType, text: object, topic: Topic | None = None) -> None:
-        """Have a schema that somebody gives made ready, and compared with that of its `topic`.
+        """Compile a schema from a request in advance, and compare it with that of its `topic`.
 
-        One that is none, or does not fit, is refused when it is used.
+        A schema that is not valid, or does not fit, is refused only when it is used.
         """
         if isinstance(text, str):
             await self._making.ready(kind, text)
@@ -94,7 +96,7 @@ class SchemaService:
         return await self._registry.register(topic, kind, text)
 
     async def known(self, topic: str) -> Registered | None:
-        """Return the registered schema for a topic that will be created.
+        """Return the schema that the registry has for a topic that will be created.
 
         Raises:
             SchemaRegistryError: The registry failed.
@@ -102,13 +104,15 @@ class SchemaService:
         return None if self._registry is None else await self._registry.latest(topic)
 
     async def registered_draft(self, draft: Topic) -> Topic:
-        """Return a topic that will be created, with the registry's numbers for its schema.
+        """Register the schema of a topic that will be created.
+
+        Return the topic with the schema's numbers.
 
         Raises:
             ValidationFailedError: The registry refuses it.
             SchemaRegistryError: The registry failed.
-            TopicExistsError: Raised before anything is registered: otherwise a caller that may
-                create topics could change the schemas of others' topics.
+            TopicExistsError: The topic already exists. Nothing is registered then: otherwise a
+                caller that may create topics could change the schemas of existing topics.
         """
         if draft.schema is None:
             return draft
@@ -139,7 +143,7 @@ class SchemaService:
     async def add(
         self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever
     ) -> Topic:
-        """Make it the newest version, unless it is already.
+        """Make the schema the topic's newest version, unless it is already.
 
         With `keep`, a JSON topic stores an Avro schema for the time when it becomes AVRO. Errors of
         `TopicService.change` are raised too.
@@ -164,7 +168,7 @@ class SchemaService:
         return await self._topics.change(name, edit)
 
     async def remove(self, name: str, *, check: Check[Topic] = whatever) -> Topic:
-        """Stop validating messages against its schema.
+        """Stop validating the topic's messages against its schema.
 
         Errors of `TopicService.change` are raised too.
 
@@ -188,7 +192,7 @@ class SchemaService:
 
 
 class RegistryMirror:
-    """Takes over schemas from a registry."""
+    """Takes over new schema versions from a registry."""
 
     def __init__(
         self, topics: TopicService, registry: ExternalRegistry, directory: TopicDirectory
@@ -196,13 +200,13 @@ class RegistryMirror:
         self._topics = topics
         self._registry = registry
         self._directory = directory
-        # Versions that are not usable schemas here; each is logged once.
+        # Registry versions that are not usable as schemas here; each is logged once.
         self._unusable: set[tuple[str, int]] = set()
         self._looking = asyncio.Lock()
         self._making = SchemaMaking()
 
     async def look_at_all(self) -> None:
-        """Check every topic with a schema, one after the other.
+        """Take over the new versions of every topic with a schema, one topic after the other.
 
         Raises:
             UnavailableError: The log or the database cannot be reached.

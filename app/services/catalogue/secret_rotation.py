@@ -1,4 +1,4 @@
-"""Key rotation: secrets that are stored under an old key are encrypted again with the first key."""
+"""Key rotation: encrypts secrets that are stored under an old key again, with the first key."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,15 +6,15 @@ from typing import Final
 from app.storage.catalogue.resealing import RESEALINGS, Resealed
 from app.storage.database import Database
 
-# This many rows are locked at once, for some milliseconds.
+# The maximum number of rows that are locked at once, for some milliseconds.
 ROWS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """The result: of all `secrets`, `resealed` ones were encrypted again.
+    """The result of a rotation: `resealed` of all `secrets` were encrypted again.
 
-    Each entry of `unreadable` names an object with a secret under an unknown key.
+    Each entry of `unreadable` names an object with a secret that is encrypted under an unknown key.
     """
 
     secrets: int = 0
@@ -33,8 +33,8 @@ class Rotation:
 async def rotate_secrets(database: Database) -> Rotation:
     """Encrypt all secrets with the first key of the database's vault.
 
-    It can run beside everything else, and be stopped at any time: every few rows are a transaction,
-    other rows stay as they are, and another run does the rest.
+    This can run while the service runs, and be stopped at any time: each transaction changes a few
+    rows, and another run does the rest.
 
     Raises:
         SecretKeyMissingError: No secret key is configured.

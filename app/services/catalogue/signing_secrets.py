@@ -1,4 +1,4 @@
-"""Signing secrets of a subscription: creation, replacement with an overlap, removal."""
+"""Signing secrets of a subscription: adding one, replacing one with an overlap, removing one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,17 +24,17 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedSecret:
-    """A valid secret, and whether every live worker already signs with it."""
+    """A valid secret, and whether all running workers already sign with it."""
 
     secret: SigningSecret
     applied: bool
 
 
 class SigningService:
-    """The secrets that sign the deliveries of a subscription.
+    """Changes the secrets that sign the deliveries of a subscription.
 
-    Every method raises TopicNotFoundError and SubscriptionNotFoundError; those that change
-    something also SecretKeyMissingError and SecretUnreadableError.
+    Every method raises TopicNotFoundError and SubscriptionNotFoundError. Methods that change
+    something also raise SecretKeyMissingError and SecretUnreadableError.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class SigningService:
     async def add(
         self, topic: str, name: str, *, kind: SigningKind, given: str | None, overlap: timedelta
     ) -> AddedSecret:
-        """Sign with a new secret from now on, and with the older ones until `overlap` has passed.
+        """Sign with a new secret from now on, and with older secrets until `overlap` has passed.
 
-        It is `given`, or created.
+        The new secret is `given`, or is made here.
 
         Raises:
-            ValidationFailedError: It is not of that kind, `overlap` is out of range, or there are
-                too many secrets.
+            ValidationFailedError: The secret is not of that kind, `overlap` is out of range, or
+                there are too many secrets.
         """
         key = new_signing_key(kind) if given is None else signing_key(kind, given)
         secret = SigningSecret(
@@ -76,13 +76,13 @@ class SigningService:
         return AddedSecret(secret=secret, applied=changed.applied)
 
     async def remove(self, topic: str, name: str, secret_id: str) -> bool:
-        """Stop signing with it; return whether every live worker has stopped.
+        """Stop signing with the secret; return whether all running workers have stopped.
 
-        If an older secret is still valid, it then has no end. Without another secret, deliveries
-        are not signed from now on.
+        If an older secret is still valid, it then stays valid without end. Without another secret,
+        deliveries are not signed from now on.
 
         Raises:
-            SigningSecretNotFoundError: It does not exist.
+            SigningSecretNotFoundError: The secret does not exist.
         """
 
         def edit(current: Subscription) -> Subscription:

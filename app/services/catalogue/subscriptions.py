@@ -1,4 +1,4 @@
-"""Subscriptions, from their first message to their end."""
+"""Subscriptions: creation, look-up, changes and deletion."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,21 +47,21 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# A short wait is enough: a new subscription is correct from its first offset on, whenever a worker
-# starts it.
+# How long the response waits for workers after a creation. This is short, because a new
+# subscription gets every message from its first offset on, whenever a worker starts it.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
-# The prefix of claims for groups with new first offsets.
+# The start of the claim's subject, for a consumer group with new first offsets in the log.
 _GROUP: Final = "group "
 _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """A subscription as it is stored now, and whether every live worker has applied the change.
+    """A subscription as it is stored now, and whether all running workers have applied the change.
 
-    `history` of a new one describes requested messages that the log no longer has; None if it
-    requested none.
+    For a new subscription, `history` describes the requested older messages; None if none were
+    requested.
     """
 
     subscription: Subscription
@@ -70,14 +70,15 @@ class Acknowledged:
 
     @property
     def state(self) -> State:
-        """The visible state."""
+        """The state that users see."""
         return visible_state(self.subscription, taken_up=self.applied)
 
 
 class SubscriptionService:
-    """Create, look up, change and delete subscriptions; a change is one transaction.
+    """Creates, looks up, changes and deletes subscriptions; a change is one transaction.
 
-    Calls to the log are outside of it: nobody else waits for a log that does not respond.
+    Calls to the log are outside of the transaction, so that a log that does not respond delays
+    nobody else.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class SubscriptionService:
     async def names(
         self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of the topic's subscriptions, the tracked ones, or a page.
+        """Return the names of the topic's subscriptions: all, only those with tracing, or a page.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -108,7 +109,7 @@ class SubscriptionService:
             return await SubscriptionRepository(session).names(topic, page, tracked=tracked)
 
     async def get(self, topic: str, name: str) -> tuple[Subscription, State]:
-        """Return the subscription and its visible state.
+        """Return the subscription, and the state that users see.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -126,27 +127,27 @@ class SubscriptionService:
         *,
         caller: Caller = NOBODY,
     ) -> Acknowledged:
-        """Create it, to get every message from now on, and those since `beginning`.
+        """Create a subscription, which gets all messages from `beginning` on, or from now on.
 
-        A retransmission sends the messages that only the archive has. If an error is raised,
-        nothing is created.
+        A retransmission sends messages that are only in the archive. If an error is raised, nothing
+        is created.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionExistsError: The subscription already exists.
             LogUnavailableError: The log cannot be reached.
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
             PermissionDeniedError: The caller may not use the OAuth provider.
             ValidationFailedError: The endpoint, the dead-letter topic or the OAuth provider is not
                 valid.
         """
         self._require_allowed(draft.endpoint)
-        # The name is claimed before the commit to the log. Otherwise the commit would move the
-        # offsets of an existing subscription.
+        # Claim the name before the commit to the log, because a commit would move the offsets of an
+        # existing subscription.
         async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
             topic = await self._require_creatable(draft, caller)
-            # Read before the row is visible: messages published after the response have higher
-            # offsets, so they belong to the subscription.
+            # Read the start before the row is visible: messages published after the response have
+            # higher offsets, so the subscription gets them.
             opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
             await self._commit_start(draft, opening.begins)
             try:
@@ -159,7 +160,10 @@ class SubscriptionService:
         return Acknowledged(subscription=created, applied=applied, history=history)
 
     async def _require_creatable(self, draft: Subscription, caller: Caller) -> Topic:
-        """Return its topic; all errors here are raised before the log is changed."""
+        """Return the topic of the new subscription.
+
+        All errors here are raised before the log is changed.
+        """
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
             require_content(draft, topic)
@@ -188,7 +192,8 @@ class SubscriptionService:
             await note(AuditRepository(session), _with_beginning(event, opening.beginning))
             _require_same(topic, await TopicRepository(session).get(topic.name))
             history = await requested_history(session, created, opening)
-            # Metrics use reported positions: with these the lag counts before a worker starts.
+            # Write first positions, so that metrics show the lag before a worker starts the
+            # subscription.
             await StatusRepository(session).write(opening.cursors(created), [])
             await claim.give_up(session)
         return created, history
@@ -201,7 +206,7 @@ class SubscriptionService:
         *,
         caller: Caller = NOBODY,
     ) -> Acknowledged:
-        """Replace it by the result of `edit`. An unchanged one is not written.
+        """Replace the subscription by the result of `edit`. If nothing changes, nothing is written.
 
         Errors of `edit` are raised too.
 
@@ -213,7 +218,8 @@ class SubscriptionService:
                 valid.
         """
         async with self._database.transaction() as session:
-            # This lock keeps the subscription unchanged between reading and writing.
+            # Take the lock of changes, so that the subscription does not change between reading and
+            # writing.
             await ChangeFeed(session).next_number()
             subscriptions = SubscriptionRepository(session)
             current = await subscriptions.get(topic, name)
@@ -239,8 +245,9 @@ class SubscriptionService:
     async def set_state(
         self, topic: str, name: str, state: State, *, check: Check[Subscription] = whatever
     ) -> Acknowledged:
-        """Suspend or activate it. Only Angelia sets PENDING, so it changes nothing (as in Hermes).
+        """Suspend or activate the subscription.
 
+        Only Angelia sets the state PENDING, so a request for it changes nothing (as in Hermes).
         Raises the errors of `change` and of `check`.
         """
 
@@ -251,9 +258,12 @@ class SubscriptionService:
         return await self.change(topic, name, edit)
 
     async def delete(self, topic: str, name: str, *, check: Check[Subscription] = whatever) -> bool:
-        """Delete it with its retransmissions; return whether every live worker has stopped it.
+        """Delete the subscription and its retransmissions.
 
-        If `check` raises an error, it is not deleted.
+        If `check` raises an error, nothing is deleted.
+
+        Returns:
+            Whether all running workers have stopped it.
 
         Raises:
             SubscriptionNotFoundError: The subscription does not exist.
@@ -286,9 +296,9 @@ class SubscriptionService:
         )
 
     def _require_allowed(self, endpoint: str) -> None:
-        """Refuse a forbidden address now instead of in each delivery.
+        """Refuse an endpoint with a forbidden address now, instead of in each delivery.
 
-        A name may still resolve to one.
+        A name may still resolve to a forbidden address later.
         """
         parts = urlsplit(endpoint)
         problem = self._egress.endpoint_problem(parts.scheme, parts.hostname or "", parts.port)
@@ -308,10 +318,10 @@ class SubscriptionService:
             raise LogUnavailableError(message)
 
     async def _forget(self, deleted: Subscription) -> None:
-        """Delete its offsets in the log, unless another subscription has its name already.
+        """Delete the subscription's offsets in the log, unless another one has its name now.
 
-        This is only tidying: offsets carry the id of their subscription, and those of another one
-        are never used.
+        This only saves space: offsets carry the id of their subscription, so those of another
+        subscription are never used.
         """
         try:
             async with self._database.transaction() as session:
@@ -328,7 +338,7 @@ async def _stored(
     wanted: Subscription, current: Subscription, subscriptions: SubscriptionRepository
 ) -> Subscription:
     if wanted == current.in_state(wanted.state, reason=wanted.state_reason):
-        # Also if its secrets cannot be written or read.
+        # Change only the state; this works even if the secrets cannot be written or read.
         return await subscriptions.set_state(wanted)
     return await subscriptions.update(wanted)
 
@@ -340,7 +350,10 @@ def _with_beginning(event: Change, beginning: Beginning) -> Change:
 
 
 def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
-    """Return PENDING for an active new subscription until a worker starts it; else its state."""
+    """Return PENDING for a new active subscription until a worker starts it.
+
+    Otherwise its state.
+    """
     untouched = subscription.created_at == subscription.modified_at
     if subscription.state is State.ACTIVE and untouched and not taken_up:
         return State.PENDING
@@ -351,14 +364,14 @@ def require_content(subscription: Subscription, topic: Topic) -> None:
     """Check that the topic has what the subscription requires.
 
     Raises:
-        ValidationFailedError: It does not.
+        ValidationFailedError: The topic has another content type or no schema.
     """
     if subscription.content_type is ContentType.AVRO is not topic.content_type:
         raise ValidationFailedError.of("contentType", "must be JSON: its topic is not of AVRO")
 
 
 def _require_same(before: Topic, now: Topic) -> None:
-    """Check that the topic was not recreated: otherwise the ends that were read mean nothing."""
+    """Check that the topic was not recreated, because its ends were read before."""
     if now.created_at != before.created_at:
         message = f"Topic {now.name} was replaced meanwhile"
         raise TopicNotFoundError(message)

@@ -1,4 +1,4 @@
-"""Topics: a row of the database and a topic of the log, created and deleted together."""
+"""Topics: each is a row of the database and a topic of the log, created and deleted together."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -42,14 +42,14 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
-# The prefix of claims for topics that change in the log.
+# The start of the claim's subject, for a topic that changes in the log.
 _TOPIC: Final = "topic "
 
 _log = structlog.get_logger(__name__)
 
 
 def log_topic(topic: Topic) -> LogTopic:
-    """Return the settings of the log for `topic`."""
+    """Return the settings that `topic` has in the log."""
     return LogTopic(
         name=topic.name,
         partitions=topic.partitions,
@@ -63,13 +63,13 @@ def _subject(name: str) -> str:
 
 
 class TopicService:
-    """Create, look up, change and delete topics.
+    """Creates, looks up, changes and deletes topics.
 
-    Calls to the log are between transactions, never inside one: a log that does not respond delays
-    only requests for the same topic (see `LogClaims`). A creation that fails may leave a topic in
-    the log to which nobody can publish: the next creation of that name takes it over. Deleting it
-    could remove older records. `settle_all` finishes other interrupted changes of the log.
-    `take_in` applies changes in this process.
+    Calls to the log are between transactions, never inside one. So a log that does not respond
+    delays only requests for the same topic (see `LogClaims`). A creation that fails may leave a
+    topic in the log to which nobody can publish. The next creation of a topic with that name uses
+    it; deleting it could remove older records. `settle_all` finishes other interrupted changes of
+    the log. `take_in` applies changes in this process.
     """
 
     def __init__(
@@ -91,9 +91,13 @@ class TopicService:
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of all topics, those of `group`, the `tracked` ones, or a page."""
+        """Return the names of topics.
+
+        Of all, of a `group`, of those with tracing (`tracked`), or a page.
+        """
         if group is not None and "\0" in group:
-            # No name has this character, and the database accepts none in a query.
+            # Return nothing: no name contains this character, and the database refuses it in a
+            # query.
             return ()
         async with self._database.transaction() as session:
             return await TopicRepository(session).names(group, page, tracked=tracked)
@@ -108,7 +112,7 @@ class TopicService:
             return await TopicRepository(session).get(name)
 
     async def create(self, topic: Topic) -> Topic:
-        """Create it, with its group if needed. An adopted topic must exist in the log.
+        """Create the topic, and its group if needed. A topic to adopt must exist in the log.
 
         Raises:
             TopicExistsError: The topic already exists.
@@ -128,7 +132,7 @@ class TopicService:
         return created
 
     async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
-        """Replace it by the result of `edit`. An unchanged one is not written.
+        """Replace the topic by the result of `edit`. If nothing changes, nothing is written.
 
         Errors of `edit` are raised too.
 
@@ -145,15 +149,15 @@ class TopicService:
         return changed
 
     async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
-        """Delete it with its messages. Errors of `check` are raised too.
+        """Delete the topic with its messages. Errors of `check` are raised too.
 
-        If the log does not respond now, it drops the messages later. An adopted topic stays in
-        the log.
+        If the log does not respond now, it drops the messages later. An adopted topic stays in the
+        log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
-            TopicNotEmptyError: It is a dead-letter topic of others, or has subscriptions that are
-                not deleted with it.
+            TopicNotEmptyError: The topic is a dead-letter topic of others, or has subscriptions
+                that are not deleted with it.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             current, gone = await self._remove(name, check, claim)
@@ -162,12 +166,14 @@ class TopicService:
         await self._taken_in()
 
     async def restore(self, name: str, event: Change) -> None:
-        """Create it in the log again, empty, if only the database has it; audit it as `event`.
+        """Create the topic in the log again, empty, if only the database has it.
+
+        `event` is written to the audit.
 
         Raises:
-            TopicNotFoundError: It is not in the database.
-            ValidationFailedError: It was adopted.
-            LogUnavailableError: It may have been created.
+            TopicNotFoundError: The topic is not in the database.
+            ValidationFailedError: The topic was adopted.
+            LogUnavailableError: The topic may have been created.
         """
         async with self._claims.claimed(_subject(name), Intent.CREATE) as claim:
             topic = await self.get(name)
@@ -181,11 +187,13 @@ class TopicService:
             await self._note(event)
 
     async def remove_from_log(self, name: str, event: Change) -> None:
-        """Delete a topic that only the log has, with its messages; audit it as `event`.
+        """Delete a topic that only the log has, with its messages.
+
+        `event` is written to the audit.
 
         Raises:
-            ValidationFailedError: It is in the database.
-            LogUnavailableError: It will be deleted later.
+            ValidationFailedError: The topic is in the database.
+            LogUnavailableError: The topic will be deleted later.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             if await self._found(name) is not None:
@@ -218,7 +226,7 @@ class TopicService:
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:
-            # The first offsets of a missing subscription belong to no one.
+            # Leave first offsets without a subscription: nobody uses them.
             if intent is None or intent is Intent.COMMIT:
                 return
             name = subject.removeprefix(_TOPIC)
@@ -226,7 +234,8 @@ class TopicService:
             if topic is not None and topic.adopted:
                 return
             if topic is not None:
-                # `ConsistencyService` finds topics that somebody else deleted in the log.
+                # Ignore a topic that another program deleted in the log: `ConsistencyService` finds
+                # it.
                 with suppress(TopicNotFoundError):
                     await self._log.alter_topic(log_topic(topic))
             elif intent is Intent.DELETE:
@@ -257,7 +266,7 @@ class TopicService:
 
     async def _add(self, topic: Topic, claim: Claimed) -> Topic:
         async with self._database.transaction() as session:
-            # The lock of changes comes first: locking other rows before it could cause a deadlock.
+            # Take the lock of changes first: locking other rows before it could cause a deadlock.
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             await require_alternate(topic, topics.get)
@@ -273,12 +282,13 @@ class TopicService:
     async def _write(
         self, name: str, edit: Callable[[Topic], Topic], *, in_log: LogTopic | None = None
     ) -> Topic | None:
-        """Store the result of `edit`. None: the log must be changed first.
+        """Store the result of `edit`; return None if the log must be changed first.
 
-        `in_log` is what the log has, or else what the stored topic requires.
+        `in_log` is what the log has if it is known, and otherwise what the stored topic requires.
         """
         async with self._database.transaction() as session:
-            # This lock keeps the topic unchanged between reading and writing.
+            # Take the lock of changes, so that the topic does not change between reading and
+            # writing.
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             current = await topics.get(name)
@@ -302,7 +312,8 @@ class TopicService:
         async with self._claims.claimed(_subject(name), Intent.ALTER) as claim:
             changed = None
             while changed is None:
-                # The next edit has all other changes of the meantime, which need no claim.
+                # Compute the log's settings; the next call of `edit` sees all other changes, which
+                # need no claim.
                 in_log = log_topic(edit(await self.get(name)))
                 claim.begin()
                 await self._log.alter_topic(in_log)

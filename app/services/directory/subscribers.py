@@ -1,4 +1,4 @@
-"""The subscriptions of each topic from the change feed, for publishing."""
+"""The subscriptions of each topic, kept up to date from the changes in the database."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from app.domain.catalogue.subscription import State
 
 
 class TopicSubscriber(NamedTuple):
-    """A subscription, as far as publishing needs it."""
+    """The parts of a subscription that publishing needs."""
 
     name: str
     active: bool
@@ -28,11 +28,11 @@ class Subscribers:
         return len(self.of(topic))
 
     def some_active(self, topic: str) -> bool:
-        """Whether any of them is not suspended."""
+        """Whether any subscription of the topic is not suspended."""
         return any(subscriber.active for subscriber in self.of(topic).values())
 
     def some_unfiltered(self, topic: str) -> bool:
-        """Whether any active one has no filters."""
+        """Whether any active subscription of the topic has no filters."""
         return any(each.active and not each.filters for each in self.of(topic).values())
 
     def of(self, topic: str) -> Mapping[str, TopicSubscriber]:
@@ -40,7 +40,7 @@ class Subscribers:
         return self._of.get(topic, {})
 
     def apply(self, changes: Changes) -> None:
-        """Apply changes, which must come in the order of the feed."""
+        """Apply changes, which must come in the order of their numbers."""
         for gone in changes.deleted_subscription_ids:
             self._forget(gone)
         for subscription in changes.subscriptions:

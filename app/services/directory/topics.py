@@ -21,7 +21,7 @@ LookUp = Callable[[str], Awaitable[Topic]]
 
 
 class TopicDirectory:
-    """Topics by name, from the change feed and from look-ups of unknown names.
+    """Topics by name: from the changes in the database, and from look-ups of unknown names.
 
     A known topic is found without waiting, even if the database is down. Unknown names are looked
     up, at most LOOK_UPS_MAX at once. A missing name is remembered for ABSENT_FOR (at most
@@ -52,7 +52,7 @@ class TopicDirectory:
         return self._topics.get(name)
 
     def subscriptions(self, name: str) -> int:
-        """The last known number of the topic's subscriptions, with suspended ones."""
+        """The last known number of the topic's subscriptions, including suspended ones."""
         return self._subscribers.count(name)
 
     def is_routable(self, name: str) -> bool:
@@ -72,7 +72,7 @@ class TopicDirectory:
         return list(self._topics.values())
 
     def deduplicated(self) -> list[Topic]:
-        """Return the topics in memory with an idempotent filter."""
+        """Return the topics in memory that remove duplicates."""
         return [topic for topic in self._topics.values() if topic.deduplication]
 
     def with_schemas(self) -> list[Topic]:
@@ -84,12 +84,13 @@ class TopicDirectory:
 
         Raises:
             TopicNotFoundError: The topic does not exist.
-            StorageUnavailableError: It is unknown here, and the database does not respond in time.
+            StorageUnavailableError: The topic is not in memory, and the database does not respond
+                in time.
         """
         return self._topics.get(name) or await self._looked_up(name)
 
     def apply(self, changes: Changes) -> None:
-        """Apply changes. Those that are older than the known state of a topic are skipped."""
+        """Apply changes. A change that is older than the known state of its topic is skipped."""
         for topic in changes.topics:
             self._learn(topic)
         for name in changes.deleted_topics:
@@ -99,7 +100,7 @@ class TopicDirectory:
         self.number = max(self.number, changes.number)
 
     def forget(self, topic: Topic) -> None:
-        """Drop a topic that does not exist any more; the next `get` looks it up."""
+        """Drop a topic that no longer exists; the next `get` looks it up."""
         if self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
             self._gone(topic.name)
@@ -113,7 +114,7 @@ class TopicDirectory:
         if known is None or known.change <= topic.change:
             self._topics[topic.name] = topic
             if known is not None and known.created_at != topic.created_at:
-                # The topic was deleted and recreated between two reads.
+                # Report the deletion: the topic was deleted and recreated between two reads.
                 self._gone(topic.name)
         self._absent.pop(topic.name, None)
 
@@ -126,7 +127,7 @@ class TopicDirectory:
             raise StorageUnavailableError(message) from exc
 
     async def _look_up_once(self, name: str) -> Topic:
-        # Another call may have looked up the same name while this one waited.
+        # Check again: another call may have looked up the same name while this one waited.
         if topic := self._topics.get(name):
             return topic
         if self._absent.get(name, 0.0) > self._clock():

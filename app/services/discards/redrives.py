@@ -31,10 +31,10 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository
 
-# The messages of one call to the log, which are in memory at a time.
+# The limits of one call to the log: a number of messages, and of bytes, which are in memory.
 CALL_MESSAGES_MAX: Final = 100
 CALL_BYTES_MAX: Final = 1024 * 1024
-# One more than is sent, to detect whether there are more.
+# The number of discards to read: one more than can be sent, to know whether there are more.
 _LOOKED_AT: Final = REDRIVE_MESSAGES_MAX + 1
 
 _log = structlog.get_logger(__name__)
@@ -42,9 +42,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven:
-    """What was sent again, or would be (`id` None), the oldest discards first.
+    """What was sent again, or (if `id` is None) would be sent; the oldest discards first.
 
-    `more`: there are more than one request sends.
+    `more` means that there are more discards than one request can send.
     """
 
     id: str | None
@@ -53,7 +53,7 @@ class Redriven:
 
 
 class _Redrive(NamedTuple):
-    """A requested redrive, and the time of its query (by the database's clock)."""
+    """A requested redrive, and the time of its database query, by the database's clock."""
 
     subscription: Subscription
     topic: Topic
@@ -63,14 +63,17 @@ class _Redrive(NamedTuple):
 
 
 class RedriveService:
-    """Appends discarded messages to their topic, for their subscription only."""
+    """Appends discarded messages to their topic again, for their subscription only."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def preview(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
-        """Return what `redrive` would send. It raises the same errors, but needs no log."""
+        """Return what `redrive` would send.
+
+        The same errors are raised, but the log is not needed.
+        """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             found = await RedriveRepository(session).choose(
@@ -82,20 +85,20 @@ class RedriveService:
     async def redrive(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
         """Send discards again, as many as one request may, whatever the subscription's state.
 
-        After an error, none counts as sent. Each call to the log is a separate change in the audit.
+        After an error, no message counts as sent. Each call to the log is a separate change in the
+        audit.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            MessageTooLargeError: The first is larger than its topic now allows.
+            MessageTooLargeError: The first message is larger than its topic now allows.
             LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
             redrives = RedriveRepository(session)
             looked_at = await redrives.now()
-            # Without those of other redrives, which this redrive would otherwise send a second
-            # time.
+            # Leave out discards that another running redrive sends, so that none is sent twice.
             found = await redrives.choose(
                 subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
             )
@@ -114,7 +117,7 @@ class RedriveService:
         return Redriven(id=redrive.id if sent else None, messages=sent, more=more > 0)
 
     async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
-        """Send the messages of one call to the log that no other redrive sends, and mark them.
+        """Send and mark the messages of one call to the log, except those of other redrives.
 
         The rows are locked until then, and recording discards may wait for one of them.
         """
@@ -126,8 +129,8 @@ class RedriveService:
             if not rows:
                 return []
             await self._append(redrive, await redrives.read(rows))
-            # Only after the log has acknowledged them: after a crash before the commit, the next
-            # redrive sends them again. In the other order they would be lost.
+            # Mark messages only after the log has acknowledged them: after a crash between the two,
+            # the next redrive sends them again. In the other order they would be lost.
             await redrives.mark(rows, redrive.id)
             sent = [each for each in call if each.row in rows]
             await note(AuditRepository(session), _change(redrive, sent))
@@ -150,7 +153,7 @@ def _change(redrive: _Redrive, sent: Sequence[Redrivable]) -> Change:
 
 
 def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
-    """Return the first ones that fit into one request and the topic."""
+    """Return the first messages that fit into one request, and into the topic's size limit."""
     chosen = found[:REDRIVE_MESSAGES_MAX]
     if chosen and chosen[0].size > topic.message_size_max:
         raise _too_large(chosen[0], topic)
@@ -162,7 +165,7 @@ def _fitting(found: Sequence[Redrivable], topic: Topic) -> Sequence[Redrivable]:
 
 
 def _calls(chosen: Sequence[Redrivable]) -> Iterator[Sequence[Redrivable]]:
-    """Yield them in the order of appending: one call ends before the next begins."""
+    """Yield the messages of each call to the log, in the order in which they are appended."""
     first, size = 0, 0
     for place, each in enumerate(chosen):
         full = place - first >= CALL_MESSAGES_MAX or size + each.size > CALL_BYTES_MAX

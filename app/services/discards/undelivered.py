@@ -11,7 +11,7 @@ from app.storage.discards.pages import UndeliveredPage, page_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredRequest:
-    """A page of the requested discards, newest first."""
+    """A page of discards, the newest first, and which discards are requested."""
 
     asked: UndeliveredFilter
     limit: int
@@ -19,13 +19,13 @@ class UndeliveredRequest:
 
 
 class UndeliveredService:
-    """The discards of subscriptions."""
+    """Reads the discards of subscriptions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def last(self, topic: str, name: str) -> Undelivered | None:
-        """Return the newest, if there is any.
+        """Return the newest discard of a subscription, if there is any.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -36,7 +36,7 @@ class UndeliveredService:
         return page.items[0] if page.items else None
 
     async def page(self, topic: str, name: str, wanted: UndeliveredRequest) -> UndeliveredPage:
-        """Return a page of them.
+        """Return a page of a subscription's discards.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -46,7 +46,7 @@ class UndeliveredService:
         return await self._page_of(TopicOrSubscription(topic=topic, subscription=name), wanted)
 
     async def of_topic(self, topic: str, wanted: UndeliveredRequest) -> UndeliveredPage:
-        """Return those of all its subscriptions, also of deleted ones.
+        """Return a page of the discards of a topic's subscriptions, including deleted ones.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -55,7 +55,7 @@ class UndeliveredService:
         return await self._page_of(TopicOrSubscription(topic=topic), wanted)
 
     async def anywhere(self, wanted: UndeliveredRequest) -> UndeliveredPage:
-        """Return those of one message in all subscriptions.
+        """Return a page of the discards of one message in all subscriptions.
 
         Raises:
             ValidationFailedError: A value is not valid.
@@ -72,7 +72,8 @@ class UndeliveredService:
         async def ask(reading: Reading) -> UndeliveredPage:
             page = await _page(reading, of_it)
             if not page.items:
-                # Checked only if nothing was found: it costs another database query.
+                # Check that topic and subscription exist only if nothing was found: this takes
+                # another query.
                 await _require(reading, whose)
             return page
 

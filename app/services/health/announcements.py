@@ -22,11 +22,11 @@ ALERT_TOPIC: Final = Topic(
     name=ALERTS,
     owner=Owner(id="angelia"),
     description="What is wrong with subscriptions, by Angelia itself",
-    # There are few messages, and each alert must be published before its end.
+    # One partition keeps the order: an alert is published before its end. There are few messages.
     partitions=1,
     retention=timedelta(days=7),
     ack=Ack.ALL,
-    # Only admins may publish other messages; without access control, everybody.
+    # Let only admins publish other messages to this topic; without access control, everybody may.
     auth=PublishAuth(enabled=True, unauthenticated_access=False),
 )
 
@@ -34,9 +34,9 @@ ALERT_TOPIC: Final = Topic(
 class Announcer:
     """Publishes raised and cleared alerts: at least once, each with its own id.
 
-    What was not announced, because the log was down or the process died, is announced the next
-    time. Alerts about subscriptions of this topic are not published there: a subscription that
-    cannot get messages would cause another alert for each.
+    Alerts that could not be published, because the log was down or the process died, are published
+    the next time. Alerts about subscriptions of this topic are not published: a subscription that
+    cannot get messages would cause an alert for each alert.
     """
 
     def __init__(self, database: Database, log: MessageLog, topics: TopicService) -> None:
@@ -57,7 +57,7 @@ class Announcer:
             return
         if records := [record for each in waiting for record in _records(each)]:
             await self._append(records)
-        # Marked last: an alert that is published twice has the same id.
+        # Mark alerts as published last; an alert that is published twice has the same id.
         async with self._database.transaction() as session:
             await AlertRepository(session).announced([each.alert for each in waiting])
 

@@ -1,4 +1,4 @@
-"""The database's state of all subscriptions, read incrementally."""
+"""The state of all subscriptions in the database, of which only changes are read again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ from app.storage.database import Database
 from app.storage.health.cluster_snapshot import ClusterSnapshotRepository, Reports
 from app.storage.insight.ledgers import LedgerRepository
 
-# Loads and workers without a report for this long are gone.
+# The age of a report above which its worker, or its load, counts as gone.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
 class Register:
-    """Topics, subscriptions and their reports. Unchanged ones are not read again."""
+    """Topics, subscriptions and the reports about them. Unchanged ones are not read again."""
 
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     cursors: dict[str, dict[int, Seen]] = field(default_factory=dict)
-    # When a cursor of a subscription was last reported.
+    # When a cursor of each subscription was last reported.
     reported: dict[str, float] = field(default_factory=dict)
     number: int = 0
     is_new: bool = True
@@ -41,7 +41,7 @@ class Register:
             StorageUnavailableError: The database cannot be reached.
         """
         changes = await changes_since(database, self.number)
-        # Reports that were being written at the last read are read again.
+        # Read the last reports again, because some were still being written at the last read.
         since = None if self.is_new else WINDOW
         async with database.transaction() as session:
             snapshots = ClusterSnapshotRepository(session)

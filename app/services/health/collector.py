@@ -1,4 +1,4 @@
-"""Collects what is known of all subscriptions, and the log's positions, for the evaluator."""
+"""Collects the state of all subscriptions, and the log's offsets, for the evaluator."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,20 +19,23 @@ from app.domain.message import Partition
 from app.domain.status import SubscriptionLoad
 from app.log.interface import MessageLog
 
-# The log is queried for times that are further and further back, until all waiting messages are
-# newer.
+# How far back the log is queried, first and then by a growing factor, until all waiting messages
+# are newer.
 RECALL_FIRST_S: Final = 1.0
 RECALL_FACTOR: Final = 1.5
 RECALL_MAX: Final = timedelta(days=60)
-# What is not found in this time is looked up in the next round.
+# The time limit of these queries in one round; what is not found is looked up in the next round.
 RECALL_WITHIN: Final = timedelta(seconds=2)
-# In one round, the log is queried for the retried messages of at most this many subscriptions.
+# The maximum number of subscriptions whose retried messages are looked up in the log in one round.
 TRYING_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownState:
-    """The database's state at `now` (epoch seconds); see `ClusterSnapshot` for the rest."""
+    """The state in the database at `now` (epoch seconds).
+
+    `ClusterSnapshot` describes the other fields.
+    """
 
     now: float
     topics: Mapping[str, Topic]
@@ -41,15 +44,16 @@ class KnownState:
     workers: AbstractSet[str]
     loads: Mapping[str, Sequence[SubscriptionLoad]]
     moved: AbstractSet[str]
-    # The missing messages in the last entries of their ledgers, by subscription.
+    # How many messages are missing in the last ledger entry of each subscription.
     short: Mapping[str, Shortfall] = field(default_factory=dict)
 
 
 class HealthCollector:
     """Takes snapshots of the cluster, and remembers them.
 
-    It queries the log for the ends of all partitions at once. It queries more only for partitions
-    with messages that waited before its first round, and for subscriptions that retry messages.
+    Each round queries the log for the ends of all partitions at once. Further queries are only for
+    partitions whose messages waited before the first round, and for subscriptions that retry
+    messages.
     """
 
     def __init__(self, log: MessageLog, thresholds: Thresholds) -> None:
@@ -57,7 +61,7 @@ class HealthCollector:
         self._evaluator = HealthEvaluator(thresholds)
 
     async def look(self, known: KnownState) -> Mapping[str, SubscriptionHealth]:
-        """Return the health of each subscription by id.
+        """Take a snapshot; return the health of each subscription by id.
 
         Raises:
             LogUnavailableError: The log cannot be reached.
@@ -75,7 +79,8 @@ class HealthCollector:
         )
         self._evaluator.observe(snapshot)
         await self._recall(snapshot)
-        # Thousands of subscriptions take a while, in which the loop must do other work.
+        # Evaluate on a thread: thousands of subscriptions take a while, and the event loop has
+        # other work.
         return await asyncio.to_thread(self._evaluator.evaluate, snapshot)
 
     async def _ends(self, known: KnownState) -> dict[Partition, Ends]:
@@ -96,7 +101,7 @@ class HealthCollector:
             return
 
     async def _recall_all(self, snapshot: ClusterSnapshot) -> None:
-        """Look up when waiting messages arrived, back to the oldest of them."""
+        """Query the log for when waiting messages arrived, back to the oldest of them."""
         ago, step = 0.0, RECALL_FIRST_S
         while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(snapshot)):
             ago, step = ago + step, step * RECALL_FACTOR
@@ -105,7 +110,7 @@ class HealthCollector:
             self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
-        """Do as `HealthEvaluator.unknown`, on a thread: it goes over all subscriptions."""
+        """Do as `HealthEvaluator.unknown`, on a thread, because it checks all subscriptions."""
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:

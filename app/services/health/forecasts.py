@@ -1,4 +1,4 @@
-"""Backlog forecast of a subscription: age of its oldest message, end of its backlog, losses."""
+"""Backlog forecast of a subscription: age of the oldest message, end of the backlog, losses."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from app.log.interface import MessageLog
 from app.services.rates import BacklogForecast
 
 _EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL, LossCause.RETRY_BUFFER})
-# The wait for the log's times of retried messages; after it they are left out.
+# How long to wait for the log's times of retried messages; later results are left out.
 _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 
 
@@ -26,7 +26,7 @@ async def backlog_forecast(
     *,
     unfinished: Collection[Partition],
 ) -> BacklogForecast:
-    """Return the forecast by the last evaluation; `unfinished` has its unfinished positions."""
+    """Return the forecast from the last evaluation; `unfinished` has the unfinished positions."""
     taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
     tried = timedelta() if taken is None else datetime.now(UTC) - taken
     return BacklogForecast(
@@ -39,7 +39,10 @@ async def backlog_forecast(
 async def _oldest_taken(
     log: MessageLog, subscription: Subscription, partitions: Collection[Partition]
 ) -> datetime | None:
-    """Return when the oldest retried message was taken; None if there is none, or it is unknown."""
+    """Return when the oldest retried message was first taken.
+
+    None if there is none, or if unknown.
+    """
     try:
         async with asyncio.timeout(_TRIED_WITHIN / timedelta(seconds=1)):
             committed = await log.committed({subscription.group: partitions})

@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 Readings = Sequence[tuple[Subscription, Sequence[Reading]]]
 
 LEASE: Final = "health"
-# A monitor that has missed this many rounds counts as gone.
+# How many rounds a monitor may miss before its lease ends.
 LOOKS_MISSED: Final = 3
 LEASE_MIN: Final = timedelta(seconds=10)
 
@@ -46,12 +46,12 @@ class HealthMonitorSettings:
 
     @property
     def lease(self) -> timedelta:
-        """How long a silent monitor keeps its lease."""
+        """How long the lease is valid after the last round."""
         return max(LEASE_MIN, LOOKS_MISSED * self.every)
 
 
 def monitor_settings(settings: Settings) -> HealthMonitorSettings:
-    """Return the part of the process' settings."""
+    """Return the monitor's part of the settings."""
     return HealthMonitorSettings(
         every=timedelta(seconds=settings.health_interval),
         thresholds=Thresholds(
@@ -71,10 +71,12 @@ def monitor_settings(settings: Settings) -> HealthMonitorSettings:
 
 
 class HealthMonitor:
-    """The monitor in one process: it runs while it holds the lease, and otherwise requests it.
+    """The monitor of one process.
 
-    Its results and its alerts are written in one transaction that renews the lease: of two
-    processes that believe they hold it, one is refused.
+    It runs while the process holds the lease, and otherwise requests it.
+
+    Results and alerts are written in the transaction that renews the lease. So if two processes
+    believe that they hold the lease, one of them is refused.
     """
 
     def __init__(
@@ -111,12 +113,13 @@ class HealthMonitor:
         async with self._database.transaction() as session:
             self._is_ours = await self._take(LeaseRepository(session))
         if not self._is_ours:
-            # Another process continues from here.
+            # Forget all snapshots: another process has the lease and continues.
             self._forget()
             return
         known = await self._register.learn(self._database)
         health_by_id = await self._collector.look(known)
-        # On a thread, as the evaluation: there may be thousands.
+        # Run this on a thread, like the evaluation, because there may be thousands of
+        # subscriptions.
         read = await asyncio.to_thread(_all_readings, known, health_by_id, self._settings.limits)
         if await self._write(health_by_id, read, now=datetime.fromtimestamp(known.now, UTC)):
             await self._announcer.announce()
@@ -160,7 +163,7 @@ class HealthMonitor:
 def _all_readings(
     known: KnownState, health_by_id: Mapping[str, SubscriptionHealth], limits: Limits
 ) -> Readings:
-    """Return the readings of each subscription for alerts."""
+    """Return the observed problems of each subscription, for alerts."""
     now = datetime.fromtimestamp(known.now, UTC)
     return [
         (each, list(readings(_case(each, health_by_id[each.id], known), limits, now)))

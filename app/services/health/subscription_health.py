@@ -20,13 +20,13 @@ from app.storage.health.subscription_health import (
     Unhealthy,
 )
 
-# Older results do not count for now.
+# The age above which results are not used.
 FRESH: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedHealth:
-    """A subscription, and its health `at` that time; both None: not evaluated recently."""
+    """A subscription with its health, and when it was evaluated; both are None if not recently."""
 
     subscription: Subscription
     subscription_health: SubscriptionHealth | None
@@ -34,7 +34,7 @@ class RecordedHealth:
 
     @property
     def health(self) -> Health:
-        """Hermes' state: a suspended subscription is healthy."""
+        """The health in Hermes' terms; a suspended subscription is healthy."""
         if self.subscription.state is State.SUSPENDED:
             return Health.HEALTHY
         if self.subscription_health is None:
@@ -43,7 +43,7 @@ class RecordedHealth:
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """Its problems."""
+        """The problems of the subscription."""
         if self.subscription_health is None or self.health is not Health.UNHEALTHY:
             return ()
         return self.subscription_health.problems
@@ -70,19 +70,19 @@ class HealthService:
         return RecordedHealth(subscription=found, subscription_health=subscription_health, at=at)
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
-        """Return subscriptions with problems, by topic and name, without suspended ones."""
+        """Return subscriptions with problems, ordered by topic and name, without suspended ones."""
         async with self._database.transaction() as session:
             return await SubscriptionHealthRepository(session).unhealthy(wanted, page)
 
     async def alerts(
         self, *, active: bool, limit: int, after: str | None = None
     ) -> Sequence[Alert]:
-        """Return the newest alerts; only active ones if `active`.
+        """Return the newest alerts; only active alerts if `active` is true.
 
-        With `after`, return those older than the one with that id.
+        With `after`, return only alerts older than the alert with that id.
 
         Raises:
-            ValidationFailedError: `after` does not exist.
+            ValidationFailedError: No alert has the id `after`.
         """
         async with self._database.transaction() as session:
             return await AlertRepository(session).newest(limit, active=active, after=after)

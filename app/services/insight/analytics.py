@@ -1,4 +1,4 @@
-"""Results of analyses."""
+"""Reads the results of analyses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ _UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The requested results: of the job `job_id`, or of the last finished one with this scope.
+    """The requested results: of the job `job_id`, or of the last finished job with this scope.
 
-    `start` and `end` None: the whole time of the job.
+    If `start` and `end` are None, the whole time of the job is requested.
     """
 
     limit: int
@@ -34,7 +34,10 @@ class Question:
 
 
 class AnalyticsService:
-    """Reads results; each method is one transaction, and raises AnalysisNotFoundError."""
+    """Reads results.
+
+    Each method is one transaction, and raises AnalysisNotFoundError if there are none.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,7 +58,10 @@ class AnalyticsService:
         return job, counts
 
     async def failures(self, question: Question) -> tuple[Job, Sequence[FailureCluster]]:
-        """Return clusters of failures, and their job. Only its whole time is possible."""
+        """Return clusters of failures, and their job.
+
+        Only the job's whole time can be requested.
+        """
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, _UNDELIVERED)
             clusters = await AnalyticsRepository(session).failures(
@@ -66,7 +72,7 @@ class AnalyticsService:
     async def latency(self, question: Question) -> tuple[Job, Sequence[SubscriptionLatency]]:
         """Return how long messages took to each subscription, slowest first, and the job.
 
-        Only its whole time is possible.
+        Only the job's whole time can be requested.
         """
         async with self._database.transaction() as session:
             job = await _answering(JobRepository(session), question, JobKind.LATENCY_ANALYTICS)

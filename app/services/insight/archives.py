@@ -14,7 +14,7 @@ from app.storage.insight.jobs import JobRepository
 
 FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)
-# The time span in the job's scope; it archives everything that is new.
+# The time in the job's scope, which is only shown: the job archives everything that is new.
 _WINDOW: Final = timedelta(hours=1)
 
 
@@ -38,7 +38,7 @@ class ArchiveService:
 class ArchiveSchedule:
     """Requests an archive job every hour, if there is anything to archive or to delete.
 
-    Every API process does, one of them at a time.
+    Every API process does this, one process at a time.
     """
 
     def __init__(self, database: Database) -> None:
@@ -47,12 +47,13 @@ class ArchiveSchedule:
     async def look(self, now: datetime | None = None) -> None:
         """Request the job if it is due at `now`, aware.
 
-        While a job waits or runs no other is requested: without a runner they do not accumulate.
+        While an archive job waits or runs, no other is requested. So jobs do not accumulate without
+        a runner.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
         """
-        # A full queue: the next round tries again.
+        # Try again in the next round if the queue is full.
         with suppress(JobQueueFullError):
             await self._request_if_due(now or datetime.now(UTC))
 

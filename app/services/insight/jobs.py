@@ -17,14 +17,14 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSeen:
-    """Jobs, and whether there is a runner for those that wait."""
+    """Jobs, and whether there is a runner for jobs that wait."""
 
     jobs: Sequence[Job]
     runner_live: bool
 
 
 class JobService:
-    """Request, look up and cancel jobs; each method is one transaction."""
+    """Requests, looks up and cancels jobs; each method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,7 +33,7 @@ class JobService:
         """Request a job, which the next free runner takes.
 
         Raises:
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
             TopicNotFoundError: The topic does not exist.
             ValidationFailedError: The topic of an ARCHIVE job has no archive.
         """
@@ -48,7 +48,9 @@ class JobService:
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
     ) -> JobsSeen:
-        """Return the newest jobs, of one state if given; with `after`, a job's id, older ones.
+        """Return the newest jobs, of one state if given.
+
+        With `after` (a job's id), return only older jobs.
 
         Raises:
             ValidationFailedError: A value is not valid.

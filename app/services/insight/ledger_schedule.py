@@ -16,17 +16,18 @@ from app.storage.runtime.leases import LeaseRepository
 
 LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)
-# A process that has missed this many rounds counts as gone.
+# How long the lease is valid: a process that has missed this many rounds counts as gone.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
-# At most this many may wait. The next are requested when these are finished, so that other jobs can
-# go in between.
+# The maximum number of waiting ledger jobs. More are requested when these are finished, so that
+# other jobs can run in between.
 WAITING_MAX: Final = 20
 
 
 class LedgerSchedule:
-    """The schedule in one process. Without a Spark runner nothing is requested.
+    """The schedule of one process. While there is no Spark runner, nothing is requested.
 
-    What was due meanwhile becomes one entry: nothing is lost, because each continues from the last.
+    The next entry then covers the whole time. Nothing is lost, because each entry continues from
+    the one before.
     """
 
     def __init__(self, database: Database, ledgers: LedgerService) -> None:
@@ -48,13 +49,12 @@ class LedgerSchedule:
             room = WAITING_MAX - await LedgerRepository(session).open_jobs()
             kept = await LedgerRepository(session).extents()
         for each in due(kept, now or datetime.now(UTC))[: max(room, 0)]:
-            # The ledger was deleted meanwhile, or others filled the queue: the next round tries
-            # again.
+            # Try again in the next round: the subscription was deleted, or the queue is full.
             with suppress(NotFoundError, JobQueueFullError):
                 await self._ledgers.request(each.topic, each.subscription)
 
 
 def due(kept: Iterable[Kept], now: datetime) -> Sequence[Kept]:
-    """Return those with an entry due at `now`, the most overdue first."""
+    """Return the ledgers with an entry due at `now`, the most overdue first."""
     dates = [(next_due(each.until, each.retention), each) for each in kept]
     return [each for date, each in sorted(dates) if date <= now]

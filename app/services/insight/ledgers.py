@@ -1,4 +1,4 @@
-"""Completeness ledgers: requests for entries, look-ups, and checks of their chain."""
+"""Ledgers: requests for entries, look-ups, and checks of their chain."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -27,13 +27,13 @@ from app.storage.insight.ledgers import LedgerRepository, keys_of
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
 _MOMENT: Final = timedelta(milliseconds=1)
-# The entries in one transaction, while a chain is followed.
+# The maximum number of entries that are read in one transaction while a chain is checked.
 _LINKS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """A subscription, and its positions at a time."""
+    """The state of a subscription at a time: its position in each partition."""
 
     subscription: Subscription
     at: datetime
@@ -41,19 +41,19 @@ class _Look:
 
 
 class LedgerService:
-    """Each change is one transaction."""
+    """Requests, reads and checks ledger entries; each change is one transaction."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def request(self, topic: str, name: str) -> JobsSeen:
-        """Request an entry from the last one until now; if one is being made, return that.
+        """Request an entry from the last one until now; if one is being made, return its job.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
             LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
@@ -74,7 +74,7 @@ class LedgerService:
     async def between(
         self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
     ) -> Ledger:
-        """Return what is known of that time, with at most `limit` of its newest entries.
+        """Return what the ledger states about a time, with at most `limit` of the newest entries.
 
         See `requested_window` for missing arguments.
 
@@ -99,7 +99,7 @@ class LedgerService:
         return survey.ledger()
 
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
-        """Follow the chain from its first entry; it must contain the `known` entry.
+        """Check the chain of entries from its first entry; it must contain the `known` hash.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -129,7 +129,8 @@ class LedgerService:
         last = await ledgers.last(known.id)
         look = await self._look(known)
         request = _behind(last, look)
-        # Messages that had ended by then are in the streams by now, and cancellations are known.
+        # Read streams and cancellations after the positions: all messages that have ended by then
+        # are in the streams.
         streams = tuple(await stream_spans(self._log))
         return replace(request, streams=streams, dropped=await ledgers.dropped(known.id))
 
@@ -142,7 +143,7 @@ class LedgerService:
     async def _marks(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Sequence[Mark]:
-        """Return the commits, and after them the ends: no commit is beyond an end."""
+        """Return the commits and the ends. Ends are read later, so no commit is beyond one."""
         found = await self._log.committed({subscription.group: partitions})
         committed = found.get(subscription.group, {})
         bounds = await bounds_of(self._log, partitions)
@@ -152,7 +153,8 @@ class LedgerService:
             if partition in committed:
                 there = committed[partition]
                 known = parse_progress(subscription.id, there.offset, there.metadata)
-                # From an older subscription of that name: this one has not started there.
+                # Ignore a commit of an older subscription with the same name: this one has not
+                # started here.
                 progress = known or progress
             marks.append(mark_of(partition.index, progress, bounds[partition].end))
         return marks
@@ -163,13 +165,16 @@ def _beginning(subscription: Subscription, partition: int) -> Progress:
 
 
 def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
-    """Return the entry after `last`; the first one begins with the subscription."""
+    """Return the request for the entry after `last`.
+
+    The first entry begins with the subscription.
+    """
     opening = _first_opening(look) if last is None else last.closing
     since = _first_since(look) if last is None else last.until
     return LedgerRequest(
         number=1 if last is None else last.number + 1,
         since=since,
-        # Clocks of processes differ: time must increase.
+        # Make sure that time increases: the clocks of processes differ.
         until=max(look.at, since + _MOMENT),
         opening=tuple(opening),
         closing=tuple(look.marks),
@@ -179,7 +184,8 @@ def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
 def _first_opening(look: _Look) -> Sequence[Mark]:
     start = look.subscription.start
     if not start:
-        # Made by a version that did not store its start: nothing is claimed about earlier messages.
+        # Begin now if the start of the subscription was not stored (by an old version): nothing is
+        # claimed about earlier messages.
         return look.marks
     return [
         mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
@@ -189,13 +195,14 @@ def _first_opening(look: _Look) -> Sequence[Mark]:
 
 def _first_since(look: _Look) -> datetime:
     subscription = look.subscription
-    # As its opening entry: about the time before it nothing is claimed.
+    # Begin where the first entry begins: nothing is claimed about the time before it.
     began = subscription.created_at if subscription.start else None
     return began or look.at
 
 
 def _scope(subscription: Subscription, request: LedgerRequest) -> JobScope:
-    # A job reads at most a year; an entry covers the whole time since the last one.
+    # Limit the time that the job reads to a year; the entry covers the whole time since the last
+    # one.
     start = max(request.since, request.until - WINDOW_MAX)
     topic, name = subscription.topic, subscription.name
     return JobScope(start=start, end=request.until, topic=topic, subscription=name)

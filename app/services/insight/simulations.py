@@ -26,7 +26,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSimulation:
-    """The settings to try; None: as the subscription has it."""
+    """The settings to try; None means the current setting of the subscription."""
 
     since: datetime
     until: datetime
@@ -38,7 +38,7 @@ class WantedSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSeen:
-    """A simulation with its job, and its minutes and samples when it is done."""
+    """A simulation with its job; when it is done, also with its minutes and examples."""
 
     job: Job
     request: SimulationRequest
@@ -48,20 +48,20 @@ class SimulationSeen:
 
 
 class SimulationService:
-    """Each change is one transaction."""
+    """Requests and reads simulations; each change is one transaction."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
         self._log = log
 
     async def request(self, topic: str, name: str, wanted: WantedSimulation) -> JobsSeen:
-        """Request it for the next free runner, over what the log and the archive have now.
+        """Request a simulation, with the messages that are in the log and the archive now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
             ValidationFailedError: A value is not valid.
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
             LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
@@ -69,7 +69,7 @@ class SimulationService:
             if wanted.filters is not None:
                 await require_filter_headers(wanted.filters, topic, TopicRepository(session))
         replayed = Replayed(since=wanted.since, until=wanted.until)
-        # From the first offset that the log or the archive has.
+        # Begin at the first offset that the log or the archive has.
         spans, gone = await spans_of_time(self._database, self._log, topic=topic, wanted=replayed)
         request = SimulationRequest(
             since=wanted.since,
@@ -88,7 +88,7 @@ class SimulationService:
         return JobsSeen(jobs=[job], runner_live=live)
 
     async def get(self, topic: str, name: str, *, job_id: str, limit: int) -> SimulationSeen:
-        """Return one of the subscription's, with at most `limit` of its busiest minutes.
+        """Return a simulation of the subscription, with at most `limit` of its busiest minutes.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

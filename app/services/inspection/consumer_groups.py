@@ -1,4 +1,4 @@
-"""A subscription as its consumer group in the log: offsets, lag, and members."""
+"""Shows a subscription as a consumer group of the log: offsets, lag, and members."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from app.storage.health.workers import WorkerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPartition:
-    """The position of the subscription in one partition; None: nothing is committed there yet."""
+    """The position of the subscription in one partition; None if nothing is committed there yet."""
 
     partition: Partition
     current: int | None
@@ -27,13 +27,13 @@ class GroupPartition:
 
     @property
     def lag(self) -> int | None:
-        """Messages from the committed offset to the end."""
+        """The number of messages from the committed offset to the end."""
         return None if self.current is None else max(0, self.end - self.current)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A live worker, and the partitions in which it delivers this subscription's messages."""
+    """A running worker, and the partitions in which it delivers this subscription's messages."""
 
     worker: str
     host: str
@@ -42,9 +42,9 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """The group of a subscription: its members, and all partitions, also those without a member.
+    """The group of a subscription: its members, and all partitions, even those without a member.
 
-    `content_type` is that of the records in the log.
+    `content_type` is the content type of the records in the log.
     """
 
     id: str
@@ -54,7 +54,7 @@ class ConsumerGroup:
 
 
 class ConsumerGroupService:
-    """Combines the log's offsets and the workers' reports; `namespace` is that of the log."""
+    """Combines the log's offsets with the workers' reports; `namespace` is the log's."""
 
     def __init__(self, database: Database, log: MessageLog, *, namespace: str = "") -> None:
         self._database = database
@@ -62,7 +62,7 @@ class ConsumerGroupService:
         self._namespace = namespace
 
     async def of(self, topic: str, name: str) -> ConsumerGroup:
-        """Return the subscription's group. A suspended one has no members.
+        """Return the subscription's group. A suspended subscription has no members.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

@@ -17,18 +17,18 @@ from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository
 from app.storage.runtime.pings import notify_ping, pong_channel
 
-# The pause between two pings of one subscription, in this process.
+# The shortest time in seconds between two pings of one subscription, in this process.
 PAUSE_S: Final = 1.0
-# The pauses of at most this many subscriptions are remembered.
+# The maximum number of subscriptions whose last ping is remembered.
 REMEMBERED_MAX: Final = 1_000
-# The most pings of this process at a time.
+# The maximum number of pings of this process at the same time.
 WAITING_MAX: Final = 100
-# Time for the way to the worker and back, besides the subscriber's time.
+# How long the request to the worker and its reply may take, in addition to the subscriber's time.
 MARGIN: Final = timedelta(seconds=3)
 
 
 class PingService:
-    """Has workers send test messages. Call `receive` with each notification of `channel`."""
+    """Lets workers send test messages. Call `receive` with each notification of `channel`."""
 
     def __init__(self, database: Database, *, margin: timedelta = MARGIN) -> None:
         self._database = database
@@ -40,24 +40,24 @@ class PingService:
 
     @property
     def channel(self) -> str:
-        """The channel on which workers send results to this process."""
+        """The notification channel on which workers send results to this process."""
         return pong_channel(self._name)
 
     def receive(self, payload: str) -> None:
-        """Take a result. Results that no caller waits for are ignored."""
+        """Pass a result to the call that waits for it; ignore other results."""
         heard = pong_in(payload)
         waiting = self._waiting.get(heard[0]) if heard else None
         if heard and waiting is not None and not waiting.done():
             waiting.set_result(heard[1])
 
     async def ping(self, topic: str, name: str) -> Pong:
-        """Return the result of a test message that is sent to the subscription now.
+        """Send a test message to the subscription, and return the result.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
             PingTooSoonError: Another ping was just sent.
-            NoWorkerError: No worker lives, or none answered in time.
+            NoWorkerError: No worker runs, or none answered in time.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -93,12 +93,13 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
 
 
 def _timeout_of(subscription: Subscription) -> timedelta:
-    # It may wait for an access token as long as for a response.
+    # Twice the time of a request: the worker may wait for an access token as long as for a
+    # response.
     return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 
 
 def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:
-    """Return the worker with the latest heartbeat, if possible one that knows this version."""
+    """Return the worker with the latest heartbeat, if possible with the current version."""
     if not workers:
         raise NoWorkerError("No worker lives that could send a ping")
     return max(workers, key=lambda each: (each.applied_change >= subscription.change, each.seen_at))

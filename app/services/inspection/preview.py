@@ -1,4 +1,4 @@
-"""Single messages of a topic: the newest, and one at a position in the log."""
+"""Reads single messages of a topic: the newest ones, or the one at a given position."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
 SHOWN_MAX: Final = 3
-# Of a topic with more partitions, this many are read.
+# The maximum number of partitions of a topic that are read, and of bytes.
 _PARTITIONS_MAX: Final = 16
 _BYTES_MAX: Final = 64 * 1024
-# For each, to find messages for all subscriptions: behind them there may be many for only one
-# subscription.
+# The maximum number of fetches for each partition: the end may have many messages that are for only
+# one subscription.
 _FETCHES_MAX: Final = 16
 
 
@@ -31,7 +31,8 @@ class PreviewService:
         """Return the last few messages, the newest first.
 
         Only some partitions of a large topic are read. Messages that were sent again to one
-        subscription are left out; if the end has many of them, the result may have fewer messages.
+        subscription are left out. If the end of the topic has many of these, the result may have
+        fewer messages.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -71,7 +72,7 @@ class PreviewService:
     ) -> Sequence[Message]:
         """Return the last messages for all subscriptions.
 
-        They are searched from the end, in growing ranges.
+        The messages are searched from the end of the partition, in growing ranges.
         """
         found: list[Message] = []
         end, length = bounds.end, SHOWN_MAX
@@ -89,7 +90,10 @@ class PreviewService:
     async def _records(
         self, partition: Partition, span: tuple[int, int], fetches: Iterator[int]
     ) -> Sequence[Record] | None:
-        """Return all records of the span, with limited fetches; None if these are too few."""
+        """Return all records of the range, with a limited number of fetches.
+
+        None if that is too few.
+        """
         first, end = span
         found: list[Record] = []
         while first < end:

@@ -20,15 +20,16 @@ from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# One search reads at most this much; the next one continues behind it.
+# The limits of one search, in bytes and time; the next search continues where it stopped.
 BYTES_MAX: Final = 32 * 1024 * 1024
 TIME_MAX: Final = timedelta(seconds=3)
-# One response has at most this many bytes of bodies.
+# The maximum size of all bodies in one response, and the maximum number of searches at the same
+# time.
 FOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 SEARCHES_MAX: Final = 2
 
 _CHUNK: Final = 512 * 1024
-# This many bytes are checked between other requests.
+# How many bytes are checked before other requests are handled.
 _BYTES_PER_TURN: Final = 32 * 1024
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00+00:00")
@@ -40,8 +41,8 @@ Matches = Callable[[Message], bool]
 class Sought:
     """Messages published from `since` to before `until` that match all given fields.
 
-    `path` is a JSONPath that finds `value` in the body, or anything if `value` is None. A `value`
-    is the text of a string, or any other JSON in its written form.
+    `path` is a JSONPath that must find `value` in the body, or anything if `value` is None. `value`
+    is the content of a JSON string, or another JSON value as it is written.
     """
 
     since: datetime
@@ -53,7 +54,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """Found messages by partition and offset; `after` is the next page, None at the end."""
+    """Found messages by partition and offset; `after` marks the next page, None at the end."""
 
     messages: Sequence[Message]
     after: str | None
@@ -75,13 +76,13 @@ class MessageSearch:
     async def page(
         self, topic: str, sought: Sought, *, limit: int, after: str | None = None
     ) -> SearchPage:
-        """Return up to `limit` of them, from what can be read within BYTES_MAX and TIME_MAX.
+        """Return up to `limit` messages, from what can be read within BYTES_MAX and TIME_MAX.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             ValidationFailedError: A value is not valid.
             LogUnavailableError: The log cannot be reached.
-            TooManySearchesError: Too many searches run.
+            TooManySearchesError: Too many searches are running.
         """
         matches = _matcher(sought)
         start = _Place(0, 0) if after is None else _decoded(after)
@@ -116,7 +117,7 @@ class MessageSearch:
 
 
 class _Round:
-    """One bounded step of a search."""
+    """One step of a search, with a limit of bytes and time."""
 
     def __init__(
         self,
@@ -136,13 +137,13 @@ class _Round:
         self.found: list[Message] = []
 
     async def read(self, partition: Partition, offset: int, end: int) -> int | None:
-        """Search [offset, end); return where it stopped, if a limit was reached before the end."""
+        """Search the offsets [offset, end); return where a limit stopped the search, or None."""
         while offset < end:
             if self._left <= 0 or time.monotonic() >= self._until:
                 return offset
             chunk = await self._log.fetch(partition, offset, bytes_max=_CHUNK)
             if chunk.next_offset <= offset:
-                return None  # nothing is left there
+                return None  # nothing is left in this partition
             self._left -= max(chunk.size, 1)
             turn = 0
             for record in chunk.records:
@@ -163,7 +164,7 @@ class _Round:
         return len(self.found) >= self._limit or self._found_bytes >= FOUND_BYTES_MAX
 
     def _look_at(self, message: Message) -> None:
-        # A message that was sent again is a second record of a message that is found.
+        # Skip messages that were sent again: each repeats a message that is found anyway.
         if message.record_target is None and self._matches(message):
             self.found.append(message)
             self._found_bytes += len(message.body or b"")

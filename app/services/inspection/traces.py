@@ -1,4 +1,4 @@
-"""What happened to a message, as far as it was traced or recorded."""
+"""Finds what happened to a message, as far as it was traced or recorded."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.traces.lookup import TraceLookup, TraceQuestion
 
-# As in Hermes; each attempt makes two entries.
+# The maximum number of entries, as in Hermes; each attempt has two.
 ENTRIES_MAX: Final = 1_000
-# The loss of an entry is recorded within this time of its own time.
+# How far the time of a lost entry may differ from the time at which its loss was recorded.
 _AROUND: Final = timedelta(minutes=1)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Trace:
     """The entries of a message, oldest first, and how many entries of that time are lost.
 
-    `tracked` is False if there are none and could be none: the topic is not tracked.
+    `tracked` is False if there are no entries because the topic is not traced.
     """
 
     entries: Sequence[TraceEntry]
@@ -31,7 +31,7 @@ class Trace:
 
 
 class TraceService:
-    """Looks up messages by id."""
+    """Looks up the traces of messages by message id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,9 +39,11 @@ class TraceService:
     async def of_message(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> Trace:
-        """Return its publication, and its deliveries: all, those of a topic, or one of them.
+        """Return a message's publication and deliveries.
 
-        Discards are known even without traces.
+        All, those of a topic, or of a subscription.
+
+        Discards are found even without traces.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

@@ -1,4 +1,4 @@
-"""All metrics of an API process, for collectors."""
+"""Collects all metrics of an API process, for example for Prometheus."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
@@ -38,15 +38,15 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# The database and the log are queried at most this often, for any number of collectors.
+# The shortest time between two queries of the database and the log, for any number of collectors.
 FRESH_FOR: Final = timedelta(seconds=1)
 BOUNDS_WITHIN: Final = timedelta(seconds=2)
-# Subscriptions handled in one turn of the loop: less than a millisecond.
+# The number of subscriptions handled in one turn of the event loop: less than a millisecond.
 SUBSCRIPTIONS_PER_TURN: Final = 50
 
 
 class _Seen(NamedTuple):
-    """The state of the whole service; None: the part did not respond."""
+    """The state of the whole service; None for a part that did not respond."""
 
     ends: Mapping[Partition, int] | None
     subscriptions: Collection[SubscriptionTotals] | None
@@ -54,7 +54,7 @@ class _Seen(NamedTuple):
 
 
 class ClusterSight:
-    """Reads all subscriptions and topics, at most once in FRESH_FOR."""
+    """Reads the state of all subscriptions and topics, at most once in FRESH_FOR."""
 
     def __init__(self, database: Database, log: MessageLog, directory: TopicDirectory) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class ClusterSight:
         self._seen: tuple[float, _Seen] | None = None
 
     async def read(self, topics: CappedReadings, subscriptions: CappedReadings) -> _Seen:
-        """Return the state; a part that does not respond leaves out its values."""
+        """Return the state. If a part does not respond, its values are missing."""
         if self._seen is None or monotonic() - self._seen[0] >= FRESH_FOR.total_seconds():
             self._seen = monotonic(), await self._look()
         seen = self._seen[1]
@@ -107,7 +107,7 @@ class ClusterSight:
 
 @dataclass(slots=True, kw_only=True)
 class ApiMetrics:
-    """The metrics of one API process: its own and, with `cluster`, those of the whole service."""
+    """The metrics of one API process. With `cluster`, also those of the whole service."""
 
     log: MessageLog
     directory: TopicDirectory
@@ -124,7 +124,10 @@ class ApiMetrics:
         self._caps = NameCap(self.names_max), NameCap(self.names_max)
 
     async def read(self) -> Readings:
-        """Return all current metrics; one reading at a time, in several turns of the loop."""
+        """Return all current metrics.
+
+        Calls run one after the other, each in several turns of the loop.
+        """
         async with self._reading:
             readings = Readings()
             self._process.read(readings)

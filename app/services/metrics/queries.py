@@ -26,13 +26,14 @@ from app.storage.catalogue.metrics import MetricRepository, NamedTopic
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# Subscriptions for which metrics are read at a time; also the number of items in one turn of the
-# loop.
+# The number of subscriptions whose metrics are read at the same time; also the number of items in
+# one turn of the event loop.
 AT_ONCE: Final = 100
-# Topics that are read at a time, unless fewer are wanted; the log's values are included each time.
-# This is the largest page, and one more to detect further ones.
+# The maximum number of topics that are read at the same time: the largest page, and one more to
+# know whether there are more. The log is queried for each such step.
 TOPICS_AT_ONCE: Final = 1_001
-# For thousands of topics the log needs less; at first it may have to look them up.
+# The time limit of the log's answer. It usually needs less, but at first may have to look up
+# thousands of topics.
 ALL_WITHIN: Final = timedelta(seconds=2)
 _NOTHING: Final = (0.0, 0.0)
 
@@ -41,14 +42,14 @@ Described = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describes:
-    """How metrics are answered, and therefore queried."""
+    """Describes metrics in the form of the response, which queries use too."""
 
     topic: Callable[[TopicMetrics], Described]
     subscription: Callable[[SubscriptionMetrics], Described]
 
 
 class CatalogueMetrics:
-    """Queries all metrics, some at a time: no more than a page needs."""
+    """Runs queries over all metrics, in steps: it reads no more than a page needs."""
 
     def __init__(
         self, database: Database, log: MessageLog, *, describes: Describes, volumes: Volumes
@@ -77,7 +78,7 @@ class CatalogueMetrics:
     async def _subscriptions(
         self, query: Query, after: Key | None
     ) -> AsyncIterator[tuple[Key, Described]]:
-        """Yield possible matches."""
+        """Yield subscriptions that may match, with their metrics."""
         while True:
             async with self._database.transaction() as session:
                 figures = MetricRepository(session)
@@ -98,7 +99,7 @@ class CatalogueMetrics:
             after = (some[-1].topic, some[-1].name)
 
     async def _topics(self, query: Query, page: Page) -> AsyncIterator[tuple[Key, Described]]:
-        """Yield possible matches."""
+        """Yield topics that may match, with their metrics."""
         ever = await self._ever() if PUBLISHED in paths_of(query) else None
         after, limit = page.after, _topics_at_once(page)
         while True:
@@ -128,7 +129,10 @@ class CatalogueMetrics:
             after = (some[-1].name,)
 
     async def _ever(self) -> Mapping[str, int]:
-        """Return all messages ever, by topic: the response has the values that were queried."""
+        """Return how many messages were ever published to each topic.
+
+        The query and its response use the same values.
+        """
         async with self._database.transaction() as session:
             topics = await MetricRepository(session).partitions()
         return await self._published(topics, within=ALL_WITHIN)
@@ -136,9 +140,9 @@ class CatalogueMetrics:
     async def _published(
         self, topics: Mapping[str, int], within: timedelta = BOUNDS_WITHIN
     ) -> Mapping[str, int]:
-        """Return all messages ever, by topic.
+        """Return how many messages were ever published to each topic.
 
-        Those that the log does not report in time are left out.
+        Topics that the log does not report in time are left out.
         """
         if not topics:
             return {}
@@ -149,7 +153,7 @@ class CatalogueMetrics:
 
 
 def _topics_at_once(page: Page) -> int:
-    """Return the size of a step, with one more to detect further topics."""
+    """Return the size of a step; one topic more than the page, to know whether there are more."""
     wanted = TOPICS_AT_ONCE if page.limit is None else page.limit + 1
     return min(TOPICS_AT_ONCE, max(AT_ONCE, wanted))
 

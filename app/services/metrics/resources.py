@@ -1,4 +1,4 @@
-"""Metrics for people and dashboards: the workers' reports, compared with the log's ends."""
+"""Metrics for people and dashboards, from the workers' reports and the log's ends."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,16 +30,16 @@ from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 
-# Workers report every second; older reports are from a worker that is gone.
+# The age of a report above which its worker counts as gone; workers report every second.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
-# The wait for the log's own ends; after it, those of the last reports are used.
+# How long to wait for the log's ends; after that, the ends in the last reports are used.
 BOUNDS_WITHIN: Final = timedelta(milliseconds=500)
-# The time span for the publication rate.
+# The time over which the publication rate is measured.
 RATE_OVER: Final = timedelta(minutes=1)
 
 
 class MetricsService:
-    """Metrics of subscriptions and topics; each is one transaction and one query to the log."""
+    """Reads metrics of subscriptions and topics: one transaction, one query to the log."""
 
     def __init__(self, database: Database, log: MessageLog, volumes: Volumes) -> None:
         self._database = database
@@ -92,7 +92,7 @@ class MetricsService:
         )
 
     async def _publish_rate(self, bounds: Mapping[Partition, Bounds]) -> float | None:
-        """Messages per second up to the ends in `bounds`.
+        """Return how many messages per second were published, up to the ends in `bounds`.
 
         None if the log does not respond in time.
         """
@@ -103,7 +103,7 @@ class MetricsService:
         except (TimeoutError, UnavailableError, NotFoundError) as error:
             _log.info("publish_rate_not_known", reason=type(error).__name__)
             return None
-        # Messages after the ends were read do not count as negative.
+        # Limit each difference to zero, because messages may have come after the ends were read.
         lately = sum(max(0, bounds[each].end - place) for each, place in places.items())
         return lately / RATE_OVER.total_seconds()
 

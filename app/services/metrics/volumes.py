@@ -1,4 +1,4 @@
-"""Bytes ever published to each topic, counted by all API processes together."""
+"""Counts the bytes ever published to each topic, over all API processes."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -9,21 +9,21 @@ from app.metrics.publish_counts import PublishCounts, Stored
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# If a process dies, what it counted since its last report is lost.
+# How often the counts are stored. If a process dies, its counts since then are lost.
 TELL_EVERY: Final = timedelta(seconds=5)
 
 
 class Volumes:
-    """Adds the bytes published through this process to the common count."""
+    """Adds the bytes published through this process to the count in the database."""
 
     def __init__(self, database: Database, counts: PublishCounts) -> None:
         self._database = database
         self._counts = counts
 
     async def store(self) -> None:
-        """Add what is new; after a failure it is added the next time.
+        """Add the new bytes to the count; after a failure they are added the next time.
 
-        If only the response to the commit was lost, it may have been added, so it is not added
+        But if the commit may have been made although its response was lost, they are not added
         again.
 
         Raises:
@@ -34,12 +34,12 @@ class Volumes:
             return
         async with self._database.transaction() as session:
             await VolumeRepository(session).add(_by_topic(unreported))
-            # Before the commit, so that no error can make anything count twice.
+            # Mark the bytes as added before the commit, so that no error can count them twice.
             for _, stored, size in unreported:
                 stored.told += size
 
     async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes of each, with those that only this process knows yet."""
+        """Return the bytes of each topic, including those that are not stored yet."""
         known, unreported = await told.of(topics), _by_topic(self._counts.unreported())
         return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 

@@ -20,14 +20,14 @@ from app.storage.replay.republishing import OfflineTaskRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksSeen:
-    """Tasks, and whether there is a Spark runner for those that wait."""
+    """Tasks, and whether there is a Spark runner for tasks that wait."""
 
     tasks: Sequence[RepublishTask]
     runner_live: bool
 
 
 class OfflineService:
-    """Each change is one transaction."""
+    """Requests, reads and cancels offline retransmissions; each change is one transaction."""
 
     def __init__(self, database: Database, log: MessageLog) -> None:
         self._database = database
@@ -36,12 +36,12 @@ class OfflineService:
     async def request(
         self, source: str, target: str, *, since: datetime, until: datetime
     ) -> TasksSeen:
-        """Request it for the next free runner, with what the log and the archive have now.
+        """Request a task, with the messages that are in the log and the archive now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             ValidationFailedError: A value is not valid.
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
             LogUnavailableError: The log cannot be reached.
         """
         request = await self._between(source, target, since=since, until=until)
@@ -57,7 +57,7 @@ class OfflineService:
         return TasksSeen(tasks=[task], runner_live=live)
 
     async def newest(self, *, limit: int, topic: str | None = None) -> TasksSeen:
-        """Return the newest tasks; with a topic, those with it as source or target.
+        """Return the newest tasks; with `topic`, only tasks with this topic as source or target.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -70,7 +70,7 @@ class OfflineService:
         return TasksSeen(tasks=found, runner_live=live)
 
     async def get(self, task_id: str) -> TasksSeen:
-        """Return one of them.
+        """Return one task.
 
         Raises:
             JobNotFoundError: The job does not exist.
@@ -81,7 +81,7 @@ class OfflineService:
         return TasksSeen(tasks=[task], runner_live=live)
 
     async def cancel(self, task_id: str) -> TasksSeen:
-        """Cancel it. What is published stays.
+        """Cancel the task. Messages that are already published stay.
 
         Raises:
             JobNotFoundError: The job does not exist.

@@ -1,4 +1,4 @@
-"""Requests and cancellations of retransmissions, inside a larger transaction."""
+"""Requests and cancels retransmissions inside a larger transaction."""
 
 from contextlib import suppress
 
@@ -25,10 +25,10 @@ class RetransmissionChanges:
     async def request(
         self, subscription: Subscription, request: Request, scope: JobScope
     ) -> Retransmission:
-        """Request it for the next free runner.
+        """Request the retransmission, for the next free Spark runner.
 
         Raises:
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
         """
         job = await self._jobs.add(JobKind.RETRANSMISSION, scope)
         requested = await self._retransmissions.add(job, subscription, request)
@@ -36,8 +36,8 @@ class RetransmissionChanges:
         return requested
 
     async def cancel(self, item: Retransmission) -> bool:
-        """Cancel it with its job; return whether it was open."""
-        # The job is locked first, as by its runner, so that they do not wait for each other.
+        """Cancel the retransmission with its job; return whether it had not ended."""
+        # Lock the job first, as its runner does, so that the two do not wait for each other.
         with suppress(JobEndedError):
             await self._jobs.cancel(item.id)
         if not await self._retransmissions.end(item.id, RetransmissionState.CANCELLED):
@@ -46,7 +46,7 @@ class RetransmissionChanges:
         return True
 
     async def cancel_all(self, subscription: Subscription) -> None:
-        """Cancel the open ones of a deleted subscription: their jobs would have no use."""
+        """Cancel the retransmissions of a deleted subscription that have not ended."""
         for each in await self._retransmissions.open_of(subscription.id):
             await self.cancel(each)
 

@@ -48,7 +48,7 @@ _MOMENT: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetransmissionsSeen:
-    """Retransmissions, and whether there is a Spark runner; `rate` is their subscription's."""
+    """Retransmissions, and whether there is a Spark runner; `rate` is their subscription's rate."""
 
     items: Sequence[Retransmission]
     runner_live: bool
@@ -56,7 +56,7 @@ class RetransmissionsSeen:
 
 
 class RetransmissionService:
-    """Each change is one transaction."""
+    """Requests, reads and cancels retransmissions; each change is one transaction."""
 
     def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
         self._database = database
@@ -64,13 +64,13 @@ class RetransmissionService:
         self._applied = applied
 
     async def request(self, topic: str, name: str, wanted: WantedSpans) -> RetransmissionsSeen:
-        """Request it for the next free runner, with the current state of log and subscription.
+        """Request a retransmission, by the current state of log and subscription.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
             ValidationFailedError: A value is not valid.
-            JobQueueFullError: Too many jobs wait.
+            JobQueueFullError: Too many jobs are waiting.
             LogUnavailableError: The log cannot be reached.
         """
         async with self._database.transaction() as session:
@@ -90,12 +90,12 @@ class RetransmissionService:
     async def newest(
         self, topic: str, name: str, *, limit: int, after: str | None = None
     ) -> RetransmissionsSeen:
-        """Return the subscription's newest, or those older than the one with the id `after`.
+        """Return the subscription's newest retransmissions; with the id `after`, only older ones.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
-            ValidationFailedError: `after` does not exist.
+            ValidationFailedError: No retransmission has the id `after`.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -106,7 +106,7 @@ class RetransmissionService:
         return RetransmissionsSeen(items=found, runner_live=live, rate=subscription.policy.rate)
 
     async def get(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
-        """Return one of them.
+        """Return one retransmission.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -120,9 +120,10 @@ class RetransmissionService:
         return RetransmissionsSeen(items=[found], runner_live=live, rate=subscription.policy.rate)
 
     async def cancel(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
-        """Cancel it: messages not sent yet are dropped. A second cancellation changes nothing.
+        """Cancel the retransmission: messages not sent yet are dropped.
 
-        It returns when the workers know, or after APPLIED_WITHIN.
+        A second cancellation changes nothing. This returns when the workers know of the
+        cancellation, or after APPLIED_WITHIN.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -132,7 +133,8 @@ class RetransmissionService:
         """
         number = None
         async with self._database.transaction() as session:
-            # This lock comes before those of rows, as in every change of subscriptions.
+            # Take the lock of changes before the locks of rows, as in every change of
+            # subscriptions.
             await ChangeFeed(session).hold()
             subscriptions = SubscriptionRepository(session)
             subscription = await subscriptions.get(topic, name)
@@ -148,7 +150,7 @@ class RetransmissionService:
         return await self.get(topic, name, retransmission_id)
 
     async def _fixed(self, subscription: Subscription, wanted: WantedSpans) -> Request:
-        """Return the request with current offsets: later messages are not included."""
+        """Return the request with current offsets, so that later messages are not included."""
         only = wanted.selection.only
         partitions = await self._log.partitions(subscription.topic)
         until = wanted.until or datetime.now(UTC)
@@ -171,19 +173,21 @@ class RetransmissionService:
     async def _spans(
         self, subscription: Subscription, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
     ) -> FoundSpans:
-        """Return its range in each partition, from the first offset that still exists."""
+        """Return the requested range in each partition, from the first offset that still exists."""
         only = wanted.selection.only
         spans = await spans_in_log(self._log, bounds, wanted)
-        # Read again: if retention removed messages meanwhile, they are before the log.
+        # Read the bounds again: messages that retention has removed since are not in the log any
+        # more.
         bounds = await bounds_of(self._log, list(bounds))
         starts = {each.index: bound.start for each, bound in bounds.items()}
         archive = ArchivedOffsets()
-        # Discards are sent from their stored copies, wherever their records are.
+        # Read the archive only if it is needed: discards are sent from their stored copies.
         if only is not Only.UNDELIVERED and any(starts.values()):
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
-            # Which of these are gone is known when the start of its traces is known.
+            # Count no missing offsets here: this is possible only when the start of the traces is
+            # known.
             return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)
 
@@ -193,7 +197,7 @@ class RetransmissionService:
         partitions: Collection[Partition],
         spans: Sequence[OffsetSpan],
     ) -> list[OffsetSpan]:
-        """Return the part of the spans that the subscription has finished."""
+        """Return the part of the ranges that the subscription has finished."""
         found = await self._log.committed({subscription.group: partitions})
         at = {}
         for partition, committed in found.get(subscription.group, {}).items():

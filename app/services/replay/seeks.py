@@ -1,4 +1,4 @@
-"""Moves whole subscriptions to another position in their topics."""
+"""Moves subscriptions to another position in all partitions of their topics."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ from app.storage.database import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The new position of a subscription in each partition, and whether all live workers know it.
+    """The new position of a subscription in each partition, and whether all workers know it.
 
-    None: it was only a dry run.
+    The latter is None for a dry run.
     """
 
     topic: str
@@ -33,10 +33,10 @@ class Moved:
 
 
 class SeekService:
-    """Moves subscriptions by writing their new position into their rows; see `Seek`.
+    """Moves subscriptions by writing the new position into their rows; see `Seek`.
 
-    They may be active, suspended, or without a worker. Messages in flight are completed, and
-    waiting retries are dropped.
+    A subscription may be active, suspended, or without a worker. Messages in flight are completed,
+    and waiting retries are dropped.
     """
 
     def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
@@ -47,7 +47,8 @@ class SeekService:
     async def seek(self, topic: str, name: str, *, to: datetime, dry_run: bool) -> Moved:
         """Continue in each partition with the first message at or after `to`.
 
-        If there is none, continue with the next message. After an error nothing is moved.
+        If a partition has no such message, continue with the next one that comes. After an error
+        nothing is moved.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -63,7 +64,7 @@ class SeekService:
     async def seek_to(
         self, topic: str, name: str, *, offsets: Mapping[int, int], dry_run: bool
     ) -> Moved:
-        """Continue at these offsets, one for each partition, or at the nearest in the log.
+        """Continue at these offsets, one for each partition, or at the nearest offsets in the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -104,9 +105,9 @@ class SeekService:
     async def _set_by_tools(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Mapping[int, int]:
-        """Return the commits without information about moves.
+        """Return the commits that tools have written, which do not tell which moves they know.
 
-        They look the same before and after this one.
+        Such commits look the same before and after this move.
         """
         found = await self._log.committed({subscription.group: partitions})
         return {
@@ -120,7 +121,8 @@ class SeekService:
         self, known: Subscription, offsets: Sequence[int], replaced: Mapping[int, int]
     ) -> int:
         async with self._database.transaction() as session:
-            # This lock keeps the subscription unchanged between reading and writing.
+            # Take the lock of changes, so that the subscription does not change between reading and
+            # writing.
             await ChangeFeed(session).next_number()
             subscriptions = SubscriptionRepository(session)
             current = await subscriptions.get(known.topic, known.name)
@@ -142,7 +144,7 @@ def _require_all(offsets: Mapping[int, int], partitions: Collection[Partition]) 
     """Check that a move covers all partitions.
 
     Raises:
-        ValidationFailedError: One is missing.
+        ValidationFailedError: A partition is missing.
     """
     there = {each.index for each in partitions}
     if unknown := sorted(offsets.keys() - there):

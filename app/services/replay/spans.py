@@ -1,4 +1,4 @@
-"""The offsets of a retransmission, by the current log and archive."""
+"""Computes the offsets of a retransmission from the current log and archive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from app.storage.insight.archive_coverage import ArchiveCoverageRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSpans:
-    """The requested spans. `offsets`, from a first to before an end, replace the times."""
+    """The requested ranges: by time, or by `offsets` (from a first to before an end)."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -37,7 +37,7 @@ class WantedSpans:
 
     @property
     def times(self) -> Times:
-        """Return the requested times, if any."""
+        """Return the requested times, or no limits."""
         if self.offsets is not None:
             return Times()
         return Times(
@@ -48,14 +48,14 @@ class WantedSpans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedOffsets:
-    """The content of a topic's archive by partition."""
+    """The archived offsets of a topic, by partition."""
 
     kept: Mapping[int, Sequence[Stretch]] = field(default_factory=dict)
     dated: Mapping[int, Dated] = field(default_factory=dict)
 
 
 class FoundSpans(NamedTuple):
-    """Spans from their first offset that still exists, and how many are gone before each."""
+    """Ranges from their first offset that still exists, and how many offsets before it are gone."""
 
     spans: Sequence[OffsetSpan]
     gone: Sequence[int]
@@ -64,7 +64,7 @@ class FoundSpans(NamedTuple):
 async def spans_of_time(
     database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
 ) -> FoundSpans:
-    """Return all of a topic that may be of a time, from the first offset in log or archive.
+    """Return all offsets of a topic that may be of a time, in log or archive.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -73,7 +73,7 @@ async def spans_of_time(
     """
     bounds = await bounds_of(log, await log.partitions(topic))
     spans = await spans_in_log(log, bounds, wanted)
-    # Read again: if retention removed messages meanwhile, they are before the log.
+    # Read the bounds again: messages that retention has removed since are not in the log any more.
     bounds = await bounds_of(log, list(bounds))
     starts = {each.index: bound.start for each, bound in bounds.items()}
     archive = ArchivedOffsets()
@@ -86,7 +86,7 @@ async def spans_of_time(
 async def spans_in_log(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> list[OffsetSpan]:
-    """Return the requested part of each partition; for times only what the log has.
+    """Return the requested range of each partition; for times, only the part in the log.
 
     Raises:
         ValidationFailedError: A value is not valid.
@@ -118,11 +118,11 @@ async def spans_in_log(
 async def _places_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """Return the range of possible messages of that time; None: to the end.
+    """Return the offsets that may have messages of that time; None stands for the end of the log.
 
-    Clocks of publishers differ: after the first newer message there may be more of that time. Only
-    if the log has lost its start, and now starts with newer messages, all messages of that time are
-    assumed to be before it.
+    The clocks of publishers differ, so after the first newer message there may be more messages of
+    that time. Only if the log has lost its start, and now starts with newer messages, all messages
+    of that time are assumed to be before it.
     """
     starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
     if wanted.until is None:
@@ -133,7 +133,7 @@ async def _places_of_time(
 
 
 async def archived(database: Database, topic: str, times: Times) -> ArchivedOffsets:
-    """Return the content of its archive.
+    """Return the offsets in the topic's archive.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -150,7 +150,7 @@ async def archived(database: Database, topic: str, times: Times) -> ArchivedOffs
 def before_log(
     span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> OffsetSpan:
-    """Return the span with everything before the log's start that may be of the requested time."""
+    """Return the range extended by all offsets before the log's start that may be of that time."""
     times, log_start = wanted.times, starts[span.partition]
     if times.since_ms is None or span.start > log_start:
         return span
@@ -166,7 +166,7 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Return where the spans really start; `starts` are those of the log's partitions."""
+    """Return where the ranges really start; `starts` are the first offsets in the log."""
     begun, gone = [], []
     for span in spans:
         kept = archive.kept.get(span.partition, ())
