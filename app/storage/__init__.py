@@ -1,1 +1,1 @@
-"""All SQL of the control plane: engine, tables, repositories. Rows in, domain values out."""
+"""All SQL of the database: engine, tables, repositories. Callers get domain values, no rows."""

@@ -33,7 +33,7 @@ from app.vault import Vault
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
 
 Answer = TypeVar("Answer")
-# The connection of `Database.read`, and the session of `Database.transaction`.
+# The connection that `Database.read` gives, and the session that `Database.transaction` gives.
 Reading = AsyncConnection
 Session = AsyncSession
 
@@ -42,7 +42,7 @@ _TAKES_NO_CHANGES: Final = "The database takes no changes: it is read-only, or a
 
 
 class Database:
-    """A pool of connections to one database; get one from `open_database`."""
+    """A pool of connections to one database. Create it with `open_database`."""
 
     def __init__(self, engine: AsyncEngine, reads: AsyncEngine, *, vault: Vault) -> None:
         self._reads = reads
@@ -52,7 +52,9 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """Open a session that is committed at the end of the block, or rolled back after an error.
+        """Open a session for one transaction, which is committed at the end of the block.
+
+        After an error, the transaction is rolled back.
 
         Raises:
             StorageUnavailableError: The database cannot be reached, or did not respond in time.
@@ -63,10 +65,10 @@ class Database:
                 yield session
 
     async def read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
-        """Return the result of `ask`, which changes nothing; it may be called twice.
+        """Return the result of `ask`, which must change nothing, because it may be called twice.
 
-        Each statement is one round trip: there is no transaction around them, and no ping before
-        them. A dead connection fails, and then `ask` gets another one.
+        Each statement is one round trip, without a transaction and without a ping. If the
+        connection is dead, `ask` is called again with another connection.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -76,7 +78,8 @@ class Database:
             try:
                 return await self._read(ask)
             except DBAPIError as exc:
-                # A dead connection fails immediately; a server that hangs is not tried again.
+                # Retry only after an immediate failure, as by a dead connection, and not if the
+                # server hangs.
                 soon = time.monotonic() - started < CONNECT_TIMEOUT.total_seconds()
                 if not (exc.connection_invalidated and soon):
                     raise
@@ -87,13 +90,21 @@ class Database:
             return await ask(connection)
 
     async def ping(self) -> None:
-        """Return if the database answers and takes changes; else StorageUnavailableError."""
+        """Return if the database responds and accepts changes.
+
+        Raises:
+            StorageUnavailableError: It does not.
+        """
         async with self.transaction() as session:
             if await session.scalar(text(READ_ONLY)) == "on":
                 raise StorageUnavailableError(_TAKES_NO_CHANGES)
 
     async def through_pooler(self) -> bool:
-        """Whether a pooler is between it and us; StorageUnavailableError."""
+        """Return whether there is a connection pooler between this process and the database.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
         async with self.transaction() as session:
             raw = await (await session.connection()).get_raw_connection()
             driver = raw.driver_connection
@@ -101,9 +112,10 @@ class Database:
             return bool(await session.scalar(text("SELECT pg_backend_pid()")) != told)
 
     async def migrated(self) -> bool:
-        """Whether it has the tables of this version.
+        """Whether the database has the tables of this version.
 
-        Those of a newer one do: it runs beside this one, or was taken back.
+        Tables of a newer version are good too: the newer version runs at the same time, or was
+        replaced by this older one.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -123,12 +135,12 @@ async def open_database(
     pool_size: int = 10,
     statement_timeout: timedelta = STATEMENT_TIMEOUT,
 ) -> AsyncIterator[Database]:
-    """Open a database with at most `pool_size` connections, made on first use.
+    """Open a database with at most `pool_size` connections, which are opened when they are needed.
 
-    `vault` encrypts and decrypts its secrets; without one, no secret can be stored or read.
+    `vault` encrypts and decrypts secrets; without one, no secret can be stored or read.
 
-    The wait for a connection ends after CONNECT_TIMEOUT, a statement after `statement_timeout`, and
-    a transaction after TRANSACTION_TIMEOUT, whatever the server does.
+    Waiting for a connection ends after CONNECT_TIMEOUT, a statement after `statement_timeout`, and
+    a transaction after TRANSACTION_TIMEOUT, even if the server does not respond.
     """
     engine = transacting(url, pool_size=pool_size, statement_timeout=statement_timeout)
     reads = reading(url, statement_timeout=statement_timeout)
@@ -141,10 +153,10 @@ async def open_database(
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate errors of a database that is down, slow, busy or old.
+    """Translate errors of a database that is down, slow, busy or too old.
 
     Raises:
-        StorageUnavailableError: For such an error.
+        StorageUnavailableError: The database has one of these problems.
         ValidationFailedError: A text has a zero character, which PostgreSQL cannot store or search.
     """
     try:
@@ -164,7 +176,7 @@ def translated() -> Iterator[None]:
 
 
 def _problem(exc: DBAPIError) -> str:
-    """What is wrong with the database; nothing where it is the statement."""
+    """Return what is wrong with the database; empty if the statement is wrong."""
     match exc.orig:
         case psycopg.errors.ReadOnlySqlTransaction():
             return _TAKES_NO_CHANGES
@@ -178,11 +190,11 @@ def _problem(exc: DBAPIError) -> str:
 
 
 def _has_zero(exc: DataError) -> bool:
-    """Whether this is the driver's or the server's error for a zero character."""
+    """Whether the error is about a zero character, from the driver or the server."""
     in_json = isinstance(exc.orig, psycopg.errors.UntranslatableCharacter)
     return in_json or "NUL (0x00)" in str(exc.orig)
 
 
 def _reason(exc: DBAPIError) -> str:
-    """Return the first line of the error: the rest may quote statements and values."""
+    """Return only the first line of the error, because the rest may quote statements and values."""
     return next(iter(str(exc.orig).splitlines()), type(exc.orig).__name__)

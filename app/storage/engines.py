@@ -19,20 +19,24 @@ from app.postgres.urls import DatabaseUrl, is_pooled
 from app.storage.sockets import sever
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
-# A transaction holds a connection, and often the lock of changes, for which others wait.
+# The maximum duration of a transaction: it holds a connection, and often the lock of changes, for
+# which others wait.
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
 # The number of connections for reads; if all are in use, a read waits for one.
 READS_AT_ONCE: Final = 4
 
-# A statement's plan is made once for all values, and stays good when the empty table of a new day
-# has filled.
+# Settings of connections for reads. A plan that is made for all values stays good when the empty
+# table of a new day has filled.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _DEADLINE: Final = "deadline"
 _HAS_ANSWERED: Final = "has_answered"
 
 
 def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelta) -> AsyncEngine:
-    """Return connections that are checked when they are taken, and kept for TRANSACTION_TIMEOUT."""
+    """Return an engine for transactions.
+
+    Connections are tested, and kept for TRANSACTION_TIMEOUT.
+    """
     settings = _session_settings(statement_timeout)
     if is_pooled(url):
         return _by_transaction(url, pool_size, settings)
@@ -43,11 +47,11 @@ def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelt
 
 
 def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
-    """Connections in no transaction, that ask the server nothing but what they are given to ask.
+    """Return an engine for reads without a transaction.
 
-    They are not tried before they are handed out: one that has died meanwhile fails then. Where
-    there are several servers they are, for one may have become read-only. By way of a pooler they
-    are in transactions, for their settings last no longer.
+    Connections are usually not tested before use: a dead connection fails when it is used. If there
+    are several servers, connections are tested, because a server may have become read-only. Through
+    a pooler, reads are in transactions, because settings last only for a transaction.
     """
     settings = {**_session_settings(statement_timeout), **_READING}
     binary = {"cursor_factory": _BinaryCursor}
@@ -73,9 +77,9 @@ def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
 def _by_transaction(
     url: DatabaseUrl, pool_size: int, settings: Mapping[str, str], **arguments: object
 ) -> AsyncEngine:
-    """Connections that may have another session of the server in each transaction.
+    """Return an engine for a pooler, which may use another server session for each transaction.
 
-    So nothing is prepared, and settings are made anew in each.
+    So no statement is prepared, and settings are made in each transaction.
     """
     servers = Servers(url)
     engine = _engine(servers, pool_size, {"prepare_threshold": None, **arguments})
@@ -90,7 +94,7 @@ def _by_transaction(
 
 
 class _BinaryCursor(AsyncCursor[Any]):
-    """A cursor with binary results: as text, packs would be twice as long."""
+    """A cursor with binary results: as text, packed traces would be twice as long."""
 
     def __init__(self, *connected: Any, **options: Any) -> None:  # noqa: ANN401 - as psycopg's
         super().__init__(*connected, **options)
@@ -120,9 +124,9 @@ def _engine(
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_use_lifo=True,
-        # Logs of a failed statement must not contain bodies.
+        # Hide values, because logs of a failed statement must not contain bodies.
         hide_parameters=True,
-        # Rows have much JSON, and this parser is four times as fast.
+        # Use a fast parser, which takes a quarter of the time: rows have much JSON.
         json_deserializer=orjson.loads,
         **options,
     )
@@ -131,7 +135,7 @@ def _engine(
 def _session_settings(statement_timeout: timedelta) -> dict[str, str]:
     return {
         "statement_timeout": _milliseconds(statement_timeout),
-        # A process may be stopped in the middle of a transaction.
+        # End idle transactions, because a process may stop running in the middle of a transaction.
         "idle_in_transaction_session_timeout": _milliseconds(TRANSACTION_TIMEOUT),
         "timezone": "UTC",
     }
@@ -146,15 +150,14 @@ def _milliseconds(duration: timedelta) -> str:
 
 
 def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
-    """Hand out only connections that answer, and cut one that is kept longer than `longest`.
+    """Test connections before use, and close those that are kept longer than `longest`.
 
-    `writable`: only those to a server that takes changes.
+    With `writable`, only connections to a server that accepts changes are used. SQLAlchemy's own
+    ping would wait for a server that hangs. A cancelled statement would wait too: psycopg asks the
+    server to cancel it, and waits. But if the socket is closed, calls fail immediately.
 
-    SQLAlchemy's own ping would wait for a server that hangs, and so would a cancelled statement:
-    psycopg asks the server to cancel it, and waits. A socket that is shut fails at once.
-
-    A connection that has answered before is replaced by a new one. If a new one does not answer,
-    as behind a pooler that cannot reach its server, the error is the driver's.
+    If an old connection does not respond, it is replaced by a new one. If a new connection does not
+    respond, for example behind a pooler that cannot reach its server, the driver's error is raised.
     """
     ping = _ping_writable if writable else engine.dialect.do_ping
 
@@ -175,7 +178,7 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
 
 
 def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
-    """As `do_ping`; psycopg.OperationalError if the server takes no changes."""
+    """Do as `do_ping`; raise psycopg.OperationalError if the server accepts no changes."""
     before, dbapi.autocommit = dbapi.autocommit, True
     cursor = dbapi.cursor()
     try:
@@ -190,7 +193,7 @@ def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
 
 
 def _limit(engine: Engine, longest: timedelta) -> None:
-    """Close a connection that is kept longer than that."""
+    """Close a connection that is kept longer than `longest`."""
 
     def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - as above
         _arm(entry, dbapi.driver_connection, longest)
@@ -201,7 +204,7 @@ def _limit(engine: Engine, longest: timedelta) -> None:
 
 
 def _bound_first_statements(engine: Engine) -> None:
-    """Close a new connection that does not answer what SQLAlchemy asks a server first."""
+    """Close a new connection that does not respond to SQLAlchemy's first statements."""
 
     def arm(dbapi: Any, entry: ConnectionPoolEntry) -> None:  # noqa: ANN401 - as above
         _arm(entry, dbapi.driver_connection, CONNECT_TIMEOUT)

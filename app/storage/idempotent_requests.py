@@ -1,4 +1,4 @@
-"""Requests with an Idempotency-Key: claimed, answered, and deleted after some time."""
+"""Stores requests with an Idempotency-Key: claimed, answered, and deleted after some time."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -11,20 +11,23 @@ from app.domain.errors import IdempotencyKeyReusedError, RequestUnderWayError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.tables import IdempotentRequestRow as Row
 
-# A response is repeated for this long.
+# How long a response is kept for repeated requests.
 KEPT: Final = timedelta(hours=24)
-# A process that has not answered in this time is dead: no request takes longer.
+# How long a claim is valid: a process that has not answered by then is dead, because no request
+# takes longer.
 CLAIMED_FOR: Final = timedelta(seconds=60)
 
 
 class IdempotentRequestRepository:
-    """At most one response for each caller's key."""
+    """The requests, at most one for each caller's key."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
-        """Return the stored response; None if the caller must answer now.
+        """Claim the request, or return its stored response.
+
+        None means that the caller must answer it.
 
         Raises:
             IdempotencyKeyReusedError: Another request used the key.
@@ -37,7 +40,7 @@ class IdempotentRequestRepository:
         if await self._session.scalar(taken.on_conflict_do_nothing().returning(Row.claim)):
             return None
         row = await self._session.scalar(select(Row).where(_is(request)))
-        if row is None:  # it was given up at this moment
+        if row is None:  # it was released at this moment
             raise _under_way()
         if row.request != request.digest:
             raise IdempotencyKeyReusedError("Idempotency-Key was used for another request")
@@ -46,7 +49,7 @@ class IdempotentRequestRepository:
         return StoredAnswer(status=row.status, headers=row.headers, body=row.body or b"")
 
     async def answered(self, request: KeyedRequest, answer: StoredAnswer) -> None:
-        """Store the response, unless the claim was lost meanwhile."""
+        """Store the response, unless the claim was lost."""
         kept = update(Row).where(_is(request), Row.claim == request.claim)
         await self._session.execute(
             kept.values(status=answer.status, headers=dict(answer.headers), body=answer.body)

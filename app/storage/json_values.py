@@ -2,8 +2,8 @@
 
 A timedelta is stored in seconds, a time in seconds since the epoch, an enum by its value, a
 dataclass as an object of its fields, a tuple or set as a list, everything else unchanged. A field
-marked as a secret is encrypted for its path in the JSON (`headers.0.value`). On reading, a missing
-setting has its default, and an unknown one (from a newer version) is ignored.
+marked as a secret is encrypted together with its path in the JSON (`headers.0.value`). On reading,
+a missing setting gets its default, and an unknown setting (from a newer version) is ignored.
 """
 
 import types
@@ -28,7 +28,7 @@ def to_json(
 ) -> Json:
     """Return the fields of a dataclass as JSON: all of them, or those in `names`.
 
-    Its secrets, if any, are encrypted by `sealing`.
+    Secrets, if any, are encrypted by `sealing`.
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
@@ -37,7 +37,7 @@ def to_json(
 
 
 def from_json(kind: type, stored: Json, *, sealing: Sealing | None = None) -> dict[str, Any]:
-    """Return keyword arguments for the dataclass `kind`, with the declared types."""
+    """Return keyword arguments for the dataclass `kind`, decoded from stored JSON."""
     return _read(kind, stored, _Place(sealing))
 
 
@@ -79,7 +79,7 @@ class _Encoder:
 
 
 class _Plan(NamedTuple):
-    """How to read one field. `decode`: None for values that are stored unchanged."""
+    """How to read one field. `decode` is None for values that are stored unchanged."""
 
     name: str
     secret: bool
@@ -110,7 +110,7 @@ def _read(kind: type, stored: Json, place: "_Place") -> dict[str, Any]:
 
 
 class _Place(NamedTuple):
-    """The position of a value in a row, and what decrypts its secrets."""
+    """The row of a value, and the object that decrypts secrets in this row."""
 
     sealing: Sealing | None
     path: str = ""
@@ -123,14 +123,14 @@ class _Place(NamedTuple):
 
 
 _Decode = Callable[[Any, _Place, object], Any]
-"""Decodes a value that is not null: the stored value, its row, and its name there."""
+"""Decodes a value that is not null. Its arguments: the stored value, its row, and its name."""
 
 
 @cache
 def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type
-    """Return None for types with values that are stored unchanged."""
+    """Return the function that decodes values of a type; None if they are stored unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
-        # Null is handled before.
+        # Use the type without None: null is handled before.
         return _decoder(_not_none(kind))
     if get_origin(kind) is not None:
         return _collection(get_origin(kind), get_args(kind))
@@ -148,7 +148,7 @@ def _scalar(kind: type) -> _Decode | None:
         return lambda stored, _place, _name: datetime.fromtimestamp(stored, UTC)
     if issubclass(kind, Enum):
         members = {each.value: each for each in kind}
-        # For an unknown value, the enum raises its error.
+        # Call the enum for an unknown value, so that it raises its error.
         return lambda stored, _place, _name: members.get(stored) or kind(stored)
     if issubclass(kind, float):
         return lambda stored, _place, _name: kind(stored)

@@ -1,7 +1,7 @@
 """The keys of a process: from the settings, or from a file beside the embedded data.
 
-The file is `secret.key` under the home, readable by its owner only. It protects copies of the
-database: without it, a dump of the database reveals no secret.
+The file is `secret.key` in the home folder, readable by its owner only. Without this file, a copy
+of the database reveals no secret.
 """
 
 import os
@@ -23,7 +23,7 @@ _MODE: Final = stat.S_IRUSR | stat.S_IWUSR
 
 
 def open_vault(settings: Settings) -> Vault:
-    """Return the vault of these settings; with an embedded database, create a missing key.
+    """Return the vault of these settings; with an embedded database, create a key if there is none.
 
     Without a key, the vault refuses to store secrets.
 
@@ -57,9 +57,9 @@ def _kept_in(file: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    """Create a key file atomically; if another process was faster, keep its key.
+    """Create a key file atomically. If another process was faster, keep that key.
 
-    The file is on disk before the key is used: with a lost key, secrets would be lost.
+    The file is written to disk before the key is used: with a lost key, secrets would be lost.
     """
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)  # mode 0600
     made = Path(name)

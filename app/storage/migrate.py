@@ -19,12 +19,12 @@ from app.postgres.urls import DatabaseUrl, direct
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# The holder of this advisory lock migrates; the number is "angelia" in ASCII.
+# The number of the advisory lock that a migrating process holds: "angelia" in ASCII.
 MIGRATION_LOCK: Final = 0x616E67656C6961
-# Another process may be migrating during this time.
+# How long to wait while another process is migrating.
 _TURN_TIMEOUT_MS: Final = 60_000
 _CONNECT_TIMEOUT_S: Final = 5
-# Revisions before the first existing one were in no release.
+# Advice for a database at a revision before the first existing one; no release had such revisions.
 _BEFORE_FIRST: Final = (
     "Migrate it first with the commit before the one that added"
     " migrations/versions/0052_baseline.py, or begin with a new database."
@@ -34,18 +34,18 @@ _log = structlog.get_logger()
 
 
 def upgrade(url: DatabaseUrl) -> str:
-    """Migrate the database at `url` to the newest revision, if it is not there yet.
+    """Migrate the database at `url` to the newest revision, if needed.
 
-    Return the revision that it has then. Tables of a newer version stay as they are: they are
-    enough for this one (`Database.migrated`), so that it can be taken back.
+    Return the revision that the database then has. Tables of a newer version are not changed: this
+    version can use them (`Database.migrated`), so that an upgrade can be taken back.
 
-    If several processes do so, one migrates, and the others wait for it up to a minute. A migration
-    waits at most five seconds for the lock of a table. After an error the database is at the last
-    completed revision.
+    If several processes migrate at the same time, one does the work, and the others wait for up to
+    a minute. A migration waits at most five seconds for the lock of a table. After an error the
+    database is at the last completed revision.
 
     Raises:
-        StorageUnavailableError: The database does not respond, a lock was not free in time, or
-            it is at a revision before the first one.
+        StorageUnavailableError: The database does not respond, a lock was not free in time, or the
+            database is at a revision before the first one.
     """
     try:
         with _turn(url) as connection:
@@ -96,13 +96,13 @@ def _migrate(url: DatabaseUrl) -> None:
 
 
 def engine_of(url: DatabaseUrl) -> Engine:
-    """What Alembic works on: a new connection to the server itself each time."""
+    """Return Alembic's engine, which opens a new connection to the server itself each time."""
     creator = partial(connected, direct(url), connect_timeout=_CONNECT_TIMEOUT_S)
     return create_engine("postgresql+psycopg://", creator=creator, poolclass=NullPool)
 
 
 def _reason(error: psycopg.Error | DBAPIError) -> str:
-    """The state of the database in one line; raises what is a defect of a migration."""
+    """Return the problem of the database in one line; raise errors that are bugs of a migration."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     first = next(iter(str(cause).splitlines()), type(cause).__name__)
     match cause:
@@ -124,8 +124,8 @@ def _revision(connection: psycopg.Connection) -> str | None:
 
 @contextmanager
 def _turn(url: DatabaseUrl) -> Iterator[psycopg.Connection]:
-    # A separate session: the lock outlives the transactions of the migrations, and is released with
-    # the connection, however this process ends.
+    # Take the lock in a separate session: it outlives the transactions of the migrations, and is
+    # released with the connection, however this process ends.
     with connected(direct(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S) as connection:
         connection.execute(f"SET statement_timeout = {_TURN_TIMEOUT_MS}")
         connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))

@@ -1,4 +1,4 @@
-"""PostgreSQL's notifications: hints that something may have changed."""
+"""PostgreSQL's notifications (NOTIFY): hints that something may have changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -22,7 +22,7 @@ PINGS: Final = "angelia_pings"
 ACCESS: Final = "angelia_access"
 
 CONNECT_TIMEOUT_S: Final = 2
-# A silent connection is checked this often.
+# How often a silent connection is tested, and for how long.
 PROBE_AFTER_S: Final = 15.0
 _PROBE_TIMEOUT_S: Final = 2.0
 _BACKOFF_MIN_S: Final = 0.1
@@ -32,9 +32,9 @@ _log = structlog.get_logger()
 
 
 class Notices:
-    """Notifications on some channels; created by `listen`. One caller waits at a time.
+    """Notifications on some channels; created by `listen`. Only one caller may wait at a time.
 
-    Notifications are hints, and one may stand for many: first read the data, then wait. If the
+    A notification is a hint, and may stand for many changes: first read the data, then wait. If the
     connection is lost, it is opened again while a caller waits, and then all channels are reported,
     because a notification may have been missed. `receive` is called with each payload.
     """
@@ -55,7 +55,7 @@ class Notices:
     async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - ending it is no error
         """Return the channels notified since the last call, as soon as there is one.
 
-        None on timeout.
+        The result is empty if none is notified in time.
         """
         return await self._wait_until(_now() + timeout.total_seconds())
 
@@ -99,7 +99,10 @@ class Notices:
         return False
 
     async def _received(self, connection: AsyncConnection[Any], deadline: float) -> frozenset[str]:
-        """Return what is notified until the deadline, or until the next check; drop a lost one."""
+        """Return the channels that are notified until the deadline, or until the next test.
+
+        A lost connection is dropped.
+        """
         wait_s = max(0.0, min(PROBE_AFTER_S, deadline - _now()))
         try:
             told = [n async for n in connection.notifies(timeout=wait_s, stop_after=1)]
@@ -116,7 +119,10 @@ class Notices:
         return notified
 
     async def _probe(self, connection: AsyncConnection[Any]) -> None:
-        """Raise unless it answers; a server that hangs is cut off: it would hang a cancel, too."""
+        """Raise an error if the connection does not respond.
+
+        Its socket is closed, because cancelling would wait for the server too.
+        """
         timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
         try:
             await self._servers.probe(connection)
@@ -149,10 +155,10 @@ async def listen(
     at_once: bool = True,
     receive: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Notices]:
-    """Listen on `channels`: everything notified after entering the block is reported.
+    """Listen on `channels`: all notifications from the start of the block on are reported.
 
-    Entering takes at most CONNECT_TIMEOUT_S, even if the database cannot be reached. Without
-    `at_once`, the connection is made at the first wait, which then reports all channels.
+    Entering the block takes at most CONNECT_TIMEOUT_S, even if the database cannot be reached.
+    Without `at_once`, the connection is opened at the first wait, which then reports all channels.
     """
     notices = Notices(url, channels, receive=receive)
     if at_once:

@@ -11,14 +11,14 @@ from app.domain.errors import ValidationFailedError
 from app.domain.paging import NamePage
 
 Age = tuple[InstrumentedAttribute[datetime], InstrumentedAttribute[str]]
-"""The order of rows with the newest first: a time, and the id for equal times."""
+"""The columns by which rows are ordered, the newest first: a time, and the id for equal times."""
 
 
 async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnElement[bool]:
-    """Return the condition for rows that are older than the one with the id `after`.
+    """Return the condition for rows that are older than the row with the id `after`.
 
     Raises:
-        ValidationFailedError: It does not exist.
+        ValidationFailedError: There is no such row.
     """
     at, row_id = age
     known = None
@@ -32,6 +32,6 @@ async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnEleme
 def paged(query: Select[Any], name: InstrumentedAttribute[str], page: NamePage) -> Select[Any]:
     """Return the page of `query` in the order of the column `name`."""
     if page.after is not None:
-        # No name has a zero character, and the database refuses one in a query.
+        # Remove zero characters: no name has one, and the database refuses them in a query.
         query = query.where(name > page.after.replace("\0", ""))
     return query.order_by(name).limit(page.limit)

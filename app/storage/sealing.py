@@ -1,6 +1,6 @@
 """Secrets in rows: encrypted on writing, decrypted on reading.
 
-An encrypted text is stored as `{"sealed": …}` (see `app.vault`); a plain text is from before
+An encrypted text is stored as `{"sealed": …}` (see `app.vault`). A plain text was stored before
 secrets were encrypted, and can still be read.
 """
 
@@ -27,22 +27,23 @@ def vault_of(session: AsyncSession) -> Vault:
 
 
 class Sealing:
-    """The secrets of one row of `table`.
+    """Encrypts and decrypts the secrets of one row of `table`.
 
-    A secret that cannot be decrypted reads as MASK, and `unreadable` has the reason: so other rows
-    can be read.
+    A secret that cannot be decrypted is read as MASK, and `unreadable` has the reason. So other
+    rows can still be read.
     """
 
     def __init__(self, vault: Vault, *, table: str, row: str) -> None:
         self._vault = vault
         self._row = (table, row)
         self.unreadable = ""
-        # The number of opened secrets that are not encrypted with the current key.
+        # The number of secrets that are not encrypted with the current key, then that of all
+        # decrypted ones.
         self.outdated = 0
         self.opened = 0
 
     def seal(self, text: str, field: str) -> Mapping[str, str]:
-        """Return the stored form of `text`, in `field` of this row.
+        """Encrypt `text` for `field` of this row; return the form to store.
 
         Raises:
             SecretKeyMissingError: No secret key is configured.
@@ -50,7 +51,7 @@ class Sealing:
         return {_SEALED: self._vault.seal(text, (*self._row, field))}
 
     def open(self, stored: Any, field: str) -> str:  # noqa: ANN401 - JSON in
-        """Return the secret that is stored in `field` of this row."""
+        """Return the secret in `field` of this row, decrypted from its stored form."""
         self.opened += 1
         if isinstance(stored, str):
             self.outdated += 1

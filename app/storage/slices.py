@@ -1,10 +1,10 @@
-"""Long work on the event loop in steps: publishing waits for one step at most."""
+"""Does long work on the event loop in steps, so that publishing waits for one step at most."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-# The number of resources or responses in one step: some milliseconds.
+# The number of objects in one step, which takes some milliseconds.
 AT_ONCE: Final = 25
 
 T = TypeVar("T")
@@ -12,7 +12,7 @@ MadeT = TypeVar("MadeT")
 
 
 async def made_of(items: Iterable[T], make: Callable[[T], MadeT]) -> list[MadeT]:
-    """Return `make` of each, with the loop free for other work after each AT_ONCE of them."""
+    """Return `make` of each item; after each AT_ONCE items other work may run."""
     made: list[MadeT] = []
     for number, item in enumerate(items, 1):
         made.append(make(item))

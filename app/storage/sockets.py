@@ -11,7 +11,8 @@ from psycopg import AsyncConnection
 def sever(connection: AsyncConnection[Any]) -> None:
     """Close the socket under `connection`: calls that wait for the server fail immediately.
 
-    A cancellation does not: psycopg then asks the server to cancel, and waits for its response.
+    Cancelling the call would not do: psycopg then asks the server to cancel, and waits for a
+    response.
     """
     if connection.closed:
         return

@@ -4,6 +4,6 @@
 def storable(text: str) -> str:
     """Return `text` with replacements for zeros and lone surrogates.
 
-    PostgreSQL cannot store these.
+    PostgreSQL cannot store these characters.
     """
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -12,18 +12,18 @@ from app.domain.access.audit import Action, AuditEvent, AuditFilter, Change
 from app.domain.access.keys import Caller
 from app.storage.tables import AuditEventRow
 
-# The most events that one transaction deletes.
+# The maximum number of events that one transaction deletes.
 DROP_MAX: Final = 5_000
 
 
 class AuditRepository:
-    """Audit events, newest first."""
+    """Stores and lists audit events, newest first."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, by: Caller, change: Change) -> None:
-        """Add the event to the transaction of its change, so that both are stored or neither."""
+        """Add the event to the transaction of its change: both are stored or neither."""
         states = {"before": change.before, "after": change.after}
         values = {
             "actor": by.name,
@@ -31,7 +31,7 @@ class AuditRepository:
             "action": change.action.value,
             "kind": change.kind,
             "name": change.name,
-            # Left out instead of None, which would be stored as a JSON null.
+            # Leave out an empty state: None would be stored as a JSON null.
             **{name: dict(state) for name, state in states.items() if state is not None},
         }
         await self._session.execute(insert(AuditEventRow).values(values))
@@ -39,14 +39,14 @@ class AuditRepository:
     async def page(
         self, wanted: AuditFilter, *, limit: int, before_id: int | None
     ) -> Sequence[AuditEvent]:
-        """Return the newest events; with `before_id`, those with a lower id."""
+        """Return the newest events; with `before_id`, only events with a lower id."""
         query = select(AuditEventRow).order_by(AuditEventRow.id.desc()).limit(limit)
         for condition in _conditions(wanted, before_id):
             query = query.where(condition)
         return [_event_of(row) for row in await self._session.scalars(query)]
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete events older than `kept`; return how many, at most DROP_MAX."""
+        """Delete events older than `kept`; return how many were deleted, at most DROP_MAX."""
         old = (
             select(AuditEventRow.id)
             .where(AuditEventRow.at < func.clock_timestamp() - kept)

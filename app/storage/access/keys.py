@@ -17,9 +17,9 @@ from app.storage.tables import AccessStateRow, ApiKeyRow
 
 _log = structlog.get_logger(__name__)
 
-# Every API process has all of them in memory.
+# The maximum number of keys: every API process has all of them in memory.
 KEYS_MAX: Final = 10_000
-# The last use of a key is stored with this precision.
+# How exactly the last use of a key is stored.
 USED_EVERY: Final = timedelta(minutes=1)
 
 
@@ -33,7 +33,7 @@ class AccessState:
 
 
 class AccessRepository:
-    """The keys and the mode. Each change is numbered, and notifies the API processes at commit."""
+    """Stores the keys and the mode. Each change gets a number, and notifies the API processes."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -44,13 +44,14 @@ class AccessRepository:
         current, mode = (await self._session.execute(query)).one()
         if current == number:
             return None
-        # Read after the number: a change in between is included now, and again the next time.
+        # Read the keys after the number: a change between the two is included now, and again the
+        # next time.
         rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
         keys = [key for row in rows if (key := _readable(row)) is not None]
         return AccessState(number=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
-        """Return the number of a change of this transaction; other changes wait for its end."""
+        """Return the number of this transaction's change; other changes wait until it ends."""
         row = AccessStateRow
         counted = update(row).values(number=row.number + 1).returning(row.number)
         number = await self._session.scalar(counted)
@@ -91,14 +92,17 @@ class AccessRepository:
         return key_of(row)
 
     async def had_keys(self) -> bool:
-        """Whether there ever was a key; no other can be created before this transaction ends."""
+        """Whether there ever was a key.
+
+        No other key can be created before this transaction ends.
+        """
         held = select(AccessStateRow.had_keys).with_for_update()
         return bool(await self._session.scalar(held))
 
     async def get(self, key_id: str, *, for_update: bool = False) -> ApiKey:
-        """Return one key, also a revoked one.
+        """Return one key, which may be revoked.
 
-        `for_update`: no key is changed before this transaction ends.
+        With `for_update`, no key can be changed before this transaction ends.
 
         Raises:
             KeyNotFoundError: The key does not exist.
@@ -111,14 +115,14 @@ class AccessRepository:
         return key_of(row)
 
     async def page(self, *, limit: int, after: str | None) -> Sequence[ApiKey]:
-        """Return keys by id, with revoked ones, starting after the id `after`."""
+        """Return keys ordered by id, after the id `after`, including revoked keys."""
         query = select(ApiKeyRow).order_by(ApiKeyRow.id).limit(limit)
         if after is not None:
             query = query.where(ApiKeyRow.id > after)
         return [key_of(row) for row in await self._session.scalars(query)]
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """Revoke the key, if it is not revoked.
+        """Revoke the key, unless it is already revoked.
 
         Raises:
             KeyNotFoundError: The key does not exist.
@@ -136,7 +140,7 @@ class AccessRepository:
         return key_of(row)
 
     async def used(self, key_ids: Collection[str]) -> None:
-        """Store that these were used now, unless a use within USED_EVERY is stored."""
+        """Store that these keys were used now, unless a use within USED_EVERY is stored."""
         row = ApiKeyRow
         known = row.last_used_at > func.clock_timestamp() - USED_EVERY
         noted = update(row).where(row.id.in_(key_ids), or_(row.last_used_at.is_(None), ~known))
@@ -150,7 +154,7 @@ class AccessRepository:
 
 
 def _readable(row: ApiKeyRow) -> ApiKey | None:
-    """Return the key; None if a newer version gave it unknown scopes: it is not valid here."""
+    """Return the key; None if it has scopes that only a newer version knows."""
     try:
         return key_of(row)
     except ValidationFailedError as error:

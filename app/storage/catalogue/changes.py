@@ -1,4 +1,4 @@
-"""The change feed: topics and subscriptions with numbered changes, in order of commit."""
+"""Changes of topics and subscriptions, numbered in the order of their commits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from app.storage.tables import ChangeClockRow, SubscriptionRow, TombstoneRow, To
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
-# The number of subscriptions read in one step: other work waits for it.
+# The number of subscriptions read in one step, for which other work has to wait.
 PAGE: Final = 500
 
 
@@ -33,8 +33,8 @@ class ChangeFeed:
     async def next_number(self) -> int:
         """Return the number for a change of this transaction; readers are notified at commit.
 
-        The row with the number stays locked until the transaction ends, so that a later number is
-        given only after this commit: a reader that sees a number has seen all lower ones. Take it
+        The row with the number stays locked until the transaction ends. So a later number is given
+        only after this commit: a reader that sees a number has seen all lower ones. Take the number
         before locking anything else, so that changes cannot deadlock.
         """
         clock = update(ChangeClockRow).values(number=ChangeClockRow.number + 1)
@@ -45,7 +45,7 @@ class ChangeFeed:
         return int(number)
 
     async def hold(self) -> None:
-        """Block all other changes until this transaction ends: for read, decide, write."""
+        """Block all other changes until this transaction, which reads and writes, has ended."""
         await self._session.execute(select(ChangeClockRow.id).with_for_update())
 
     async def bury(self, kind: str, key: str, *, change: int) -> None:
@@ -57,7 +57,9 @@ class ChangeFeed:
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
     async def since(self, number: int) -> Changes:
-        """Return the current state of all that changed after `number`; from 0, all that exists.
+        """Return the current state of all that changed after `number`.
+
+        From 0 on, this is all that exists.
 
         A change during the read may be included, and is included again the next time.
         """
@@ -69,11 +71,11 @@ class ChangeFeed:
         return replace(changes, subscriptions=tuple(found))
 
     async def but_subscriptions(self, number: int) -> Changes:
-        """Return the same as `since`, but without the subscriptions."""
-        # The number is read first: what is read after it includes every change up to it.
+        """Do as `since`, but leave out the subscriptions."""
+        # Read the number first: what is read later includes every change up to this number.
         current = await self.current()
-        # Tombstones before rows: an object deleted in between is missing here, and reported the
-        # next time.
+        # Read deletions before rows: an object that is deleted between the two is missing here, and
+        # is reported the next time.
         buried = await self._buried(number) if number else {}
         topics = await self._session.scalars(
             select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
@@ -82,7 +84,7 @@ class ChangeFeed:
         return Changes(
             number=current,
             topics=changed_topics,
-            # A topic that was recreated since its deletion exists.
+            # Leave out topics that were recreated after their deletion: they exist.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},
             deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
@@ -91,7 +93,7 @@ class ChangeFeed:
     async def subscriptions(
         self, place: tuple[int, str], *, at_most: int = PAGE
     ) -> Sequence[Subscription]:
-        """Return the next changed subscriptions after `place`: a change, and an id."""
+        """Return the next changed subscriptions after `place` (a change number and an id)."""
         key = tuple_(SubscriptionRow.change, SubscriptionRow.id)
         rows = await self._session.scalars(
             select(SubscriptionRow)
@@ -105,9 +107,10 @@ class ChangeFeed:
     async def _with_providers(
         self, subscriptions: Sequence[Subscription]
     ) -> tuple[Subscription, ...]:
-        """Return them with their OAuth providers: a changed provider changes its subscriptions.
+        """Return the subscriptions with their OAuth providers.
 
-        Providers are read later, so they are at least as new as the subscriptions.
+        A changed provider counts as a change of its subscriptions. Providers are read after
+        subscriptions, so they are at least as new.
         """
         names = {each.oauth.provider_name for each in subscriptions if each.oauth}
         if not names:
@@ -128,7 +131,7 @@ class ChangeFeed:
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
     """Do as `ChangeFeed.since`, with one transaction for each `page` of subscriptions.
 
-    On a busy machine, ten thousand take longer than a transaction may.
+    On a busy machine, reading ten thousand subscriptions takes longer than a transaction may.
     """
     async with database.transaction() as session:
         changes = await ChangeFeed(session).but_subscriptions(number)
@@ -149,6 +152,6 @@ def _with_provider(
     if subscription.oauth is None:
         return subscription
     provider = providers.get(subscription.oauth.provider_name)
-    # Without the provider's secret nothing can be sent, as without the subscription's own.
+    # Lock the subscription if the provider's secret cannot be read: then nothing can be sent.
     locked = subscription.locked or (provider.locked if provider else "")
     return replace(subscription, oauth_provider=provider, locked=locked)

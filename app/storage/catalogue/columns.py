@@ -1,4 +1,4 @@
-"""Fields of topics and subscriptions in SQL, with the values of responses.
+"""Fields of topics and subscriptions in SQL, with the same values as in responses.
 
 `tests/integration/storage/test_listings.py` compares both.
 """
@@ -23,9 +23,9 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class Of(StrEnum):
-    """The type of a field's values; all but FLAG may be missing.
+    """The type of a field's values. All types except FLAG may have missing values.
 
-    A RATE is a sum of fractions: its value is approximate.
+    A RATE is a sum of fractions, so its value is approximate.
     """
 
     TEXT = "TEXT"
@@ -44,7 +44,7 @@ class Column:
 
 
 Columns = Mapping[str, Column]
-"""By field name: dotted paths into the responses."""
+"""Columns by the name of the field, a dotted path into the responses."""
 
 
 def _epoch(column: InstrumentedAttribute[Any]) -> Column:
@@ -66,7 +66,7 @@ def _defaults(kind: type) -> Mapping[str, Any]:
 
 
 class _Stored:
-    """Settings in a JSON column; a missing one has its default."""
+    """Settings in a JSON column. A missing setting has its default."""
 
     def __init__(self, column: Any, defaults: Mapping[str, Any]) -> None:  # noqa: ANN401 - SQLAlchemy's expression
         self._column = column
@@ -88,7 +88,7 @@ class _Stored:
         return Column(self._or_default(name, stored, Double), Of.DOUBLE)
 
     def span(self, name: str, unit: timedelta) -> Column:
-        """Return whole units, rounded down as by `//`; seconds are stored."""
+        """Return a time in whole units, rounded down; it is stored in seconds."""
         stored = cast(self._column[name].astext, Numeric) * (_SECOND // unit)
         whole = cast(func.floor(stored), BigInteger)
         default = self._defaults[name]
@@ -183,7 +183,7 @@ def _subscription_columns() -> Columns:
     return {
         "name": Column(row.name),
         "topicName": Column(row.topic),
-        # With a mask in place of its password.
+        # The endpoint, with a mask in place of its password.
         "endpoint": Column(row.endpoint),
         "contact": Column(row.contact),
         "supportTeam": Column(row.owner_id),

@@ -1,8 +1,9 @@
 """Queries over topics and subscriptions as SQL conditions, where SQL has the same meaning.
 
-A query is narrowed to a condition that is true wherever the query matches. If it is `exact`, the
-query also matches wherever the condition is true. What SQL treats differently (a regex, a number in
-a text, a field without a column) narrows nothing, or not exactly: then the caller checks again.
+For each query there is an SQL condition that is true for all rows that match, and perhaps for
+others. If the condition is `exact`, it is true only for matching rows. SQL treats some queries
+differently (a regex, a number in a text, a field without a column). Then the condition is not
+exact, and the caller checks the rows again.
 """
 
 import math
@@ -37,17 +38,17 @@ from app.storage.catalogue.columns import Column, Columns, Of
 _ESCAPE: Final = "/"
 _TOKEN: Final = re.compile(r"(\\.|.)([*+?]*)", re.DOTALL)
 _ANY: Final = "%"
-# Characters of regexes that are more than fixed texts and gaps.
+# The characters of regexes that are more than fixed texts and gaps.
 _INTRICATE: Final = frozenset("()[]{}|")
 _GAPS: Final = frozenset(".^$*+?")
 _ZERO: Final = "\0"
 _RATE_ERROR: Final = 1e-9
-# Up to here a number is the same as integer and as float.
+# The limit up to which a number is the same as integer and as float.
 _EXACT_MAX: Final = 1 << 53
 
 
 class Narrowing(NamedTuple):
-    """A condition that is true or false, never null."""
+    """An SQL condition, which is true or false and never null, and whether it is exact."""
 
     where: ColumnElement[bool]
     exact: bool
@@ -76,7 +77,8 @@ def _joined(by: Junction, parts: Sequence[Narrowing]) -> Narrowing:
         case Junction.OR:
             return Narrowing(or_(false(), *(part.where for part in parts)), exact)
         case Junction.NOT:
-            # A negated condition that is too wide would be too narrow.
+            # Negate only exact conditions: a negated condition that is too wide would be too
+            # narrow.
             denied = (not_(part.where) for part in parts if part.exact)
             return Narrowing(and_(true(), *denied), exact)
         case _:
@@ -115,7 +117,7 @@ def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON is 
         case _ if type(wanted) in {int, float}:
             return _number_is(column, wanted)
         case _:
-            # Only Python knows how it writes a number with a fraction.
+            # Check again in Python: only Python knows how it writes a number with a fraction.
             return _ALL if isinstance(wanted, str) else _NONE
 
 
@@ -125,7 +127,7 @@ def _number_is(column: Column, wanted: float) -> Narrowing:
     if column.of is Of.RATE:
         near = func.abs(column.sql - literal(float(wanted), Double)) <= _slack(wanted)
         return Narrowing(_known(near).where, exact=False)
-    # With its own type: with the column's, 8.5 would be rounded.
+    # Give the literal its own type: with the column's type, 8.5 would be rounded.
     return _known(column.sql == literal(float(wanted), Double))
 
 
@@ -137,7 +139,8 @@ def _flag_is(column: Column, wanted: object) -> Narrowing:
 
 
 def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression
-    # The database cannot store a text with a zero character, and refuses it in a query.
+    # Match nothing for a text with a zero character: the database cannot store it, and refuses it
+    # in a query.
     if wanted is None or _ZERO in wanted:
         return _NONE
     return _known(expression == wanted)
@@ -159,7 +162,7 @@ def _like(column: Column, regex: str) -> Narrowing:
 
 
 def like_pattern(regex: str) -> str | None:
-    """Return a LIKE pattern for all texts that `regex` may match; None: for any."""
+    """Return a LIKE pattern that fits all texts that `regex` may match; None if any text may."""
     parts: list[str] = []
     for atom, times in _TOKEN.findall(regex):
         if atom in _INTRICATE or (len(atom) > 1 and atom[1].isalnum()) or atom == "\\":
@@ -189,10 +192,10 @@ def _ordered(column: Column, operator: Operator, wanted: object) -> Narrowing:
 
 
 def _slack(value: float) -> float:
-    """Return more than the possible error of a rate of about `value`."""
+    """Return a limit for the error of a rate of about `value`."""
     return max(1.0, abs(value)) * _RATE_ERROR
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression
-    """Return `condition`, which is false where there is no value."""
+    """Return `condition`, but false where there is no value."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

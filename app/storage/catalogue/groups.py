@@ -11,13 +11,13 @@ from app.storage.tables import GroupRow, TopicRow
 
 
 class GroupRepository:
-    """The groups. Names are stored as given: they were checked before."""
+    """Stores groups of topics. Names are checked before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def names(self, page: NamePage = ALL_NAMES) -> list[str]:
-        """Return all names, or a page of them, in order."""
+        """Return all names, or a page of them, in alphabetical order."""
         return list(await self._session.scalars(paged(select(GroupRow.name), GroupRow.name, page)))
 
     async def exists(self, name: str) -> bool:
@@ -28,7 +28,7 @@ class GroupRepository:
         """Add a group.
 
         Raises:
-            GroupExistsError: It exists.
+            GroupExistsError: The group already exists.
         """
         added = insert(GroupRow).values(name=name).on_conflict_do_nothing().returning(GroupRow.name)
         if await self._session.scalar(added) is None:
@@ -41,7 +41,8 @@ class GroupRepository:
             GroupNotFoundError: The group does not exist.
             GroupNotEmptyError: The group has topics.
         """
-        # The lock keeps topics from being added meanwhile, because they refer to the group.
+        # Lock the group's row: topics refer to it, so none can be added before this transaction
+        # ends.
         found = select(GroupRow.name).where(GroupRow.name == name).with_for_update()
         if await self._session.scalar(found) is None:
             raise GroupNotFoundError(f"Group {name} does not exist")

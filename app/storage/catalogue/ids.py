@@ -1,4 +1,4 @@
-"""Ids for names in paths, without reading the whole object."""
+"""Looks up ids by the names in a request's path, without reading the whole object."""
 
 from typing import Final
 

@@ -18,14 +18,15 @@ from app.storage.slices import made_of
 from app.storage.tables import SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# Rows of one statement: between two statements, other requests have their turn.
+# The number of rows that one statement reads; between two statements, other requests have their
+# turn.
 PAGE: Final = 1_000
 # The same for whole resources, which take longer to read.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")
 Key = tuple[str, ...]
-"""The order of resources: a topic's name; a subscription's topic and name."""
+"""The key by which resources are ordered: a topic's name, or a subscription's topic and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,10 @@ SUBSCRIPTIONS: Final[CatalogueKind[Subscription]] = CatalogueKind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """A part of a list.
+    """The part of a list that is read.
 
-    `home`: the name of a topic's group, or of a subscription's topic. `where`: an SQL condition.
+    `home` is the name of a group (for topics) or of a topic (for subscriptions). `where` is an SQL
+    condition.
     """
 
     home: str | None = None
@@ -65,7 +67,7 @@ _EVERYWHERE: Final = Within()
 
 
 class Catalogue(Generic[T]):
-    """The resources of one kind in the order of their keys; all, or those `within` a part."""
+    """The resources of one kind, ordered by their keys: all, or those `within` a part."""
 
     def __init__(
         self, session: AsyncSession, kind: CatalogueKind[T], *, within: Within = _EVERYWHERE
@@ -77,7 +79,10 @@ class Catalogue(Generic[T]):
     async def values(
         self, fields: Sequence[str], *, after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Mapping[str, Any]]]:
-        """Return the next ones: their keys, and these fields, each of which has a column."""
+        """Return the keys of the next resources, and the values of these fields.
+
+        All the fields must have columns.
+        """
         columns = [self._kind.columns[name].sql for name in fields]
         page = self._next([*self._kind.key, *columns], after).limit(limit)
         rows = await self._session.execute(page)
@@ -87,12 +92,12 @@ class Catalogue(Generic[T]):
         ]
 
     async def whole(self, *, after: Key | None, limit: int) -> Sequence[tuple[Key, T]]:
-        """Return the next ones completely."""
+        """Return the next resources with all fields."""
         rows = await self._session.scalars(self._next([self._kind.row], after).limit(limit))
         return await made_of(rows, self._keyed)
 
     async def named(self, keys: Sequence[Key]) -> Sequence[T]:
-        """Return those of these keys that exist, in their order."""
+        """Return the resources with these keys, as far as they exist, in their order."""
         wanted = select(self._kind.row).where(tuple_(*self._kind.key).in_(keys))
         rows = await self._session.scalars(wanted.order_by(*self._kind.key))
         return [value for _, value in await made_of(rows, self._keyed)]
@@ -119,7 +124,7 @@ class Catalogue(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHit:
-    """A found topic."""
+    """A topic that a search has found."""
 
     name: str
     owner_id: str
@@ -127,7 +132,7 @@ class TopicHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHit:
-    """A found subscription, its endpoint with a mask in place of a password."""
+    """A subscription that a search has found. A mask replaces the password in its endpoint."""
 
     name: str
     topic: str
@@ -138,7 +143,7 @@ class SubscriptionHit:
 class Hits:
     """The first results, and the total number.
 
-    `after`: the key to continue after, if there may be more.
+    `after` is the key after which to continue, if there may be more.
     """
 
     topics: Sequence[TopicHit]
@@ -149,7 +154,7 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueCounts:
-    """Numbers of topics and subscriptions."""
+    """The numbers of topics and subscriptions."""
 
     topics: int
     topics_ack_all: int
@@ -161,7 +166,7 @@ class CatalogueCounts:
 
 
 class CatalogueSearch:
-    """Searches a part of a text, and counts."""
+    """Searches for a part of a text, and counts topics and subscriptions."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -169,10 +174,10 @@ class CatalogueSearch:
     async def hits(self, text: str, *, limit: int, after: Key | None = None) -> Hits:
         """Search `text`, in upper or lower case, in names, owner ids and endpoints.
 
-        At most `limit`: topics, then subscriptions, after the key `after` of either.
+        The result has at most `limit` items: topics, then subscriptions, after the key `after`.
         """
         row, other = TopicRow, SubscriptionRow
-        # After a subscription there are no more topics.
+        # Search no topics if `after` is a subscription: topics come before subscriptions.
         behind, over = (None, after) if after and len(after) > 1 else (after, None)
         matching = select(row.name, row.owner_id).where(_topic_has(text))
         at_most = 0 if over else limit
@@ -202,7 +207,10 @@ class CatalogueSearch:
         limit: int,
         behind: Key | None,
     ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-        """Return some matches by `key`, and their total: each row is checked once for both."""
+        """Return some matches, ordered by `key`, and their total.
+
+        Each row is checked once for both.
+        """
         found = matching.cte("found")
         order = [found.c[each] for each in key]
         some = select(found).order_by(*order).limit(limit)
@@ -210,7 +218,7 @@ class CatalogueSearch:
             some = some.where(tuple_(*order) > tuple_(*behind))
         shown = some.subquery()
         counted = select(func.count().label("total")).select_from(found).subquery()
-        # The total is returned even without results.
+        # Select so that the total is returned even without matches on this page.
         both = select(counted.c.total, shown).select_from(counted.outerjoin(shown, true()))
         rows = (await self._session.execute(both.order_by(*(shown.c[each] for each in key)))).all()
         return [each for each in rows if each.name is not None], int(rows[0].total)
@@ -230,7 +238,7 @@ class CatalogueSearch:
         )
 
     async def client_ids(self, topic: str) -> Sequence[str]:
-        """Return the ids of all owners of the topic's subscriptions, each once."""
+        """Return the ids of all owners of the topic's subscriptions, each id once."""
         owners = select(SubscriptionRow.owner_id).where(SubscriptionRow.topic == topic).distinct()
         return list(await self._session.scalars(owners.order_by(SubscriptionRow.owner_id)))
 

@@ -1,7 +1,7 @@
 """Metrics of all subscriptions and topics as SQL sums, for queries over them.
 
-Rates are sums of fractions, which differ slightly in another order: they only narrow what is
-checked.
+Rates are sums of fractions, which differ slightly with the order of addition. So conditions on
+rates only reduce the rows that are checked in Python.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ _CURSORS: Final = {
     "filtered": CursorRow.filtered,
     "volume": CursorRow.volume,
 }
-# Rates in responses, and the counts in reports from which they are computed.
+# The rates in responses, and the counts in reports from which they are computed.
 _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "rate": ("codes_2xx", "codes_4xx", "codes_5xx", "codes_other", "timeouts", "other_errors"),
     "throughput": ("bytes",),
@@ -54,7 +54,7 @@ _BATCH_RATE: Final = "batchRate"
 
 
 class _Sums(NamedTuple):
-    """Metrics that are summed together: their names, the function, and the columns."""
+    """Metrics that one query sums: their names, the function, and the columns."""
 
     names: frozenset[str]
     summed: Callable[[timedelta], Subquery]
@@ -66,7 +66,7 @@ def of_subscriptions(
 ) -> Select[*tuple[Any, ...]]:
     """Return `statement` over subscriptions, without those that the query cannot match.
 
-    Only loads that were reported `within` that time count.
+    Only loads that were reported in the last time span `within` count.
     """
     row = SubscriptionRow
     columns = {"name": Column(row.name), "topicName": Column(row.topic)}
@@ -87,7 +87,7 @@ def of_topics(
 ) -> Select[*tuple[Any, ...]]:
     """Return `statement` over topics, without those that the query cannot match.
 
-    `published`: the number for each known topic; None uses none of it.
+    `published` has the number of messages of each known topic; None if the query does not need it.
     """
     columns = {"name": Column(TopicRow.name)}
     if published is not None:
@@ -103,7 +103,7 @@ def of_topics(
 
 
 def rate_of(*counts: str) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
-    """Return the counts of reports per second, summed over them; null for none."""
+    """Return the reported counts per second, summed over reports; null if there are none."""
     row = SubscriptionLoadRow
     counted = [func.coalesce(cast(row.counts[each].astext, Double), 0) for each in counts]
     seconds = cast(func.extract("epoch", row.window), Double)
@@ -111,7 +111,7 @@ def rate_of(*counts: str) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
 
 
 def recent(within: timedelta) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
-    """Whether a load was reported within that time."""
+    """Return the condition that a load was reported in the last time span `within`."""
     return SubscriptionLoadRow.seen_at > func.clock_timestamp() - within
 
 
@@ -167,7 +167,7 @@ def _subscription_count_columns(sums: Subquery) -> Columns:
 
 
 def _known(published: Mapping[str, int]) -> TableValuedAlias:
-    """Return the values of the log as a table."""
+    """Return the log's numbers of messages as a table."""
     names = cast(list(published), ARRAY(Text))
     counts = cast(list(published.values()), ARRAY(BigInteger))
     table = func.unnest(names, counts).table_valued(

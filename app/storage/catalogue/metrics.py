@@ -1,4 +1,4 @@
-"""The workers' reports of many subscriptions at once, with a fixed number of queries."""
+"""Reads the workers' reports of many subscriptions at once, with a fixed number of queries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSubscription:
-    """A subscription, as far as metrics need it."""
+    """The parts of a subscription that metrics need."""
 
     id: str
     topic: str
@@ -28,7 +28,7 @@ class NamedSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTopic:
-    """A topic, as far as metrics need it."""
+    """The parts of a topic that metrics need."""
 
     name: str
     partitions: int
@@ -36,7 +36,7 @@ class NamedTopic:
 
 
 class MetricRepository:
-    """The workers' reports by subscription id, and their subscriptions and topics."""
+    """Reads the workers' reports by subscription id, and their subscriptions and topics."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -46,7 +46,7 @@ class MetricRepository:
     ) -> Sequence[NamedSubscription]:
         """Return the next possible matches of the query, by topic and name.
 
-        Only loads that were reported `within` that time count.
+        Only loads that were reported in the last time span `within` count.
         """
         row = SubscriptionRow
         kind = row.settings["delivery_type"].astext
@@ -80,9 +80,10 @@ class MetricRepository:
         limit: int,
         published: Mapping[str, int] | None = None,
     ) -> Sequence[NamedTopic]:
-        """Do as `subscriptions`, by name, with the number of subscriptions of each.
+        """Return the next topics that may match the query, ordered by name.
 
-        `published`: the known number for each topic, if the query needs it.
+        Each topic has the number of its subscriptions. `published` has the number of messages of
+        each topic, if the query needs this.
         """
         row = TopicRow
         those = of_topics(select(row.name, row.partitions), query, within, published=published)
@@ -105,7 +106,7 @@ class MetricRepository:
         ]
 
     async def cursors(self, ids: Collection[str]) -> Mapping[str, CursorStatus]:
-        """Return all cursors of each of them as one, with their total lag."""
+        """Return the sum of all cursors of each subscription, with the total lag."""
         row = CursorRow
         sums = [func.sum(column) for column in (row.delivered, row.discarded, row.volume)]
         lag = func.sum(func.greatest(row.end - row.offset, 0))
@@ -130,7 +131,10 @@ class MetricRepository:
     async def loads(
         self, ids: Collection[str], within: timedelta
     ) -> Mapping[str, Sequence[SubscriptionLoad]]:
-        """Return the workers' recent reports of them; those without a report are left out."""
+        """Return the workers' recent reports of these subscriptions.
+
+        Those without a report are left out.
+        """
         row = SubscriptionLoadRow
         those = select(row).where(row.subscription_id.in_(ids), recent(within))
         rows = await self._session.scalars(those)

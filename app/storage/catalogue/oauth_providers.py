@@ -27,21 +27,21 @@ _STORED: Final = tuple(
 
 
 class OAuthProviderRepository:
-    """The providers, with their secrets."""
+    """Stores OAuth providers with their secrets."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._vault = vault_of(session)
 
     async def names(self) -> list[str]:
-        """Return all names, in order."""
+        """Return all names in alphabetical order."""
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query))
 
     async def unrestricted(self) -> list[str]:
-        """Return the providers without owners, hosts or scopes, which everybody may use.
+        """Return the names of providers without owners, hosts or scopes, which everybody may use.
 
-        In order.
+        The names are in alphabetical order.
         """
         query = select(OAuthProviderRow.name).order_by(OAuthProviderRow.name)
         return list(await self._session.scalars(query.where(OAuthProviderRow.unrestricted)))
@@ -58,14 +58,14 @@ class OAuthProviderRepository:
         return found[name]
 
     async def named(self, names: Collection[str]) -> Mapping[str, OAuthProvider]:
-        """Return those of these names that exist."""
+        """Return the providers with these names, as far as they exist."""
         query = select(OAuthProviderRow).where(OAuthProviderRow.name.in_(names))
         query = query.execution_options(populate_existing=True)
         rows = await self._session.scalars(query)
         return {row.name: provider_of(row, provider_sealing(self._vault, row.name)) for row in rows}
 
     async def add(self, provider: OAuthProvider) -> None:
-        """Add it.
+        """Add the provider.
 
         Raises:
             OAuthProviderExistsError: The provider already exists.
@@ -85,7 +85,7 @@ class OAuthProviderRepository:
             raise OAuthProviderExistsError(f"OAuth provider {provider.name} already exists")
 
     async def update(self, provider: OAuthProvider, *, change: int) -> None:
-        """Store it, and mark its subscriptions as changed by `change`.
+        """Store the provider, and mark its subscriptions as changed by `change`.
 
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
@@ -105,7 +105,7 @@ class OAuthProviderRepository:
         await self._session.execute(users.values(change=change))
 
     async def delete(self, name: str) -> None:
-        """Delete it.
+        """Delete the provider.
 
         Raises:
             OAuthProviderNotFoundError: The provider does not exist.
@@ -115,7 +115,7 @@ class OAuthProviderRepository:
             raise _not_found(name)
 
     async def users(self, name: str, *, limit: int) -> tuple[int, list[str]]:
-        """Return the number of its subscriptions, and the first of them: `topic/name`."""
+        """Return how many subscriptions use the provider, and the first of them as `topic/name`."""
         using = select(SubscriptionRow.topic, SubscriptionRow.name, func.count().over())
         using = using.where(_issued_by(name))
         ordered = using.order_by(SubscriptionRow.topic, SubscriptionRow.name).limit(limit)
@@ -125,14 +125,14 @@ class OAuthProviderRepository:
 
 
 def provider_of(row: OAuthProviderRow, sealing: Sealing) -> OAuthProvider:
-    """Return the provider in the row; it is locked if `sealing` cannot open its secret."""
+    """Return the provider in the row; it is locked if its secret cannot be decrypted."""
     stored = from_json(OAuthProvider, row.settings, sealing=sealing)
     beside = {"name": row.name, "unrestricted": row.unrestricted, "locked": sealing.unreadable}
     return OAuthProvider(**(stored | beside))
 
 
 def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
-    """Return its stored form.
+    """Return the provider in the form in which it is stored.
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
@@ -144,7 +144,7 @@ def provider_settings(provider: OAuthProvider, vault: Vault) -> Json:
 
 
 def provider_sealing(vault: Vault, name: str) -> Sealing:
-    """Return the sealing of the secret of that provider."""
+    """Return the object that encrypts and decrypts that provider's secret."""
     return Sealing(vault, table=OAuthProviderRow.__tablename__, row=name)
 
 

@@ -1,4 +1,4 @@
-"""Settings and views of operators."""
+"""Stores the settings of operators."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -10,14 +10,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.operations import Constraints, InactiveTopic, WorkloadConstraints
 from app.storage.tables import DatacenterRow, TopicActivityRow, TopicRow, WorkloadConstraintRow
 
-# An empty subscription name: the constraint is for the topic.
+# The subscription name of a constraint that is for the topic itself.
 _TOPIC_ITSELF = ""
 # The name of the data centre in existing rows.
 _STORED_AS = "primary-dc"
 
 
 class ConstraintRepository:
-    """Workload constraints of topics and subscriptions. They are deleted with their topics."""
+    """Stores workload constraints of topics and subscriptions.
+
+    They are deleted with their topics.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -31,14 +34,14 @@ class ConstraintRepository:
         return WorkloadConstraints(topics=of_topics, subscriptions=others)
 
     async def get(self, topic: str, subscription: str = _TOPIC_ITSELF) -> Constraints | None:
-        """Return the constraints of a topic or subscription; None if it has none."""
+        """Return the constraints of a topic or subscription; None if there are none."""
         row = await self._session.get(WorkloadConstraintRow, (topic, subscription))
         return None if row is None else _of(row)
 
     async def put(
         self, constraints: Constraints, *, topic: str, subscription: str = _TOPIC_ITSELF
     ) -> None:
-        """Set the constraints of an existing topic or of a subscription of it."""
+        """Set the constraints of an existing topic, or of one of its subscriptions."""
         said = {"consumers": constraints.consumers, "reason": constraints.reason}
         stored = insert(WorkloadConstraintRow).values(
             topic=topic, subscription=subscription, **said
@@ -54,33 +57,33 @@ class ConstraintRepository:
 
 
 class DatacenterRepository:
-    """Whether operators have put the data centre into service."""
+    """Stores whether operators have declared the data centre as in use."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def is_ready(self) -> bool:
-        """Whether it is in service, which is the default."""
+        """Whether the data centre is in use, which is the default."""
         ready = await self._session.scalar(
             select(DatacenterRow.ready).where(DatacenterRow.name == _STORED_AS)
         )
         return ready is not False
 
     async def set_ready(self, *, ready: bool) -> None:
-        """Put it into service, or out."""
+        """Declare whether the data centre is in use."""
         said = insert(DatacenterRow).values(name=_STORED_AS, ready=ready)
         said = said.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
         await self._session.execute(said)
 
 
 class ActivityRepository:
-    """When new messages in topics were last seen."""
+    """Stores when new messages in topics were last seen."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def partitions(self, *, after: str, limit: int) -> Mapping[str, int]:
-        """Return the partitions of the topics after the name `after`, in order."""
+        """Return the numbers of partitions of the topics that follow the name `after`, in order."""
         row = TopicRow
         query = select(row.name, row.partitions).where(row.name > after)
         rows = await self._session.execute(query.order_by(row.name).limit(limit))

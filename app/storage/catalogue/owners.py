@@ -9,7 +9,7 @@ from app.storage.tables import SubscriptionRow, TopicRow
 
 
 class OwnerRepository:
-    """Owners by the names of what they own."""
+    """Reads owners by the names of what they own."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Key rotation: encrypts secrets again that are under an old key, or not encrypted."""
+"""Key rotation: encrypts secrets again that are under an old key, or were not encrypted."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,15 @@ from app.storage.tables import OAuthProviderRow, SubscriptionRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """The result for the next rows of a table, up to `last`; None at its end."""
+    """The result for the next rows of a table, up to `last`.
+
+    `last` is None at the end of the table.
+    """
 
     last: str | None
     secrets: int = 0
     resealed: int = 0
-    # Rows with secrets under unknown keys, and why they cannot be read.
+    # Rows with secrets under unknown keys, with the reason why they cannot be read.
     unreadable: tuple[str, ...] = ()
 
 
@@ -36,7 +39,7 @@ class _Tally:
     unreadable: list[str] = field(default_factory=list)
 
     def outdated(self, sealing: Sealing, name: str, locked: str | None) -> bool:
-        """Whether the row `name`, opened with `sealing`, must be written again."""
+        """Return whether the row `name`, opened with `sealing`, must be written again."""
         self.secrets += sealing.opened
         if locked:
             self.unreadable.append(f"{name}: {locked}")
@@ -55,10 +58,10 @@ class _Tally:
 
 
 async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) -> Resealed:
-    """Encrypt the next `limit` subscriptions after the id `after` again where needed.
+    """Check the next `limit` subscriptions after the id `after`, and encrypt them again if needed.
 
-    Each row is locked between reading and writing: a concurrent change waits, or was before. Only
-    the encryption changes, so no process is notified.
+    Each row is locked between reading and writing. Only the encryption changes, so no process is
+    notified.
     """
     vault, tally = vault_of(session), _Tally()
     query = select(SubscriptionRow).where(SubscriptionRow.id > after).order_by(SubscriptionRow.id)
@@ -71,14 +74,17 @@ async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) ->
             await session.execute(
                 update(SubscriptionRow)
                 .where(SubscriptionRow.id == row.id)
-                # Settings of a newer version in it stay unchanged.
+                # Keep the other settings, which a newer version may have written, unchanged.
                 .values(endpoint=values["endpoint"], settings=row.settings | values["settings"])
             )
     return tally.result(rows[-1].id if len(rows) == limit else None)
 
 
 async def reseal_oauth_providers(session: AsyncSession, after: str, limit: int) -> Resealed:
-    """Do the same for the next `limit` OAuth providers after the name `after`."""
+    """Check the next `limit` OAuth providers after the name `after`.
+
+    Their secrets are encrypted again if needed.
+    """
     vault, tally = vault_of(session), _Tally()
     query = select(OAuthProviderRow).where(OAuthProviderRow.name > after)
     ordered = query.order_by(OAuthProviderRow.name).limit(limit)
@@ -95,5 +101,5 @@ async def reseal_oauth_providers(session: AsyncSession, after: str, limit: int) 
     return tally.result(rows[-1].name if len(rows) == limit else None)
 
 
-# Every table with secrets.
+# The functions for all tables with secrets.
 RESEALINGS: Final[Sequence[Resealing]] = (reseal_subscriptions, reseal_oauth_providers)

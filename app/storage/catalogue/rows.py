@@ -14,7 +14,7 @@ from app.storage.sealing import Sealing
 from app.storage.tables import Json, SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# The fields with columns; all others are in the column `settings`.
+# The fields that have a column; all others are in the column `settings`.
 _TOPIC_COLUMNS: Final = frozenset(
     {"name", "owner", "description", "partitions", "created_at", "modified_at", "change"}
 )
@@ -38,14 +38,14 @@ _SUBSCRIPTION_COLUMNS: Final = frozenset(
     }
 )
 _POLICY: Final = frozenset(each.name for each in fields(DeliveryPolicy))
-# The number of cached policies: many subscriptions have the same.
+# The maximum number of cached policies: many subscriptions have equal ones.
 _POLICIES_MAX: Final = 1_000
-# The field with the endpoint's password; the column has a mask in its place.
+# The field with the endpoint's password; the column has a mask in place of the password.
 _PASSWORD: Final = "endpoint_password"  # noqa: S105 - the name of a field
 
 
 def topic_of(row: TopicRow) -> Topic:
-    """The topic in the row."""
+    """Return the topic in the row."""
     return Topic(
         name=row.name,
         owner=Owner(source=row.owner_source, id=row.owner_id),
@@ -59,7 +59,7 @@ def topic_of(row: TopicRow) -> Topic:
 
 
 def topic_values(topic: Topic) -> dict[str, Any]:
-    """Return the settable values of the topic."""
+    """Return the values of the topic that are written to its row."""
     return {
         "description": topic.description,
         "owner_source": topic.owner.source,
@@ -75,7 +75,7 @@ def subscription_of(row: SubscriptionRow, vault: Vault) -> Subscription:
 
 
 def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
-    """Return the subscription with the secrets that `sealing` could open."""
+    """Return the subscription with the secrets that `sealing` could decrypt."""
     settings = _settings_in(Subscription, row.settings, _SUBSCRIPTION_COLUMNS, sealing=sealing)
     return Subscription(
         id=row.id,
@@ -91,14 +91,14 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
-        # Last: by now all its secrets were opened.
+        # Set this last: by now all secrets were decrypted, or the reason is known.
         locked=sealing.unreadable,
         **settings,
     )
 
 
 def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, Any]:
-    """Return the settable values of the subscription.
+    """Return the values of the subscription that are written to its row.
 
     Raises:
         SecretKeyMissingError: No secret key is configured.
@@ -123,13 +123,13 @@ def subscription_values(subscription: Subscription, vault: Vault) -> dict[str, A
 
 
 def sealing_of(vault: Vault, subscription_id: str) -> Sealing:
-    """Return the sealing of the secrets in that subscription's row."""
+    """Return the object that encrypts and decrypts the secrets in that subscription's row."""
     return Sealing(vault, table=SubscriptionRow.__tablename__, row=subscription_id)
 
 
 @lru_cache(maxsize=_POLICIES_MAX)
 def _policy(stored: tuple[tuple[str, Any], ...]) -> DeliveryPolicy:
-    """Return a cached policy: most subscriptions have one of a few, and they never change."""
+    """Return a cached policy: most subscriptions have one of a few, and policies never change."""
     return DeliveryPolicy(**from_json(DeliveryPolicy, dict(stored)))
 
 

@@ -24,7 +24,7 @@ from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, 
 
 
 class SubscriptionRepository:
-    """The subscriptions. Each change gets a number, which is returned with the subscription."""
+    """Stores subscriptions. Each change gets a number, which is returned with the subscription."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -34,7 +34,7 @@ class SubscriptionRepository:
     async def get(self, topic: str, name: str, *, for_update: bool = False) -> Subscription:
         """Return the topic's subscription.
 
-        `for_update`: no other change happens before this transaction ends.
+        With `for_update`, no other change can be made before this transaction ends.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -50,7 +50,7 @@ class SubscriptionRepository:
     async def names(
         self, topic: str, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """Return the names of the topic's subscriptions, the `tracked` ones, or a page, in order.
+        """Return the names of the topic's subscriptions: all, only those with tracing, or a page.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -75,7 +75,7 @@ class SubscriptionRepository:
         return [subscription_of(row, self._vault) for row in rows]
 
     async def dead_lettering(self, topic: str) -> list[Subscription]:
-        """Those with a dead-letter topic that belong to `topic`, or have it as that."""
+        """Return subscriptions with dead letters that belong to `topic`, or send them there."""
         taking = SubscriptionRow.settings["dead_letter"]["topic"].astext
         query = select(SubscriptionRow).where(
             taking.is_not(None), or_(SubscriptionRow.topic == topic, taking == topic)
@@ -94,13 +94,13 @@ class SubscriptionRepository:
         """Check that no subscription has that name.
 
         Raises:
-            SubscriptionExistsError: One has.
+            SubscriptionExistsError: A subscription has that name.
         """
         if await self._session.scalar(select(exists(_named(topic, name)))):
             raise _there_already(topic, name)
 
     async def add(self, subscription: Subscription) -> Subscription:
-        """Add it with its `start`; its times and change are set here.
+        """Add the subscription with its `start`; its times and change number are set here.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -126,9 +126,10 @@ class SubscriptionRepository:
         return subscription_of(row, self._vault)
 
     async def update(self, subscription: Subscription) -> Subscription:
-        """Store its settings.
+        """Store the settings of the subscription.
 
-        It is found by its id: a recreated subscription with the same name is another one.
+        The subscription is found by its id: a recreated one with the same name is another
+        subscription.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -137,7 +138,7 @@ class SubscriptionRepository:
         return await self._written(subscription, subscription_values(subscription, self._vault))
 
     async def set_state(self, subscription: Subscription) -> Subscription:
-        """Store only its state and the reason: no secret is written.
+        """Store only the subscription's state and the reason; no secret is written.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -151,7 +152,7 @@ class SubscriptionRepository:
         return await self._written(subscription, values)
 
     async def set_dropped(self, subscription: Subscription) -> Subscription:
-        """Store only its dropped retransmissions: no secret is written.
+        """Store only the subscription's cancelled retransmissions; no secret is written.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -162,7 +163,7 @@ class SubscriptionRepository:
         return await self._written(subscription, values)
 
     async def delete(self, topic: str, name: str) -> Subscription:
-        """Delete it with the workers' reports of it, and return it.
+        """Delete the subscription with the workers' reports of it; return what was deleted.
 
         Its undelivered messages are kept under its id.
 

@@ -20,7 +20,7 @@ from app.storage.tables import GroupRow, SubscriptionRow, TopicRow
 
 
 class TopicRepository:
-    """The topics. Each change gets a number, which is returned with the topic."""
+    """Stores topics. Each change gets a number, which is returned with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -29,7 +29,7 @@ class TopicRepository:
     async def get(self, name: str, *, for_update: bool = False) -> Topic:
         """Return the topic.
 
-        `for_update`: no other change happens before this transaction ends.
+        With `for_update`, no other change can be made before this transaction ends.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -49,9 +49,9 @@ class TopicRepository:
     async def names(
         self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """Return all names, those of one group, the `tracked` ones, or a page, in order.
+        """Return names of topics: of all, of one group, of those with tracing, or a page.
 
-        A group that does not exist has none.
+        A group that does not exist has no topics.
         """
         query = select(TopicRow.name)
         if tracked:
@@ -61,25 +61,25 @@ class TopicRepository:
         return list(await self._session.scalars(paged(query, TopicRow.name, page)))
 
     async def acknowledged_by(self, ack: Ack) -> list[str]:
-        """Return the names of topics with this kind of acknowledgement, in order."""
+        """Return the names of topics with this kind of acknowledgement, in alphabetical order."""
         query = select(TopicRow.name).where(TopicRow.settings["ack"].astext == ack.value)
         return list(await self._session.scalars(query.order_by(TopicRow.name)))
 
     async def adopted(self) -> list[str]:
-        """The names of those that were in the log before, in order."""
+        """Return the names of adopted topics, in alphabetical order."""
         query = select(TopicRow.name).where(TopicRow.settings["adopted"].astext == "true")
         return list(await self._session.scalars(query.order_by(TopicRow.name)))
 
     async def all(self) -> list[Topic]:
-        """All topics, by name."""
+        """Return all topics, ordered by name."""
         rows = await self._session.scalars(select(TopicRow).order_by(TopicRow.name))
         return [topic_of(row) for row in rows]
 
     async def add(self, topic: Topic) -> Topic:
-        """Add it; its times and change are set here.
+        """Add the topic; its times and change number are set here.
 
         Raises:
-            GroupNotFoundError: Its group does not exist.
+            GroupNotFoundError: The topic's group does not exist.
             TopicExistsError: The topic already exists.
         """
         change = await self._feed.next_number()
@@ -92,7 +92,7 @@ class TopicRepository:
         return topic_of(row)
 
     async def update(self, topic: Topic) -> Topic:
-        """Store its settings.
+        """Store the settings of the topic.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -115,10 +115,11 @@ class TopicRepository:
 
         Raises:
             TopicNotFoundError: The topic does not exist.
-            TopicNotEmptyError: It has subscriptions.
+            TopicNotEmptyError: The topic has subscriptions.
         """
         change = await self._feed.next_number()
-        # This transaction holds the lock of changes: no subscription is added in between.
+        # Check here: this transaction holds the lock of changes, so no subscription can be added in
+        # between.
         if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
             raise TopicNotEmptyError(f"Topic {name} still has subscriptions")
         deleted = delete(TopicRow).where(TopicRow.name == name).returning(TopicRow.name)

@@ -1,7 +1,7 @@
 """Pages of undelivered messages, the newest first.
 
-They use plain SQL: SQLAlchemy would take as long for the statement as the database, the driver and
-the rows together.
+This module uses plain SQL: SQLAlchemy would need as long to build the statement as everything else
+takes together.
 """
 
 import base64
@@ -20,8 +20,8 @@ from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000
-# PostgreSQL limits index entries to 2,704 bytes. Angelia's ids have 36 characters; a foreign
-# producer's may be longer.
+# The maximum length of a stored message id: PostgreSQL limits index entries to 2,704 bytes.
+# Angelia's ids have 36 characters; ids of other producers may be longer.
 MESSAGE_ID_MAX: Final = 500
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ _COLUMNS: Final = ", ".join(f'"{column.name}"' for column in UndeliveredRow.__ta
 _CONDITIONS: Final[Mapping[str, str]] = {
     "subscription_id": "subscription_id = %(subscription_id)s",
     "topic": "topic = %(topic)s",
-    # These use the same indexes, because names are looked up first.
+    # These conditions look up ids by names first, so that they use the same indexes.
     "of_subscription": (
         "subscription_id = (SELECT id FROM subscriptions"
         " WHERE topic = %(whose_topic)s AND name = %(of_subscription)s)"
@@ -48,7 +48,10 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredPage:
-    """Undelivered messages, newest first; `after` is for the next page, None on the last."""
+    """Undelivered messages, newest first.
+
+    `after` marks the next page, and is None on the last page.
+    """
 
     items: tuple[Undelivered, ...]
     after: str | None
@@ -57,7 +60,7 @@ class UndeliveredPage:
 async def page_of(
     connection: AsyncConnection, asked: UndeliveredFilter, *, limit: int, after: str | None = None
 ) -> UndeliveredPage:
-    """Return the newest `limit` (at most PAGE_MAX) matching ones, from `after` on.
+    """Return the newest `limit` (at most PAGE_MAX) matching discards after `after`.
 
     Each message is listed once, with its last discard. New records do not move others between
     pages; only a message that is discarded again moves to the first page.
@@ -99,8 +102,8 @@ def _values(asked: UndeliveredFilter) -> dict[str, Any]:
     return {
         **_named(asked.whose),
         "subscription_id": asked.subscription_id,
-        # A subscription has one topic. With both conditions PostgreSQL would assume few matches,
-        # and read and sort everything of the subscription.
+        # Leave out the topic if there is a subscription: with both conditions PostgreSQL would
+        # expect few matches, and read and sort everything of the subscription.
         "topic": asked.topic if asked.subscription_id is None else None,
         "status": asked.status,
         "key": asked.key,
@@ -120,12 +123,12 @@ def _named(whose: TopicOrSubscription | None) -> dict[str, str]:
 
 
 def _literal(text: str) -> str:
-    """Return a LIKE pattern for exactly that text."""
+    """Return a LIKE pattern for exactly that text, with special characters escaped."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def undelivered_of(row: UndeliveredRow | Row[Any]) -> Undelivered:
-    """Return the discard of a row, which may be only the table's columns."""
+    """Return the discard in a row, which may have only the table's columns."""
     return Undelivered(
         subscription_id=row.subscription_id,
         topic=row.topic,
@@ -154,7 +157,7 @@ def _decoded(after: str) -> tuple[datetime, int]:
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
         microseconds, row_id = map(int, text.split("."))
-        # OverflowError, as for the time: PostgreSQL has no larger ids.
+        # Raise OverflowError for larger ids, as for the time: PostgreSQL has no such ids.
         row_id.to_bytes(8, signed=True)
         return _EPOCH + microseconds * _MICROSECOND, row_id
     except (ValueError, OverflowError, binascii.Error) as exc:

@@ -1,4 +1,4 @@
-"""Undelivered messages for redrives."""
+"""Selects, reads and marks undelivered messages for redrives."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from app.storage.texts import storable
 
 
 class RedriveRepository:
-    """The undelivered messages of a subscription, by its id: selection, reading, marks."""
+    """The undelivered messages of a subscription, for redrives."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -23,10 +23,10 @@ class RedriveRepository:
     async def choose(
         self, subscription_id: str, wanted: RedriveFilter, *, limit: int, claim: bool = True
     ) -> Sequence[Redrivable]:
-        """Return at most `limit` of the wanted ones, the oldest discards first.
+        """Return at most `limit` of the requested messages, the oldest discards first.
 
-        With `claim`, messages claimed by another transaction are skipped: two concurrent redrives
-        never have one in common.
+        With `claim`, messages that another transaction has claimed are skipped. So two concurrent
+        redrives never send the same message.
         """
         query = (
             select(
@@ -61,16 +61,16 @@ class RedriveRepository:
         ]
 
     async def now(self) -> datetime:
-        """Return the time for the marks."""
+        """Return the time that `mark` uses."""
         now: datetime = (await self._session.execute(select(func.clock_timestamp()))).scalar_one()
         return now
 
     async def claim(
         self, rows: Collection[int], wanted: RedriveFilter, *, looked_at: datetime
     ) -> Collection[int]:
-        """Return those of `rows` that still match and were not sent again since the look-up.
+        """Lock and return the `rows` that still match and were not sent again since.
 
-        This transaction locks them; those that another has locked are skipped.
+        Rows that another transaction has locked are skipped.
         """
         row = UndeliveredRow
         unsent = or_(row.redriven_at.is_(None), row.redriven_at < looked_at)
@@ -79,7 +79,7 @@ class RedriveRepository:
         return set(found.all())
 
     async def read(self, rows: Collection[int]) -> Sequence[Undelivered]:
-        """Return the discards of these rows, with everything to send, the oldest first."""
+        """Return the discards of these rows, with bodies and headers, the oldest first."""
         query = (
             select(UndeliveredRow)
             .where(UndeliveredRow.id.in_(rows))
@@ -88,13 +88,13 @@ class RedriveRepository:
         found = list(await self._session.scalars(query))
         read = [undelivered_of(row) for row in found]
         for row in found:
-            # The bodies of a thousand rows are read one after the other, and must not all stay in
-            # memory.
+            # Forget each row after reading it: the bodies of a thousand rows must not be in memory
+            # at the same time.
             self._session.expunge(row)
         return read
 
     async def mark(self, rows: Collection[int], redrive_id: str) -> None:
-        """Mark them as sent again now by that redrive."""
+        """Mark these rows as sent again now by that redrive."""
         await self._session.execute(
             update(UndeliveredRow)
             .where(UndeliveredRow.id.in_(rows))

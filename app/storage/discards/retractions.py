@@ -1,4 +1,4 @@
-"""Retracted discards: removed from the list, and ignored if they are recorded late."""
+"""Stores retractions: removes retracted discards, and ignores those that are recorded later."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -17,13 +17,13 @@ from app.storage.texts import storable
 
 
 class RetractionRepository:
-    """The last recorded retraction of each subscription, partition and producer epoch."""
+    """The last recorded retraction for each subscription, partition and producer epoch."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def record(self, retraction: Retraction) -> None:
-        """Store it, and delete the discards that it covers."""
+        """Store the retraction, and delete the discards that it retracts."""
         place = {
             "subscription_id": storable(retraction.subscription_id),
             "partition": retraction.partition,
@@ -35,7 +35,8 @@ class RetractionRepository:
         found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
         covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
-            # For a message that was sent again, the discard before it is the last one now.
+            # Show the earlier discard again, if a message was sent again and the later discard is
+            # retracted.
             await SupersededDiscards(self._session).retract(covered)
             await self._session.execute(
                 delete(row)
@@ -44,7 +45,7 @@ class RetractionRepository:
             )
 
     async def counting(self, discards: Sequence[Undelivered]) -> list[Undelivered]:
-        """Return those of `discards` that no retraction covers."""
+        """Return the discards that no retraction covers."""
         epochs = {each.producer_epoch for each in discards} - {""}
         if not epochs:
             return list(discards)
@@ -57,7 +58,7 @@ class RetractionRepository:
         return [each for each in discards if not any(by.covers(each) for by in retractions)]
 
     async def drop_older(self, kept: timedelta) -> None:
-        """Delete those that were recorded before that time."""
+        """Delete retractions that were recorded before that time."""
         row = RetractionRow
         await self._session.execute(delete(row).where(row.recorded_at < func.now() - kept))
 

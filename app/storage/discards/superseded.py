@@ -1,10 +1,11 @@
-"""Discards that a later discard of the same message supersedes.
+"""Superseded discards: a later discard of the same message takes their place.
 
 A copy that is sent again has another position in the log, so its discard is a separate row. The row
-of the earlier discard is kept with `superseded`, and is not listed; a retraction of the later one
-lists it again. A row is superseded if the copy was sent (known by its position or by the redrive's
-mark), and the copy was discarded. These two facts are recorded in any order, and the second one
-marks the earlier row. Both lock that row first, in the order of ids, so they cannot deadlock.
+of the earlier discard is kept, but marked as `superseded` and not listed. If the later discard is
+retracted, the earlier one is listed again. A row becomes superseded when two facts are known: the
+copy was sent (known by its position or by the redrive's mark), and the copy was discarded. These
+facts are recorded in any order, and the second marks the earlier row. Both lock that row first, in
+the order of ids, so they cannot deadlock.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,25 +19,28 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.replay.retransmission import Sent
 from app.storage.tables import RetransmissionSentRow, UndeliveredRow
 
-# Ids of the subscription and the message as stored, and of the copy's retransmission.
+# The ids of subscription and message as they are stored, and the id of the copy's retransmission.
 Copy = tuple[str, str, str]
-# Ids of the subscription and the message, and the partition and offset of one of its records.
+# The ids of subscription and message, and the partition and offset of one of the message's records.
 Place = tuple[str, str, int, int]
 
 
 class SupersededDiscards:
-    """Marks each discard that is not the last one of its message."""
+    """Marks each discard that is not the last discard of its message."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def recorded(self, ends: Collection[tuple[Copy, Undelivered]]) -> None:
-        """Mark what these new discards of copies supersede, in the transaction that adds them."""
+        """Mark the discards that these new discards of copies supersede.
+
+        This belongs to the transaction that adds the new discards.
+        """
         if not ends:
             return
         row = UndeliveredRow
         messages = {copy[:2] for copy, _ in ends}
-        # A transaction that sends them again holds these rows: wait until it has ended.
+        # Wait for a transaction that is sending these messages again: it has locked their rows.
         known = (
             select(row.id, row.superseded_by, row.redrive_id)
             .add_columns(row.subscription_id, row.message_id, row.partition, row.offset)
@@ -49,7 +53,10 @@ class SupersededDiscards:
             await self._supersede(_earlier(rows, ends, await self._sources(ends)))
 
     async def sent(self, subscription_id: str, sent: Sequence[Sent]) -> None:
-        """Mark what these sent copies supersede, in the transaction that records them."""
+        """Mark the discards that are superseded because these copies were sent.
+
+        This belongs to the transaction that records the copies.
+        """
         row = UndeliveredRow
         sources = {
             (each.partition, each.offset): (each.source_partition, each.source_offset)
@@ -65,7 +72,9 @@ class SupersededDiscards:
             await self._supersede({row_id: newer[p, o] for row_id, p, o in rows})
 
     async def retract(self, ends: Mapping[int, int | None]) -> None:
-        """Update rows that the retracted rows superseded; call it before these are deleted.
+        """Update rows that retracted rows superseded.
+
+        Call this before the retracted rows are deleted.
 
         Args:
             ends: Retracted rows by id, each with the row that supersedes it, if there is one. A row
@@ -74,7 +83,7 @@ class SupersededDiscards:
         row, end = UndeliveredRow, aliased(UndeliveredRow)
         before = (
             select(row.id, row.superseded_by)
-            # Uses the index of message ids.
+            # Compare message ids too, so that their index is used.
             .join(end, and_(end.message_id == row.message_id, end.id == row.superseded_by))
             .where(end.id == any_(literal(list(ends), ARRAY(BigInteger))), row.superseded)
             .order_by(row.id)
@@ -83,7 +92,7 @@ class SupersededDiscards:
         await self._supersede({row_id: _left(by, ends) for row_id, by in await self._all(before)})
 
     async def _sources(self, ends: Collection[tuple[Copy, Undelivered]]) -> Mapping[Place, Place]:
-        """Map the original position of a copy to its own, where recorded."""
+        """Map the original position of each copy to its own position, if it is recorded."""
         row = RetransmissionSentRow
         copies = {
             (retransmission, end.partition, end.offset): (its_id, message_id)
@@ -101,7 +110,7 @@ class SupersededDiscards:
         return (await self._session.execute(query)).all()
 
     async def _supersede(self, before: Mapping[int, int | None]) -> None:
-        """Store which row supersedes each of these; None lists it again."""
+        """Store for each row which row supersedes it. None means that the row is listed again."""
         if before:
             values = [
                 {"id": row_id, "superseded": by is not None, "superseded_by": by}
@@ -123,7 +132,7 @@ def _earlier(
     for row_id, superseded_by, redrive_id, its_id, message_id, *at in rows:
         copy = copies.get((its_id, message_id, redrive_id))
         place = sources.get((its_id, message_id, *at), copy)
-        # A message that was discarded again at its own position may have lost its redrive.
+        # Ignore the redrive of a message that was discarded again at its own position.
         by = superseded_by if superseded_by in its_own else ids.get(place or ())
         if by is not None and by != row_id:
             before[row_id] = by
@@ -131,7 +140,7 @@ def _earlier(
 
 
 def _left(by: int | None, gone: Mapping[int, int | None]) -> int | None:
-    """Follow `by` through retracted rows to a remaining row; None if there is none."""
+    """Return the row that remains: follow `by` through retracted rows. None if there is none."""
     while by is not None and by in gone:
         by = gone[by]
     return by

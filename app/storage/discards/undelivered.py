@@ -1,4 +1,4 @@
-"""Undelivered messages, as recorded from their stream."""
+"""Stores undelivered messages, which the recorder reads from their stream."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -19,10 +19,10 @@ from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
-# The most rows that one statement deletes, each with a body of up to two megabytes.
+# The maximum number of rows that one statement deletes; each has a body of up to two megabytes.
 DROP_MAX: Final = 500
 
-# The key of a discard: one message of one subscription, at its position in the log.
+# The key of a discard: subscription, position in the log, and message.
 _PLACE: Final = ("subscription_id", "partition", "offset", "message_id")
 _OF_END: Final = (
     "discarded_at",
@@ -37,15 +37,15 @@ _OF_END: Final = (
 
 
 class UndeliveredRepository:
-    """The undelivered messages by the id of their subscription, also of deleted ones."""
+    """The undelivered messages, by the id of their subscription, which may be deleted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
-        """Store the content of `stream` before `next_offset`, and this position: exactly once.
+        """Store the records of `stream` before `next_offset`, and this position: exactly once.
 
-        Returns False if it was recorded before; then nothing changes. A message that is discarded
+        Returns False if they were stored before; then nothing changes. A message that is discarded
         again, after a crash of its worker or a move back in the log, stays one row with its last
         discard; see `SupersededDiscards` for a message that was sent again. A retracted discard is
         deleted, or not added. Characters that PostgreSQL cannot store (zeros, lone surrogates) are
@@ -56,7 +56,8 @@ class UndeliveredRepository:
         discards = list[Undelivered]()
         for entry in entries:
             if isinstance(entry, Retraction):
-                # Another discard of the same message may follow, which then counts.
+                # Write the discards so far, because another discard of the same message may follow,
+                # which then counts.
                 await self._add(discards)
                 discards.clear()
                 await RetractionRepository(self._session).record(entry)
@@ -73,7 +74,7 @@ class UndeliveredRepository:
         await SupersededDiscards(self._session).recorded(copies)
 
     async def last(self, subscription_id: str) -> Undelivered | None:
-        """Return the newest, if there is any."""
+        """Return the newest discard of the subscription, if there is any."""
         page = await self.page(UndeliveredFilter(subscription_id=subscription_id), limit=1)
         return page.items[0] if page.items else None
 
@@ -87,8 +88,8 @@ class UndeliveredRepository:
     async def drop_older(self, kept: timedelta) -> int:
         """Delete discards from before that time; return how many, at most DROP_MAX.
 
-        They are found topic by topic, in the order of an index: the cost depends on the deleted
-        rows and the number of topics, not on the rows that are kept.
+        Rows are found topic by topic, in the order of an index. So the time depends on the number
+        of deleted rows and of topics, and not on the rows that are kept.
         """
         topics, row = _topics(), aliased(UndeliveredRow)
         old = (
@@ -111,7 +112,7 @@ class UndeliveredRepository:
 def _newest_end() -> Insert:
     new = insert(UndeliveredRow)
     end, row = new.excluded, UndeliveredRow
-    # The redrive was before this discard, so the message may be sent again.
+    # Forget the redrive if it was before this discard: the message may be sent again.
     sent = row.redriven_at > end.discarded_at
     return new.on_conflict_do_update(
         index_elements=_PLACE,
@@ -126,7 +127,7 @@ def _newest_end() -> Insert:
 
 
 def _topics() -> CTE:
-    """Select the topics with discards, each as the next one in an index."""
+    """Select the topics that have discards, each by one step in an index."""
     found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
     following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
     return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))
@@ -139,7 +140,8 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "subscription": storable(undelivered.subscription),
         "message_id": storable(undelivered.message_id[:MESSAGE_ID_MAX]),
         "discarded_at": undelivered.discarded_at,
-        # Reasons quote subscribers, and ids and headers may be a foreign producer's.
+        # Replace characters that cannot be stored: reasons quote subscribers, and ids and headers
+        # may be those of another producer.
         "reason": storable(undelivered.reason),
         "status": undelivered.status,
         "attempts": undelivered.attempts,
@@ -160,7 +162,7 @@ def _copy(sent_again: Undelivered) -> Copy:
 def conditions(
     *, since: datetime | None, until: datetime | None, reason: str | None
 ) -> Iterator[ColumnElement[bool]]:
-    """Return the conditions for discards in a time, with that part in their reason."""
+    """Return the conditions for discards in a time, whose reason contains the given text."""
     if since is not None:
         yield UndeliveredRow.discarded_at >= since
     if until is not None:

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL of a home: installed, started, shared by its processes, and stopped."""
+"""The embedded PostgreSQL of an installation: installed, started, shared by processes, stopped."""

@@ -1,4 +1,4 @@
-"""A PostgreSQL data directory, and its server. Used under the locks of its home."""
+"""A PostgreSQL data directory and its server. Callers hold the locks of the home folder."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ from app.storage.embedded.programs import installed, let_through
 CONNECTIONS_MAX: Final = 200
 LOG_BYTES_MAX: Final = 10_000_000
 
-# The path of a Unix socket has at most 108 bytes on Linux, and 104 on macOS, with a zero at its
+# The maximum length of the socket's path: Linux allows 108 bytes and macOS 104, with a zero at the
 # end.
 _SOCKET_PATH_MAX: Final = 100
 _SOCKET: Final = ".s.PGSQL.5432"
@@ -32,9 +32,9 @@ _LOG_TAIL_LINES: Final = 5
 
 
 class Cluster:
-    """The data directory `data`, which is created at the first start.
+    """A PostgreSQL server with its data directory `data`, which is created at the first start.
 
-    Every call may raise StorageUnavailableError with PostgreSQL's message, or OSError.
+    Every call may raise StorageUnavailableError with PostgreSQL's error text, or OSError.
     """
 
     def __init__(self, data: Path) -> None:
@@ -51,7 +51,7 @@ class Cluster:
         )
 
     def answers(self) -> bool:
-        """Whether the server runs; waits while it is starting or stopping."""
+        """Whether the server is running. Waits while the server is starting or stopping."""
         deadline = time.monotonic() + _STATE_TIMEOUT_S
         pause = threading.Event()
         while (state := self._state()) is None:
@@ -63,7 +63,7 @@ class Cluster:
         return state
 
     def start(self) -> None:
-        """Start the server and return when it responds; the first time, create the database."""
+        """Start the server, and return when it responds. The first time, create the database."""
         self._initialize()
         self._forget_dead_server()
         log = self._log_file()
@@ -86,20 +86,21 @@ class Cluster:
                 self._sockets.rmdir()
 
     def _state(self) -> bool | None:
-        """Return True: up; False: down; None: starting or stopping."""
+        """Return True if the server is up, False if down, None if it is starting or stopping."""
         try:
             psycopg.connect(self.url, connect_timeout=_CONNECT_TIMEOUT_S).close()
         except psycopg.OperationalError as exc:
-            # A server sends this while it starts and stops; a dead one sends nothing. The text
-            # belongs to the protocol; for a failed connection the error code is not available.
+            # Look for this text, which a server sends while it starts or stops; a dead server sends
+            # nothing. The text belongs to the protocol; the error code of a failed connection is
+            # not available.
             return None if "the database system is" in str(exc) else False
         return True
 
     def _initialize(self) -> None:
         if (self.data / "PG_VERSION").exists():
             return
-        # Created under another name and then renamed: an interrupted creation never looks like a
-        # database.
+        # Create the directory under another name, and rename it when it is complete, so that an
+        # interrupted creation never looks like a database.
         new = self.data.with_name(f"{self.data.name}.new")
         shutil.rmtree(new, ignore_errors=True)
         self._make_private(new)
@@ -108,10 +109,10 @@ class Cluster:
         new.replace(self.data)
 
     def _forget_dead_server(self) -> None:
-        """Remove the pid file of a server that is gone.
+        """Remove the pid file of a server that no longer runs.
 
-        PostgreSQL does so itself unless another process has this pid by now, as often after the
-        restart of a container; then it would refuse to start.
+        PostgreSQL does this itself, unless another process has this pid by now, which is common
+        after the restart of a container. Then it would refuse to start.
         """
         if not self.pid_file.exists():
             return

@@ -1,4 +1,4 @@
-"""The database of the settings: the configured one, or the home's own."""
+"""Finds the database of the settings: the configured one, or the embedded one."""
 
 import sys
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ _log = structlog.get_logger(__name__)
 
 
 def configured_url(settings: Settings) -> ConfiguredUrl | None:
-    """The URL of the configured database, with its password; None: it is the embedded one.
+    """Return the URL of the configured database, with its password; None if it is the embedded one.
 
     Raises:
-        StorageUnavailableError: A URL is not one of PostgreSQL; the text names its variable.
+        StorageUnavailableError: A URL is not a PostgreSQL URL; the error names the setting.
     """
     if settings.database_url is None:
         return None
@@ -48,17 +48,19 @@ def _require_postgresql(settings: Settings, *names: str) -> None:
 
 
 def _with_password(url: SecretStr, password: SecretStr | None) -> str:
-    """As both are now: they may be in files."""
+    """Return the URL with the password, both as they are now: they may come from files."""
     given = None if password is None else password.get_secret_value()
     return with_password(url.get_secret_value(), given)
 
 
 @contextmanager
 def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
-    """The URL of the configured database as it is, or of the embedded one, running in the block.
+    """Yield the URL of the configured database, or of the embedded one, which runs in the block.
 
-    The embedded one is started and brought to this version's schema; that blocks.
-    StorageUnavailableError when it cannot start, or the URL is none of PostgreSQL.
+    The embedded database is started and migrated, which blocks. A configured one is used as it is.
+
+    Raises:
+        StorageUnavailableError: The embedded database cannot start, or the URL is not valid.
     """
     if configured := configured_url(settings):
         yield configured
@@ -72,7 +74,7 @@ def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
 def database_url_or_exit(settings: Settings) -> Iterator[DatabaseUrl]:
     """Do as `database_url`, for the main function of a process.
 
-    If it cannot start, or a key file cannot be used, log one line and exit with code 1.
+    If the database cannot start, or a key file cannot be used, log one line and exit with code 1.
     """
     with ExitStack() as stack:
         try:

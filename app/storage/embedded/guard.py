@@ -1,11 +1,12 @@
-"""Stops the embedded PostgreSQL when the last process that uses it has ended, in any way.
+"""A guard process: stops the embedded PostgreSQL when the last process that uses it has ended.
 
-`server.py` starts it before the server, as a separate process: a process that is killed with -9
-cannot stop anything. The kernel releases the users' lock when its last holder is gone; the guard
-checks each second. There is one guard for a home: it holds the guard's lock.
+`server.py` starts the guard before the server, as a separate process, because a process that is
+killed with -9 cannot stop anything. The kernel releases the users' lock when its last holder has
+ended; the guard checks this each second. There is one guard for a home folder: it holds the guard's
+lock.
 
 Usage: python -I guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND… (the command stops
-the server, and runs as that user; empty: as the current user)
+the server. It runs as the user UID:GID, or if this is empty, as the current user.)
 """
 
 import fcntl
@@ -17,12 +18,13 @@ from pathlib import Path
 from typing import IO
 
 LOOK_EVERY_S = 1.0
-# If its starter was killed, a server may be just about to write its pid.
+# How many checks without a server the guard makes before it ends: a server may be about to write
+# its pid, although its starter was killed.
 LOOKS_WITHOUT_SERVER = 2
 
 
 def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> None:
-    """Wait until no process uses the server, then stop it; new users wait for that."""
+    """Wait until no process uses the server, then stop the server; new users wait for that."""
     pause = threading.Event()
     looks_left = LOOKS_WITHOUT_SERVER
     while looks_left:
@@ -53,8 +55,8 @@ def _become(user: list[int]) -> None:
         os.setuid(user[0])
 
 
-# The lock is taken before the fork: when the caller continues, the guard exists. The forked process
-# has no parent that would have to wait for it.
+# Take the lock before the fork: when the caller continues, the guard exists. The forked process has
+# no parent that would have to wait for it.
 if __name__ == "__main__":
     guard_path, users_path, pid_path, ids, *command = sys.argv[1:]
     with Path(guard_path).open("ab") as guard:

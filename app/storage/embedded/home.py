@@ -1,4 +1,4 @@
-"""The home: the folder with the embedded database of this machine."""
+"""The home folder: it has the embedded database of this machine."""
 
 import shutil
 import tempfile
@@ -9,7 +9,7 @@ from typing import Final
 
 from app.domain.errors import StorageUnavailableError
 
-# With less free space than this PostgreSQL does not start; its log is on the same device.
+# The minimum free space: with less, PostgreSQL does not start; its log is on the same device.
 _ROOM_LEAST: Final = 1 << 20
 _SHOWN_MAX: Final = 120
 _ADVICE: Final = "set ANGELIA_HOME to a folder of your own, or set ANGELIA_DATABASE_URL"
@@ -21,11 +21,11 @@ def _room_of(place: Path) -> int:
 
 @contextmanager
 def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Iterator[Path]:
-    """Yield the folder, which is created if missing, and is writable.
+    """Yield the home folder, which is created if missing, and is writable.
 
     Raises:
-        StorageUnavailableError: It is not, for the reason in one line. System errors in the
-            block, and a full disk, are raised like this too.
+        StorageUnavailableError: The folder cannot be used; the error has the reason in one line.
+            System errors in the block, and a full disk, are raised as this error too.
     """
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -43,10 +43,10 @@ def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Ite
 
 
 def require_usable(home: Path) -> None:
-    """Check the folder as `usable_home`.
+    """Check that the home folder can be used, as `usable_home` does.
 
     Raises:
-        StorageUnavailableError: It cannot be used.
+        StorageUnavailableError: The folder cannot be used.
     """
     with usable_home(home):
         pass

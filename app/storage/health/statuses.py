@@ -1,4 +1,4 @@
-"""The workers' reports of subscriptions: cursor positions and loads."""
+"""Stores the workers' reports of subscriptions: cursor positions and loads."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from app.storage.json_values import from_json, to_json
 from app.storage.slices import made_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 
-# The rows of one statement, passed as one JSON: the database parses it faster than Python prepares
-# many values.
+# The maximum number of rows in one statement. They are passed as one JSON text: the database parses
+# it faster than Python prepares many values.
 ROWS_MAX: Final = 5_000
 
 _OUTPUT: Final = "output"
@@ -25,8 +25,9 @@ _values_of: Final = attrgetter(*_COUNTS)
 
 T = TypeVar("T")
 
-# The join drops reports of deleted subscriptions. After a change of owner, the old one may report
-# after the new one: so the counts, which only grow, never decrease.
+# Writes reports of cursors. The join drops reports of deleted subscriptions. After a change of
+# owner, the old owner may report after the new one; the counts only grow, so they are never
+# reduced.
 _WRITE_CURSORS: Final = text("""
 INSERT INTO cursors AS known
        (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
@@ -64,7 +65,7 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 
 
 class StatusRepository:
-    """Reports by subscription: the last one of each cursor, and of each worker's load."""
+    """The last report of each cursor, and of each worker's load, by subscription."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -72,11 +73,12 @@ class StatusRepository:
     async def write(
         self, cursors: Sequence[CursorStatus], loads: Sequence[SubscriptionLoad]
     ) -> None:
-        """Store reports in place of the last ones, without those of deleted subscriptions.
+        """Replace the last reports by these. Reports of deleted subscriptions are ignored.
 
-        Lifetime counts never decrease. Of several reports of one cursor or load the last counts.
+        Lifetime counts never decrease. If there are several reports of one cursor or load, the last
+        counts.
         """
-        # In the order of their keys, so that two workers' writes cannot wait for each other.
+        # Write in the order of keys, so that two workers' writes cannot wait for each other.
         cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
         for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
             values = await made_of(rows, lambda row: json.dumps(_cursor_values(row[1])))
@@ -87,13 +89,13 @@ class StatusRepository:
             await self._session.execute(_WRITE_LOADS, {"rows": _listed(values)})
 
     async def cursors(self, subscription_id: str) -> list[CursorStatus]:
-        """Return the last report of each of its cursors, by partition."""
+        """Return the last report of each cursor of the subscription, ordered by partition."""
         query = select(CursorRow).where(CursorRow.subscription_id == subscription_id)
         rows = await self._session.scalars(query.order_by(CursorRow.partition))
         return [_cursor_of(row) for row in rows]
 
     async def loads(self, subscription_id: str, within: timedelta) -> list[SubscriptionLoad]:
-        """Return each worker's report of it within that time, by worker."""
+        """Return each worker's report of the subscription in the last time span `within`."""
         query = select(SubscriptionLoadRow).where(
             SubscriptionLoadRow.subscription_id == subscription_id,
             SubscriptionLoadRow.seen_at > func.clock_timestamp() - within,
@@ -102,7 +104,7 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def loads_of_topic(self, topic: str, within: timedelta) -> list[SubscriptionLoad]:
-        """Return each worker's reports of all its subscriptions within that time."""
+        """Return each worker's reports of the topic's subscriptions, in the last time `within`."""
         query = select(SubscriptionLoadRow).join(
             SubscriptionRow, SubscriptionRow.id == SubscriptionLoadRow.subscription_id
         )
@@ -115,9 +117,10 @@ class StatusRepository:
         return [load_of(row) for row in rows]
 
     async def prune(self, within: timedelta) -> None:
-        """Delete loads and workers without a report within that time, and cursors of deleted ones.
+        """Delete old loads and workers, and cursors of deleted subscriptions.
 
-        Other cursors stay at any age: they are the copy of positions that the log may forget.
+        Loads and workers are old if they had no report in the last time span `within`. Other
+        cursors are kept at any age: they are a copy of positions, which the log may drop.
         """
         oldest = func.clock_timestamp() - within
         for reported in (SubscriptionLoadRow, WorkerRow):
@@ -129,7 +132,10 @@ class StatusRepository:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Return one JSON of several, joined in steps: a single step would block the loop for long."""
+    """Return one JSON list of several texts.
+
+    They are joined in steps, because a single step would block the event loop for long.
+    """
     return f"[{','.join(texts)}]"
 
 
@@ -176,13 +182,13 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "window_s": load.window.total_seconds(),
         "in_flight": load.in_flight,
         "waiting_retries": load.waiting_retries,
-        # One JSON for all values that are only shown: a new one needs no column.
+        # Put all values that are only shown into one JSON, so that a new value needs no column.
         "counts": {**_counted(load.counts), _OUTPUT: to_json(load.output)},
     }
 
 
 def _counted(counts: AttemptCounts) -> dict[str, int]:
-    """Return the same as `to_json`; it is called hundreds of times per second."""
+    """Return the same as `to_json`, but faster: this is called hundreds of times per second."""
     return dict(zip(_COUNTS, _values_of(counts), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The health of subscriptions."""
+"""Stores the health of subscriptions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from app.storage.tables import SubscriptionHealthRow as Row
 
 _severity: Final = SubscriptionRow.settings["monitoring"]["severity"].astext
 
-# Rows of one statement.
+# The maximum number of rows in one statement.
 ROWS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthQuery:
-    """Selects subscriptions; None or empty means any."""
+    """Selects subscriptions by health; None or empty means any."""
 
     owner_source: str | None = None
     owner_id: str | None = None
@@ -37,7 +37,7 @@ class HealthQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhealthy:
-    """An unhealthy subscription, and its health."""
+    """An unhealthy subscription, with its health."""
 
     topic: str
     name: str
@@ -52,7 +52,7 @@ class SubscriptionHealthRepository:
         self._session = session
 
     async def write(self, health_by_id: Mapping[str, SubscriptionHealth]) -> None:
-        """Store these in place of the last ones, by subscription id."""
+        """Replace the stored health by these, by subscription id."""
         items = sorted(health_by_id.items())
         for at in range(0, len(items), ROWS_MAX):
             written = insert(Row).values([_values(*each) for each in items[at : at + ROWS_MAX]])
@@ -65,7 +65,7 @@ class SubscriptionHealthRepository:
             )
 
     async def get(self, subscription_id: str) -> SubscriptionHealth | None:
-        """Return the last one; None: it was not evaluated."""
+        """Return the last known health of a subscription; None if it was never evaluated."""
         query = select(Row.health).where(Row.subscription_id == subscription_id)
         stored = await self._session.scalar(query)
         return None if stored is None else _health_of(stored)
@@ -73,9 +73,9 @@ class SubscriptionHealthRepository:
     async def looked_at(
         self, subscription_id: str, lease: str, *, within: timedelta
     ) -> tuple[SubscriptionHealth, datetime] | None:
-        """Return the health, and when the holder of `lease` last evaluated.
+        """Return the health of a subscription, and when the holder of `lease` last evaluated it.
 
-        None if not `within` that.
+        None if that was before the last time span `within`.
         """
         at = await LeaseRepository(self._session).renewed_at(lease)
         subscription_health = await self.get(subscription_id)
@@ -84,7 +84,7 @@ class SubscriptionHealthRepository:
         return subscription_health, at
 
     async def unhealthy(self, wanted: HealthQuery, page: KeyPage = ALL_KEYS) -> Sequence[Unhealthy]:
-        """Return those with problems, without suspended ones; by topic and name."""
+        """Return subscriptions with problems, ordered by topic and name, without suspended ones."""
         there = SubscriptionRow
         query = (
             select(there.topic, there.name, _severity, Row.health)
@@ -117,7 +117,7 @@ class SubscriptionHealthRepository:
         ]
 
     async def prune(self) -> None:
-        """Delete those of deleted subscriptions."""
+        """Delete the health of deleted subscriptions."""
         existing = select(SubscriptionRow.id)
         await self._session.execute(delete(Row).where(Row.subscription_id.not_in(existing)))
 

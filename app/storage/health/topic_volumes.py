@@ -1,4 +1,4 @@
-"""Bytes ever published to each topic, over all API processes."""
+"""Stores the bytes ever published to each topic, over all API processes."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import TopicVolumeRow
 
-# In one order for all, so that two processes do not wait for each other's rows; deleted topics are
-# left out.
+# Adds bytes to topics. Rows are in the same order everywhere, so that two processes do not wait for
+# each other; deleted topics are left out.
 _ADD: Final = text("""
 INSERT INTO topic_volumes AS known (topic, volume)
 SELECT added.topic, added.bytes
@@ -23,18 +23,18 @@ ON CONFLICT (topic) DO UPDATE SET volume = known.volume + excluded.volume
 
 
 class VolumeRepository:
-    """Bytes by topic; they are deleted with the topic."""
+    """The bytes of each topic, which are deleted with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, sizes: Mapping[str, int]) -> None:
-        """Add these bytes to each; deleted topics are ignored."""
+        """Add bytes to each topic; deleted topics are ignored."""
         rows = [{"topic": topic, "bytes": size} for topic, size in sizes.items()]
         await self._session.execute(_ADD, {"rows": json.dumps(rows)})
 
     async def of(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes of those topics that have any."""
+        """Return the bytes of these topics, as far as any are stored."""
         row = TopicVolumeRow
         found = await self._session.execute(
             select(row.topic, row.volume).where(row.topic.in_(topics))

@@ -1,4 +1,4 @@
-"""The totals of all subscriptions over all workers, in one query."""
+"""Reads the totals of all subscriptions over all workers, in one query."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.message import Partition
 
-# The log's current ends count more than those in the workers' last reports.
+# Computes the totals. The log's current ends are preferred to those in the workers' last reports.
 _TOTALS: Final = text("""
 WITH ends AS (
        SELECT * FROM json_to_recordset(CAST(:ends AS json)) AS fresh (
@@ -66,10 +66,11 @@ SELECT topic, name, state = 'SUSPENDED' AS suspended,
 class SubscriptionTotals(NamedTuple):
     """One subscription: its lifetime counts, its lag, and its current load on workers.
 
-    `rate`, `mode` and `circuit` (0 is the best) are None if no worker has a load for it. The other
-    fields are from the last evaluation (`app.domain.health.subscription_health`), and None if there
-    was none recently; `drain_seconds` also if it never drains, and `loss_seconds` if it loses
-    nothing. `missing` is from the last entry of its ledger, and None if that lacks nothing.
+    `rate`, `mode` and `circuit` (0 is the best) are None if no worker reports a load. `missing` is
+    from the last ledger entry, and None if no messages are missing. The other fields are from the
+    last evaluation (`app.domain.health.subscription_health`), and None if there was none recently.
+    `drain_seconds` is also None if the backlog never ends, and `loss_seconds` if nothing will be
+    lost.
     """
 
     topic: str
@@ -93,7 +94,7 @@ class SubscriptionTotals(NamedTuple):
 
 
 class TotalsRepository:
-    """All subscriptions at once: one statement for any number."""
+    """Reads all subscriptions in one statement."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -106,10 +107,10 @@ class TotalsRepository:
         lease: str,
         looked_within: timedelta,
     ) -> list[SubscriptionTotals]:
-        """Return them by topic and name; the lag is measured to `ends`, where known.
+        """Return the totals, ordered by topic and name. The lag is measured up to `ends`, if known.
 
-        Reports of workers count `within` that time. The health counts if the holder of `lease`
-        evaluated `looked_within` that time.
+        Reports of workers count if they are from the last time span `within`. The health counts if
+        the holder of `lease` evaluated it in the last time span `looked_within`.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {

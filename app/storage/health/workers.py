@@ -1,4 +1,4 @@
-"""Workers by their heartbeats."""
+"""Stores workers and their heartbeats."""
 
 from datetime import timedelta
 
@@ -12,13 +12,16 @@ from app.storage.tables import AppliedClockRow, WorkerRow
 
 
 class WorkerRepository:
-    """The workers. The database's clock decides when one was last seen."""
+    """The workers. The database's clock decides when a worker was last seen."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def beat(self, status: WorkerStatus) -> None:
-        """Store a heartbeat (`seen_at` is now); notify those that wait for an applied change."""
+        """Store a heartbeat, seen now.
+
+        Notify processes that wait until workers have applied a change.
+        """
         known = select(WorkerRow.applied_change).where(WorkerRow.id == status.id)
         applied = await self._session.scalar(known)
         reported = {
@@ -39,16 +42,16 @@ class WorkerRepository:
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
 
     async def live(self, within: timedelta) -> list[WorkerStatus]:
-        """Return the workers seen within that time, by id."""
+        """Return the workers that were seen in the last time span `within`, ordered by id."""
         query = select(WorkerRow).where(WorkerRow.seen_at > func.clock_timestamp() - within)
         rows = await self._session.scalars(query.order_by(WorkerRow.id))
         return [_status_of(row) for row in rows]
 
     async def applied(self) -> int:
-        """Return the last change that any worker, live or not, has applied."""
+        """Return the last change that any worker, running or not, has applied."""
         reported = select(func.max(WorkerRow.applied_change)).scalar_subquery()
         noted = select(AppliedClockRow.number).scalar_subquery()
-        # A worker of an earlier version reports, and does not update this.
+        # Include the workers' own rows: a worker of an earlier version does not update this number.
         return await self._session.scalar(select(func.greatest(noted, reported))) or 0
 
     async def _note_applied(self, number: int) -> None:

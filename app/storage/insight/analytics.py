@@ -1,4 +1,4 @@
-"""Results of analyses for the API."""
+"""Stores results of analyses."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -23,7 +23,7 @@ _DIMENSIONS: Final[Mapping[Dimension, InstrumentedAttribute[Any]]] = {
 
 
 class AnalyticsRepository:
-    """The results of finished jobs, each by the claim under which it was done."""
+    """The results of finished jobs. Only rows of the claim that finished the job count."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -31,7 +31,7 @@ class AnalyticsRepository:
     async def undelivered(
         self, claim: Claim, scope: JobScope, *, by: Sequence[Dimension], limit: int
     ) -> Sequence[UndeliveredCount]:
-        """Return discards of the hours that overlap `scope`, summed by `by`, largest sum first."""
+        """Return numbers of discards by `by`, in the hours that overlap `scope`, largest first."""
         row = AnalyticsUndeliveredRow
         keys = [_DIMENSIONS[dimension] for dimension in by]
         messages = func.sum(row.messages).label("messages")
@@ -48,7 +48,7 @@ class AnalyticsRepository:
     async def failures(
         self, claim: Claim, *, topic: str | None, limit: int
     ) -> Sequence[FailureCluster]:
-        """Return the clusters of one topic or of all, largest first."""
+        """Return the clusters of failures of one topic or of all topics, the largest first."""
         row = AnalyticsFailureRow
         query = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
         if topic is not None:
@@ -58,7 +58,7 @@ class AnalyticsRepository:
         return [_cluster_of(each) for each in rows]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Delete what earlier claims of the job left."""
+        """Delete the rows of earlier claims of the job."""
         for row in (AnalyticsUndeliveredRow, AnalyticsFailureRow):
             overtaken = (row.job_id == claim.job_id, row.attempt < claim.attempt)
             await self._session.execute(delete(row).where(*overtaken))

@@ -1,4 +1,4 @@
-"""How far the archive of a topic reaches, and what it has of a time."""
+"""Reads which offsets the archive of a topic has, and which of them are of a given time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.topic import Topic
 from app.domain.replay.coverage import Dated, Stretch, Times
 
-# A year by the hour, for ten partitions, has 88,000 rows: the database merges them.
+# Selects archived ranges, merged by the database: a year by the hour, for ten partitions, has
+# 88,000 rows.
 _KEPT: Final = text("""
 SELECT CAST(parts.key AS integer), lower(stretch), upper(stretch)
 FROM (
@@ -47,7 +48,7 @@ class ArchiveCoverageRepository:
         return found
 
     async def dated(self, topic: Topic, times: Times) -> Mapping[int, Dated]:
-        """Return the archived part of a time for each archived partition."""
+        """Return, for each archived partition, the archived part of a time."""
         requested = {
             "since_ms": times.since_ms or 0,
             "until_ms": _FOR_EVER_MS if times.until_ms is None else times.until_ms,

@@ -1,4 +1,4 @@
-"""The archive when its jobs end: which files are valid, and how far it reaches."""
+"""Stores which files of the archive are valid, and which offsets they have."""
 
 from datetime import datetime
 from typing import Final
@@ -28,15 +28,15 @@ _log = structlog.get_logger(__name__)
 
 
 class ArchiveRepository:
-    """Folders and positions of the archive; a change locks them until the transaction ends."""
+    """Folders and positions of the archive. A change locks them until the transaction ends."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def keep(self, claim: Claim) -> None:
-        """Make the files of that claim valid; those of other claims of the job are not.
+        """Make the files of that claim valid; files of other claims of the job stay invalid.
 
-        If another job archived a part of a folder meanwhile, the folder is not valid.
+        If another job has archived a part of a folder since, the folder stays invalid too.
         """
         row = ArchiveFolderRow
         written = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
@@ -91,13 +91,16 @@ class ArchiveRepository:
         )
 
     async def last_requested(self) -> datetime | None:
-        """Return when the archive of all topics was last requested; others wait until the end."""
+        """Return when archiving all topics was last requested.
+
+        Other transactions that call this wait until this one ends.
+        """
         await hold(self._session, _LOCK)
         query = select(func.max(JobRow.requested_at)).where(*_OF_ALL)
         return await self._session.scalar(query)
 
     async def is_requested(self) -> bool:
-        """Whether a job for all topics waits or runs."""
+        """Whether a job for all topics is waiting or running."""
         query = select(JobRow.id).where(*_OF_ALL, OPEN).limit(1)
         return await self._session.scalar(query) is not None
 
@@ -119,7 +122,10 @@ class ArchiveRepository:
         )
 
     async def _first_written(self, folder: ArchiveFolderRow) -> dict[int, int]:
-        """Return the first offset of each partition: before a gap there may be invalid ones."""
+        """Return the first written offset of each partition.
+
+        Before a gap there may be invalid ones.
+        """
         row = ArchivePieceRow
         same = (
             row.job_id == folder.job_id,

@@ -1,7 +1,7 @@
 """Spark jobs: requested by the API, and each claimed by one runner at a time.
 
-A runner has a job until `lease_until`, which it keeps ahead of the database's clock. After that the
-job can be claimed again, with the next attempt number; reports with the old number change nothing.
+A runner has its job until `lease_until`, and renews this time regularly. If it does not, the job
+can be claimed again, with the next attempt number; reports with the old number change nothing.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from app.storage.texts import storable
 
 WAITING_MAX: Final = 100
 PAGE_MAX: Final = 1_000
-# The most jobs that one statement deletes, with their results.
+# The maximum number of jobs that one statement deletes, with their results.
 DROP_MAX: Final = 20
 
 _NOW: Final = func.clock_timestamp()
@@ -49,15 +49,15 @@ _WAITING: Final = {
     "step": "",
     "done": 0.0,
 }
-# Another version may request and run kinds that this version does not know.
+# Jobs of kinds that this version knows: another version may have other kinds.
 _KNOWN: Final = JobRow.kind.in_([kind.value for kind in JobKind])
 _ENDED: Final = JobRow.state.in_([state.value for state in ENDED])
 OPEN: Final = JobRow.state.in_([state.value for state in JobState if state not in ENDED])
-"""Whether a job waits or runs."""
+"""The condition that a job is waiting or running."""
 
 
 class JobRepository:
-    """The jobs, with ended ones until they are deleted."""
+    """The jobs, including ended ones until they are deleted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -66,7 +66,7 @@ class JobRepository:
         """Request a job, and notify the runners.
 
         Raises:
-            JobQueueFullError: WAITING_MAX jobs wait already.
+            JobQueueFullError: WAITING_MAX jobs are already waiting.
         """
         waiting = select(func.count()).where(JobRow.state == JobState.REQUESTED.value)
         if (await self._session.scalar(waiting) or 0) >= WAITING_MAX:
@@ -94,12 +94,12 @@ class JobRepository:
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
     ) -> Sequence[Job]:
-        """Return the newest `limit` (at most PAGE_MAX), of one state if given.
+        """Return the newest `limit` (at most PAGE_MAX) jobs, of one state if given.
 
-        With `after`, a job's id, only older ones.
+        With `after` (a job's id), return only older jobs.
 
         Raises:
-            ValidationFailedError: `after` does not exist.
+            ValidationFailedError: No job has the id `after`.
         """
         wanted = true() if state is None else JobRow.state == state.value
         order = (JobRow.requested_at.desc(), JobRow.id.desc())
@@ -133,7 +133,7 @@ class JobRepository:
         return job_of(row)
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel it: immediately while it waits, else by its runner.
+        """Cancel the job: immediately if it is waiting, otherwise its runner does it.
 
         Cancelling a cancelled job changes nothing.
 
@@ -161,7 +161,7 @@ class JobRepository:
     ) -> Job | None:
         """Claim the job that has waited longest for `lease`; return None if none waits.
 
-        With a `kind` or an id: only such a job.
+        If a `kind` or an id is given, only such a job is claimed.
         """
         await self._settle_abandoned()
         oldest = (
@@ -188,7 +188,7 @@ class JobRepository:
         return await self._changed(found, taken)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
-        """Store its progress, and renew the claim for another `lease`."""
+        """Store the job's progress, and renew the claim for another `lease`."""
         reported = {
             "step": storable(progress.step),
             "done": progress.done,
@@ -203,20 +203,20 @@ class JobRepository:
         return ClaimState.CANCELLED if requested else ClaimState.KEPT
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """Set it to DONE with that result; return False if the claim was lost."""
+        """Set the job to DONE with that result; return False if the claim was lost."""
         done = {"counts": dict(result.counts), "output": result.output, "done": 1.0}
         return await self._end(claim, _ending(JobState.DONE) | done)
 
     async def fail(self, claim: Claim, reason: str) -> bool:
-        """Set it to FAILED for that reason; return False if the claim was lost."""
+        """Set the job to FAILED for that reason; return False if the claim was lost."""
         return await self._end(claim, _ending(JobState.FAILED) | {"reason": storable(reason)})
 
     async def cancelled(self, claim: Claim) -> bool:
-        """Set it to CANCELLED, as requested; return False if the claim was lost."""
+        """Set the job to CANCELLED, as requested; return False if the claim was lost."""
         return await self._end(claim, _ending(JobState.CANCELLED))
 
     async def release(self, claim: Claim) -> bool:
-        """Let it wait again for any runner; return False if the claim was lost."""
+        """Let the job wait again for any runner; return False if the claim was lost."""
         released = await self._end(claim, _WAITING)
         await self._session.execute(select(func.pg_notify(JOBS, "")))
         return released
@@ -228,7 +228,7 @@ class JobRepository:
         return len((await self._session.scalars(dropped)).all())
 
     async def _settle_abandoned(self) -> None:
-        """Let jobs of dead runners wait again, or end them: see `after_loss`."""
+        """Let the jobs of dead runners wait again, or end them: see `after_loss`."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():
@@ -238,7 +238,7 @@ class JobRepository:
             await self._changed(row.id, values | lost)
 
     async def _changed(self, job_id: str, values: dict[str, Any]) -> Job:
-        # The session already has this row, and must read its current state.
+        # Read the row again: the session already has it in an older state.
         query = update(JobRow).where(JobRow.id == job_id).values(values).returning(JobRow)
         row = await self._session.scalar(query.execution_options(populate_existing=True))
         return job_of(_there(row, job_id))
@@ -261,7 +261,7 @@ def _ending(state: JobState) -> dict[str, Any]:
 
 
 def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
-    """Whether a scope covers everything of that kind, or the wanted one."""
+    """Return the condition that a scope covers everything of that kind, or the requested one."""
     stored = JobRow.scope[name].astext
     return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
 
@@ -283,7 +283,7 @@ def _scope_values(scope: JobScope) -> dict[str, Any]:
 
 
 def _scope_of(values: dict[str, Any]) -> JobScope:
-    # Jobs of earlier versions have none.
+    # None for jobs of earlier versions.
     slo = values.get("sloSeconds")
     return JobScope(
         start=datetime.fromisoformat(values["from"]),

@@ -1,4 +1,4 @@
-"""How long messages took to their subscribers, from a job."""
+"""Stores how long messages took to their subscribers, as results of a job."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -24,7 +24,7 @@ _WORST_FIRST: Final = (
 
 
 class LatencyRepository:
-    """The results of finished jobs, each by the claim under which it was done."""
+    """The results of finished jobs. Only rows of the claim that finished the job count."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -32,9 +32,9 @@ class LatencyRepository:
     async def found(
         self, claim: Claim, *, topic: str | None, subscription: str | None, limit: int
     ) -> Sequence[SubscriptionLatency]:
-        """Return the wanted subscriptions, with the lowest share within the SLO first.
+        """Return the requested subscriptions, those with the lowest share within the SLO first.
 
-        Next, and without an SLO, those with the highest 99th percentile.
+        For equal shares, and without an SLO, the highest 99th percentile comes first.
         """
         query = select(ANALYTICS_LATENCY).where(
             _ROW.job_id == claim.job_id, _ROW.attempt == claim.attempt
@@ -47,7 +47,7 @@ class LatencyRepository:
         return [_latency_of(dict(row)) for row in rows.mappings()]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Delete what earlier claims of the job left."""
+        """Delete the rows of earlier claims of the job."""
         overtaken = (_ROW.job_id == claim.job_id, _ROW.attempt < claim.attempt)
         await self._session.execute(delete(ANALYTICS_LATENCY).where(*overtaken))
 
@@ -55,7 +55,7 @@ class LatencyRepository:
 def _latency_of(row: Mapping[str, Any]) -> SubscriptionLatency:
     named = ("topic", "subscription", "subscription_id", "delivered", "discarded", "unknown",
              "resent", "attempts", "within")  # fmt: skip
-    # Either all parts have times or none.
+    # Check one time: either all parts have times, or none.
     known = row[f"{LatencyPart.TOTAL}_{Figure.MAX}_us"] is not None
     times = {
         part: {figure: timedelta(microseconds=row[f"{part}_{figure}_us"]) for figure in Figure}

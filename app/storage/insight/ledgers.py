@@ -1,4 +1,4 @@
-"""Ledgers: requests, and their entries, each after the one before it."""
+"""Stores ledgers: requests for entries, and the entries, each after the one before."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -38,13 +38,13 @@ from app.storage.tables import (
 )
 from app.vault import HOW_TO_SET
 
-# The most entries that one statement deletes.
+# The maximum number of entries that one statement deletes.
 DROP_MAX: Final = 1_000
 _NOW: Final = func.clock_timestamp()
 
 
 class Kept(NamedTuple):
-    """How far the ledger of a subscription reaches, and the retention of its topic."""
+    """Up to when the ledger of a subscription has entries, and the retention of its topic."""
 
     topic: str
     subscription: str
@@ -53,17 +53,20 @@ class Kept(NamedTuple):
 
 
 class LedgerRepository:
-    """The ledgers of subscriptions by id. Entries are written once, and never changed."""
+    """The ledgers, by subscription id. Entries are written once, and never changed."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def hold(self, subscription_id: str) -> None:
-        """Lock it: no other transaction requests or writes an entry of it until this one ends."""
+        """Lock the ledger.
+
+        Other transactions can request or write entries only after this one has ended.
+        """
         await hold(self._session, f"angelia ledger {subscription_id}")
 
     async def waiting(self, subscription_id: str) -> str | None:
-        """Return the job for its next entry, if one is requested and has not ended."""
+        """Return the job for the ledger's next entry, if one is requested and has not ended."""
         row = LedgerRequestRow
         query = select(row.job_id).join(JobRow, JobRow.id == row.job_id)
         return await self._session.scalar(
@@ -76,13 +79,13 @@ class LedgerRepository:
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
     async def dropped(self, subscription_id: str) -> tuple[str, ...]:
-        """Return its cancelled retransmissions, which it ignores."""
+        """Return the cancelled retransmissions of the subscription, which it ignores."""
         query = select(SubscriptionRow.settings["dropped"])
         found = await self._session.scalar(query.where(SubscriptionRow.id == subscription_id))
         return tuple(found or ())
 
     async def add(self, job: Job, subscription: Subscription, request: LedgerRequest) -> None:
-        """Store the request for an entry of its job."""
+        """Store the request for a ledger entry, which the job will make."""
         self._session.add(
             LedgerRequestRow(
                 job_id=job.id,
@@ -95,13 +98,13 @@ class LedgerRepository:
         await self._session.flush()
 
     async def last(self, subscription_id: str) -> LedgerEntry | None:
-        """Return its last entry."""
+        """Return the last entry of the subscription's ledger."""
         query = _entries(subscription_id).order_by(LedgerEntryRow.number.desc()).limit(1)
         row = await self._session.scalar(query)
         return None if row is None else entry_of(_link(row))
 
     async def extents(self) -> Sequence[Kept]:
-        """Return how far the ledgers of all subscriptions reach."""
+        """Return up to when the ledgers of all subscriptions have entries."""
         entry, owner = LedgerEntryRow, SubscriptionRow
         last = select(entry.subscription_id, func.max(entry.to_at).label("at"))
         ends = last.group_by(entry.subscription_id).subquery("ends")
@@ -137,7 +140,9 @@ class LedgerRepository:
         return [_link(row) for row in await self._session.scalars(query)]
 
     async def write(self, claim: Claim) -> LedgerEntry | None:
-        """Write the entry from the findings of that claim; return None if it was for no ledger.
+        """Write the entry from the findings of that claim.
+
+        Return None if the job was not for a ledger.
 
         Findings of other claims are ignored, and are deleted with the job.
 
@@ -176,7 +181,7 @@ class LedgerRepository:
         return LedgerLink(number, content, previous, hash_, *signature_of(keys, hash_))
 
     async def short(self) -> Mapping[str, Shortfall]:
-        """Return the missing messages of each subscription with a last entry that lacks some."""
+        """Return the missing messages of each subscription whose last entry has any."""
         row, later = LedgerEntryRow, aliased(LedgerEntryRow)
         follows = (later.subscription_id == row.subscription_id, later.number > row.number)
         query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
@@ -187,7 +192,7 @@ class LedgerRepository:
         """Delete entries that ended before that time, oldest first.
 
         Returns:
-            How many, at most DROP_MAX.
+            The number of deleted entries, at most DROP_MAX.
         """
         row = LedgerEntryRow
         key = (row.subscription_id, row.number)

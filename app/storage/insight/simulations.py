@@ -1,4 +1,4 @@
-"""Simulations: requests, and results by minute."""
+"""Stores simulations: requests, and results by minute."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ from app.storage.tables import SimulatedMinuteRow, SimulationRow
 
 
 class SimulationRepository:
-    """The simulations; each has the id of its job, which must exist before."""
+    """The simulations. Each has the id of its job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: SimulationRequest) -> None:
-        """Store the request."""
+        """Store the request for a simulation."""
         self._session.add(
             SimulationRow(
                 job_id=job.id,
@@ -48,7 +48,7 @@ class SimulationRepository:
         return SimulationRequest(**from_json(SimulationRequest, stored))
 
     async def minutes(self, claim: Claim, *, limit: int) -> Sequence[Minute]:
-        """Return the minutes with most waiting, then most arriving messages, in order of time."""
+        """Return the minutes with most waiting (then most arriving) messages, ordered by time."""
         row = SimulatedMinuteRow
         fullest = (
             select(row)
@@ -60,23 +60,25 @@ class SimulationRepository:
         return sorted(found, key=lambda each: each.at)
 
     async def keep(self, claim: Claim, samples: Sequence[Mapping[str, Any]]) -> None:
-        """Store these examples (fields of `Differing`) of a finished job; other jobs have none."""
+        """Store these examples (fields of `Differing`) of a finished job."""
         row = SimulationRow
         found = [dict(each) for each in samples]
         kept = update(row).where(row.job_id == claim.job_id).values(samples=found)
         await self._session.execute(kept)
 
     async def samples(self, job_id: str) -> Sequence[Differing]:
-        """Return examples on which the filters differ: added ones, then the others.
+        """Return examples on which the filters differ.
 
-        Each kind is in the order of its offsets; there are none until the job is done.
+        First those that only the proposed filters match.
+
+        Each kind is ordered by offset. There are no examples until the job is done.
         """
         row = SimulationRow
         found = await self._session.scalar(select(row.samples).where(row.job_id == job_id))
         return [Differing(**each) for each in found or ()]
 
     async def drop_overtaken(self, claim: Claim) -> None:
-        """Delete what earlier claims of the job left."""
+        """Delete the rows of earlier claims of the job."""
         row = SimulatedMinuteRow
         overtaken = (row.job_id == claim.job_id, row.attempt < claim.attempt)
         await self._session.execute(delete(row).where(*overtaken))

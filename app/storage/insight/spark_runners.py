@@ -1,4 +1,4 @@
-"""Spark runners, by their heartbeats."""
+"""Stores Spark runners and their heartbeats."""
 
 from datetime import timedelta
 from typing import Final
@@ -9,12 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import SparkRunnerRow
 
-# A runner sends a heartbeat every two seconds.
+# How long a runner counts as running after a heartbeat; it sends one every two seconds.
 LIVE_WITHIN: Final = timedelta(seconds=15)
 
 
 class SparkRunnerRepository:
-    """The runners. The database's clock decides when one was last seen."""
+    """The Spark runners. The database's clock decides when a runner was last seen."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -28,7 +28,7 @@ class SparkRunnerRepository:
         )
 
     async def any_live(self, within: timedelta = LIVE_WITHIN) -> bool:
-        """Whether any runner was seen within that time."""
+        """Whether any runner was seen in the last time span `within`."""
         live = select(SparkRunnerRow.id).where(
             SparkRunnerRow.seen_at > func.clock_timestamp() - within
         )
@@ -39,6 +39,6 @@ class SparkRunnerRepository:
         await self._session.execute(delete(SparkRunnerRow).where(SparkRunnerRow.id == runner))
 
     async def prune(self, kept: timedelta) -> None:
-        """Delete those that were not seen for that time."""
+        """Delete runners that were not seen for that time."""
         old = SparkRunnerRow.seen_at < func.clock_timestamp() - kept
         await self._session.execute(delete(SparkRunnerRow).where(old))

@@ -1,4 +1,4 @@
-"""Republishing tasks: requests and progress."""
+"""Stores republishing tasks: requests and progress."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,13 +18,13 @@ _PART: Final = OfflinePartRow
 
 
 class OfflineTaskRepository:
-    """The tasks; each has the id of its job, which must exist before."""
+    """The tasks. Each has the id of its job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, request: RepublishRequest) -> RepublishTask:
-        """Store the request."""
+        """Store the request for a task."""
         row = OfflineTaskRow(
             job_id=job.id, source=request.source, target=request.target, request=to_json(request)
         )
@@ -33,7 +33,7 @@ class OfflineTaskRepository:
         return RepublishTask(job=job, request=request)
 
     async def get(self, task_id: str) -> RepublishTask:
-        """Return one of them.
+        """Return one task.
 
         Raises:
             JobNotFoundError: The job does not exist.
@@ -44,7 +44,7 @@ class OfflineTaskRepository:
         return found[0]
 
     async def newest(self, *, limit: int, topic: str | None = None) -> Sequence[RepublishTask]:
-        """Return the newest tasks; with a topic, those with it as source or target."""
+        """Return the newest tasks; with `topic`, only tasks with this topic as source or target."""
         about = true() if topic is None else or_(_TASK.source == topic, _TASK.target == topic)
         order = (JobRow.requested_at.desc(), JobRow.id.desc())
         return await self._found(_tasks().where(about).order_by(*order).limit(limit))

@@ -1,4 +1,4 @@
-"""Retransmissions: requests, states, cancellation, and the messages chosen by their jobs."""
+"""Stores retransmissions: requests, states, cancellation, and the messages chosen by their jobs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -32,9 +32,9 @@ from app.storage.tables import (
 )
 
 PAGE_MAX: Final = 1_000
-# The most positions that one statement deletes: a large retransmission has many.
+# The maximum number of positions that one statement deletes: a large retransmission has many.
 DROP_MAX: Final = 10_000
-# With their bodies.
+# The same for records with bodies.
 RECORDS_DROP_MAX: Final = 1_000
 
 _NOW: Final = func.clock_timestamp()
@@ -42,13 +42,13 @@ _OPEN: Final = (RetransmissionState.REQUESTED.value, RetransmissionState.SENDING
 
 
 class RetransmissionRepository:
-    """The retransmissions; each has the id of its job, which must exist before."""
+    """The retransmissions. Each has the id of its job, which must exist before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: Request) -> Retransmission:
-        """Store the request; its job chooses the messages."""
+        """Store the request for a retransmission; its job will choose the messages."""
         row = RetransmissionRow(
             id=job.id,
             subscription_id=subscription.id,
@@ -63,7 +63,7 @@ class RetransmissionRepository:
         return await self.get(subscription.id, job.id)
 
     async def get(self, subscription_id: str, retransmission_id: str) -> Retransmission:
-        """Return one of the subscription's, with all its counts.
+        """Return a retransmission of the subscription, with all its counts.
 
         Raises:
             RetransmissionNotFoundError: The retransmission does not exist.
@@ -81,12 +81,12 @@ class RetransmissionRepository:
     async def newest(
         self, subscription_id: str, *, limit: int, after: str | None = None
     ) -> Sequence[Retransmission]:
-        """Return the subscription's newest, at most `limit`, without counts of discards.
+        """Return the subscription's newest `limit` retransmissions, without counts of discards.
 
-        `after`: those older than the one with that id.
+        With `after`, return only retransmissions older than the one with that id.
 
         Raises:
-            ValidationFailedError: `after` does not exist.
+            ValidationFailedError: No retransmission has the id `after`.
         """
         query = _known().where(RetransmissionRow.subscription_id == subscription_id)
         query = query.order_by(*(each.desc() for each in _AGE)).limit(min(limit, PAGE_MAX))
@@ -95,18 +95,19 @@ class RetransmissionRepository:
         return [_retransmission_of(found) for found in await self._session.execute(query)]
 
     async def open_of(self, subscription_id: str) -> Sequence[Retransmission]:
-        """Return those of the subscription that have not ended, the oldest first."""
+        """Return the subscription's retransmissions that have not ended, the oldest first."""
         row = RetransmissionRow
         query = _known().where(row.subscription_id == subscription_id, row.state.in_(_OPEN))
         found = [_retransmission_of(each) for each in await self._session.execute(query)]
-        # If its job has failed, it has failed too.
+        # Leave out a retransmission whose job has failed: then it has failed too.
         still = [each for each in found if each.state not in ENDED]
         return sorted(still, key=lambda each: (each.requested_at, each.id))
 
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
-        """Store that its job has ended: what that claim has chosen is sent, unless cancelled.
+        """Called when the job of a retransmission has ended.
 
-        Choices of other claims are deleted; their records are deleted by `drop_records`.
+        The messages that this claim has chosen are then sent, unless the retransmission was
+        cancelled. Choices of other claims are deleted; their records are deleted by `drop_records`.
         """
         row, run = RetransmissionRow, RetransmissionRunRow
         others = and_(run.job_id == claim.job_id, run.attempt != claim.attempt)
@@ -134,7 +135,10 @@ class RetransmissionRepository:
         )
 
     async def end(self, retransmission_id: str, state: RetransmissionState) -> bool:
-        """End it in that state, unless it has ended; return whether this ended it."""
+        """End the retransmission in that state, unless it has ended.
+
+        Return whether this ended it.
+        """
         row = RetransmissionRow
         ended = (
             update(row)
@@ -145,9 +149,10 @@ class RetransmissionRepository:
         return await self._session.scalar(ended) is not None
 
     async def drop_places(self, kept: timedelta) -> int:
-        """Delete positions of messages of those that ended before that time; return how many.
+        """Delete the messages' positions of retransmissions that ended before that time.
 
-        At most DROP_MAX. Without them the outcome of its messages is unknown.
+        Return how many were deleted, at most DROP_MAX. Without the positions, the outcome of the
+        messages is unknown.
         """
         ended = RetransmissionRow.ended_at < _NOW - kept
         old = select(RetransmissionRow.id).where(ended)
@@ -162,7 +167,7 @@ class RetransmissionRepository:
     async def drop_records(self) -> int:
         """Delete records that will not be sent any more; return how many, at most RECORDS_DROP_MAX.
 
-        These are records of ended retransmissions or jobs, or of claims that do not count.
+        These are records of ended retransmissions or jobs, or of replaced claims.
         """
         row, record = RetransmissionRow, RetransmissionRecordRow
         sent = and_(row.state == RetransmissionState.SENDING.value, record.attempt == row.attempt)
@@ -227,5 +232,5 @@ def _retransmission_of(
 
 
 def request_of(stored: Mapping[str, Any]) -> Request:
-    """Return the request in its stored form."""
+    """Return the request from the form in which it is stored."""
     return Request(**from_json(Request, dict(stored)))

@@ -1,4 +1,4 @@
-"""Retransmissions that workers send: each by one worker at a time, with a lease."""
+"""Stores the progress of retransmissions that workers send: each by one worker, with a lease."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -28,7 +28,7 @@ from app.storage.tables import (
     UndeliveredRow,
 )
 
-# This many bytes of archived records are in memory at a time.
+# The maximum size of archived records that are in memory at a time.
 RECORDS_BYTES_MAX: Final = 1024 * 1024
 
 _NOW: Final = func.clock_timestamp()
@@ -36,16 +36,18 @@ _SENDING: Final = RetransmissionState.SENDING.value
 
 
 class SendingRepository:
-    """What one worker does for retransmissions that are being sent."""
+    """The operations of a worker that sends a retransmission."""
 
     def __init__(self, session: AsyncSession, worker: str) -> None:
         self._session = session
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """Take the oldest one without a worker, for `lease`; return None if there is none.
+        """Take the oldest retransmission without a worker, for `lease`.
 
-        Those of one subscription are sent one after the other.
+        Return None if there is none.
+
+        The retransmissions of one subscription are sent one after the other.
         """
         row, older = RetransmissionRow, aliased(RetransmissionRow)
         before = exists().where(
@@ -73,25 +75,25 @@ class SendingRepository:
     async def keep(self, sending: Sending, *, finished: int, lease: timedelta) -> bool:
         """Renew the lease, and store how many of its messages are finished.
 
-        Returns False if it has ended, or another worker has it.
+        Returns False if the retransmission has ended, or another worker has it.
         """
         kept = self._mine(sending).values(lease_until=_NOW + lease, finished=finished)
         return await self._session.scalar(kept.returning(RetransmissionRow.id)) is not None
 
     async def written(self, sending: Sending) -> int:
-        """Return how many of its messages are recorded as appended."""
+        """Return how many messages of the retransmission are recorded as appended."""
         query = select(RetransmissionRow.written).where(RetransmissionRow.id == sending.id)
         return await self._session.scalar(query) or 0
 
     async def subscription(self, sending: Sending) -> Subscription | None:
-        """Return its current subscription; None if it was deleted."""
+        """Return the current subscription of the retransmission; None if it was deleted."""
         row = await self._session.get(SubscriptionRow, sending.subscription_id)
         return None if row is None else subscription_of(row, vault_of(self._session))
 
     async def runs(
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]:
-        """Return the next chosen messages of the partition: runs that end after `offset`."""
+        """Return the next chosen messages of a partition: the runs that end after `offset`."""
         row = RetransmissionRunRow
         query = (
             select(row)
@@ -99,7 +101,8 @@ class SendingRepository:
                 row.job_id == sending.id,
                 row.attempt == sending.attempt,
                 row.partition == partition,
-                # No run is longer: so the index leads to the first.
+                # Add a lower limit, so that the index leads to the first run: no run is longer than
+                # RUN_MAX.
                 row.start > offset - RUN_MAX,
                 row.end > offset,
             )
@@ -138,7 +141,7 @@ class SendingRepository:
         return dict((await self._session.execute(query)).tuples().all())
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """Return the offsets of its messages in that partition, from `offset` on, in order."""
+        """Return the offsets of its messages in a partition, from `offset` on, in order."""
         sent = RetransmissionSentRow
         query = select(sent.offset).where(
             sent.job_id == sending.id, sent.partition == partition, sent.offset >= offset
@@ -155,7 +158,8 @@ class SendingRepository:
     ) -> Sequence[Record]:
         """Return the next archived records of a run, from the offset `first` on.
 
-        At most `limit`, and after the first at most RECORDS_BYTES_MAX bytes.
+        The result has at most `limit` records, and after the first record at most RECORDS_BYTES_MAX
+        bytes.
         """
         row = RetransmissionRecordRow
         next_ones = (
@@ -183,9 +187,9 @@ class SendingRepository:
         ]
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Record what was appended; return False if the lease is lost.
+        """Record the appended messages; return False if the lease is lost.
 
-        The discards among it count as sent again.
+        The discards of these messages are marked as sent again.
         """
         rows = [{"job_id": sending.id, **each._asdict()} for each in sent]
         new = insert(RetransmissionSentRow).on_conflict_do_nothing()
@@ -202,19 +206,19 @@ class SendingRepository:
         return True
 
     async def end(self, sending: Sending, state: RetransmissionState, reason: str | None) -> None:
-        """End it in that state, unless another worker has it by now."""
+        """End the retransmission in that state, unless another worker has it by now."""
         values = {"state": state.value, "reason": reason, "ended_at": _NOW, "lease_until": None}
         await self._session.execute(self._mine(sending).values(values))
 
     async def release(self, sending: Sending) -> None:
-        """Release it, so that any worker may continue it."""
+        """Release the retransmission, so that any worker may continue it."""
         await self._session.execute(self._mine(sending).values(worker=None, lease_until=None))
 
     async def unmark(self, retransmission_id: str, places: Sequence[tuple[int, int]]) -> None:
-        """Remember that the messages at these positions were dropped.
+        """Store that the messages at these positions were dropped.
 
-        Their discards count as not sent again. Messages that were appended and never recorded were
-        not marked either.
+        Their discards then count as not sent again. Messages that were appended but never recorded
+        were not marked.
         """
         row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
         await self._session.execute(
@@ -233,7 +237,7 @@ class SendingRepository:
         )
 
     async def _claim(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        """Lock the discards of these in the order of their ids, as `SupersededDiscards` does."""
+        """Lock the discards of these messages, ordered by id like `SupersededDiscards`."""
         row = UndeliveredRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         theirs = select(row.id).where(
@@ -243,8 +247,8 @@ class SendingRepository:
         await self._session.execute(theirs.order_by(row.id).with_for_update())
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        # By position: a message may have been discarded twice. A mark of another retransmission
-        # stays, unless that one was cancelled.
+        # Find discards by position, because a message may have been discarded twice. A mark of
+        # another retransmission stays, unless that one was cancelled.
         row, other = UndeliveredRow, RetransmissionRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         cancelled = select(other.id).where(
@@ -279,7 +283,7 @@ def _sending_of(row: RetransmissionRow) -> Sending:
         share=request.share,
         written=row.written,
         matched=row.matched,
-        # Nothing of it was appended before it was requested.
+        # Start at the ends at the time of the request: nothing was appended before.
         begun=dict(enumerate(request.ends)),
     )
 

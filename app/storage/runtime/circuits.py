@@ -1,4 +1,4 @@
-"""Circuits that subscriptions share by name: their known state, and who may send a probe."""
+"""Stores circuits that subscriptions share by name: their state, and who may send a probe."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -16,13 +16,16 @@ _EPOCH_MS: Final = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInte
 
 
 class CircuitRepository:
-    """The circuits. Durations are exchanged, so that only the database's clock counts."""
+    """The shared circuits.
+
+    Durations are passed and not times, so that only the database's clock counts.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def read(self, names: Collection[str]) -> list[SharedCircuit]:
-        """Return those of these names that are known."""
+        """Return the known circuits with these names."""
         row = CircuitRow
         opens_in = (row.opens_at - func.clock_timestamp()).label("opens_in")
         query = select(row.name, row.number, row.open, opens_in, row.since, row.reason)
@@ -30,9 +33,9 @@ class CircuitRepository:
         return [SharedCircuit(**each) for each in rows.mappings()]
 
     async def write(self, circuit: SharedCircuit) -> int | None:
-        """Store its current state, notify other workers at commit, and return its new number.
+        """Store the circuit's state, notify other workers at commit, and return the new number.
 
-        Returns None if somebody else changed it since `number` (0: never stored).
+        Returns None if another worker has changed the circuit since `number` (0: never stored).
         """
         told = {
             "open": circuit.open,
@@ -45,7 +48,7 @@ class CircuitRepository:
         }
         stored = (
             insert(CircuitRow)
-            # A circuit that was deleted meanwhile must not reuse its numbers.
+            # Start with a new number: a circuit that was deleted must not use its numbers again.
             .values(name=circuit.name, number=_EPOCH_MS, **told)
             .on_conflict_do_update(
                 index_elements=["name"],
@@ -60,9 +63,9 @@ class CircuitRepository:
         return number
 
     async def lease(self, circuit: SharedCircuit, worker_id: str, *, length: timedelta) -> bool:
-        """Reserve the probe for that worker for `length`; return whether it may send it.
+        """Reserve the probe for that worker for `length`; return whether this worked.
 
-        It may not while another worker has the reservation, or if the circuit was changed.
+        It does not work while another worker has the reservation, or if the circuit was changed.
         """
         now = func.clock_timestamp()
         row = CircuitRow
@@ -76,7 +79,7 @@ class CircuitRepository:
         return await self._session.scalar(leased) is not None
 
     async def release(self, name: str, worker_id: str) -> None:
-        """Release the reservation of the probe."""
+        """Release the worker's reservation of the probe."""
         await self._session.execute(
             update(CircuitRow)
             .where(CircuitRow.name == name, CircuitRow.tried_by == worker_id)
@@ -84,9 +87,9 @@ class CircuitRepository:
         )
 
     async def prune(self, within: timedelta) -> None:
-        """Delete those without a change within that time.
+        """Delete circuits that did not change for that time.
 
-        All of them could send a probe all the time.
+        In all that time they were allowed to send a probe, so nothing is lost.
         """
         last = func.greatest(CircuitRow.changed_at, CircuitRow.opens_at)
         await self._session.execute(

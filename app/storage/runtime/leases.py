@@ -1,4 +1,4 @@
-"""Leases for work that one process at a time does."""
+"""Stores leases, for work that only one process at a time does."""
 
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from app.storage.tables import LeaseRow as Row
 
 
 class LeaseRepository:
-    """The holders of leases, by the database's clock."""
+    """The holders of leases. The database's clock counts."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -18,7 +18,8 @@ class LeaseRepository:
     async def take(self, name: str, holder: str, length: timedelta) -> bool:
         """Take the lease for `length` from now, if no other holder has it.
 
-        Its row stays locked until the transaction ends: no other process takes it before.
+        The lease's row stays locked until the transaction ends, so that no other process takes it
+        before.
         """
         now = func.clock_timestamp()
         values = {"holder": holder, "until": now + length, "renewed_at": now}
@@ -35,7 +36,7 @@ class LeaseRepository:
         return await self._session.scalar(taken) is not None
 
     async def take_new(self, name: str, holder: str, length: timedelta) -> bool:
-        """Do as `take`, but only if nobody holds it or let it expire."""
+        """Do as `take`, but only if the lease has no holder or has expired."""
         now = func.clock_timestamp()
         taken = (
             insert(Row)
@@ -46,9 +47,9 @@ class LeaseRepository:
         return await self._session.scalar(taken) is not None
 
     async def give_up(self, name: str, holder: str) -> None:
-        """Release it, if it is still held by `holder`."""
+        """Release the lease, if `holder` still holds it."""
         await self._session.execute(delete(Row).where(Row.name == name, Row.holder == holder))
 
     async def renewed_at(self, name: str) -> datetime | None:
-        """Return when its holder last took it; None if there is no holder."""
+        """Return when the holder of the lease last renewed it; None if there is no holder."""
         return await self._session.scalar(select(Row.renewed_at).where(Row.name == name))

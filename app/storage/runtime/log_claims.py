@@ -1,4 +1,4 @@
-"""Claims for changes of the log: leases of the database, by its clock."""
+"""Stores claims for changes of the log: leases, by the database's clock."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,25 +16,25 @@ _PREFIX: Final = "log/"
 
 
 class LogClaimRepository:
-    """The holders of claims, and what was begun in the log and not finished."""
+    """The holders of claims, and the changes of the log that were begun and not finished."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._leases = LeaseRepository(session)
 
     async def take(self, claim: LogClaim, length: timedelta) -> LogClaim | None:
-        """Take the claim for `length`, with what is left of an earlier claim.
+        """Take the claim for `length`, with the unfinished change of an earlier claim, if any.
 
-        Returns None if another request holds it, or a deletion must be finished first.
+        Returns None if another request holds the claim, or if a deletion must be finished first.
         """
         name = _PREFIX + claim.subject
-        # This comes first: a missing row cannot be locked, and another might leave one a moment
-        # later.
+        # Try this first: a missing row cannot be locked, and another request might create one a
+        # moment later.
         if await self._leases.take_new(name, claim.holder, length):
             return claim
         there = await self._stored(claim.subject)
         if there is None:
-            return None  # it was released at this moment
+            return None  # the claim was released at this moment
         if there.intent is Intent.DELETE and claim.intent is not Intent.DELETE:
             return None
         claim = replace(claim, left=there.intent)
@@ -61,7 +61,7 @@ class LogClaimRepository:
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
 
     async def abandon(self, claim: LogClaim, owed: Intent) -> None:
-        """Leave the claim: `owed` may be incomplete, and whoever takes it over finishes it."""
+        """End the claim unfinished: `owed` may be incomplete, and the next holder finishes it."""
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         to_end = replace(claim, intent=owed, begun=True)
         as_owed = {"holder": to_end.holder, "until": func.clock_timestamp()}

@@ -1,4 +1,4 @@
-"""Pings and their results as PostgreSQL notifications."""
+"""Sends pings and their results as PostgreSQL notifications."""
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -13,11 +13,11 @@ def pong_channel(waiter: str) -> str:
 
 
 async def notify_ping(session: AsyncSession, ping: Ping) -> None:
-    """Notify all workers at commit; the named one sends it."""
+    """Notify all workers at commit; the worker that the ping names will send it."""
     await session.execute(select(func.pg_notify(PINGS, ping.text())))
 
 
 async def notify_pong(session: AsyncSession, ping: Ping, pong: Pong) -> None:
-    """Notify the requester, if its process still runs."""
+    """Notify the process that requested the ping, if it still runs."""
     channel = pong_channel(ping.waiter)
     await session.execute(select(func.pg_notify(channel, pong.text(ping.number))))

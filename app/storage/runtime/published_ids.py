@@ -1,4 +1,4 @@
-"""The ids of published messages in topics with an idempotent filter."""
+"""Stores the ids of published messages, for topics that remove duplicates."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -15,12 +15,12 @@ from app.domain.errors import TopicNotFoundError
 from app.storage.database import Database
 from app.storage.tables import PublishedIdRow
 
-# The most ids that one transaction deletes.
+# The maximum number of ids that one transaction deletes.
 DROP_MAX: Final = 5_000
 
 
 class IdClaim:
-    """Ids that are recorded as published when their transaction ends: only `new` ones."""
+    """The claimed ids. At the end of their transaction the `new` ones are recorded as published."""
 
     def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
         self._session = session
@@ -28,14 +28,14 @@ class IdClaim:
         self.new = frozenset(new)
 
     async def give_up(self, ids: Collection[str]) -> None:
-        """Do not record these after all: they may be published again."""
+        """Do not record these ids: they may be published again."""
         given_up = delete(PublishedIdRow).where(
             PublishedIdRow.topic == self._topic, PublishedIdRow.message_id.in_(ids)
         )
         await self._session.execute(given_up)
 
     async def stored_as(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Return the message ids that are stored under these, where they differ."""
+        """Return the message ids that are stored under these ids, where the two differ."""
         row = PublishedIdRow
         known = select(row.message_id, row.stored_as).where(
             row.topic == self._topic, row.message_id.in_(ids), row.stored_as.is_not(None)
@@ -50,16 +50,16 @@ async def claimed_ids(
 ) -> AsyncIterator[IdClaim]:
     """Claim the ids that were not published within `ttl`, for the duration of the block.
 
-    Each comes with the id of its message, if that differs. A concurrent claim of one of them waits
-    for the end of the block. They are recorded at the end; after an error, or if the process dies,
-    none is.
+    Each id comes with the id of its message, if that differs. A concurrent claim of one of the ids
+    waits for the end of the block. At the end of the block the ids are recorded. After an error, or
+    if the process dies, none of them is recorded.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
         StorageUnavailableError: The database cannot be reached.
     """
     row = PublishedIdRow
-    # In one order everywhere, so that no two claims wait for each other.
+    # Insert in the same order everywhere, so that no two claims wait for each other.
     added = insert(row).values(
         [{"topic": topic, "message_id": each, "stored_as": ids[each]} for each in sorted(ids)]
     )
@@ -77,7 +77,7 @@ async def claimed_ids(
 
 
 async def drop_published_ids(database: Database, topic: str, rule: Deduplication) -> int:
-    """Delete ids beyond the rule's `ttl` or number; return how many, at most DROP_MAX."""
+    """Delete ids that are too old or too many for the rule; return how many, at most DROP_MAX."""
     row = PublishedIdRow
     newest = (
         select(row.recorded_at)
@@ -87,13 +87,13 @@ async def drop_published_ids(database: Database, topic: str, rule: Deduplication
         .limit(1)
         .scalar_subquery()
     )
-    # greatest() ignores NULL, the value if there are not too many.
+    # Use the later of two times. The second is NULL, and ignored, if there are not too many ids.
     until = func.greatest(func.clock_timestamp() - rule.ttl, newest)
     old = (
         select(row.topic, row.message_id)
         .where(row.topic == topic, row.recorded_at <= until)
         .limit(DROP_MAX)
-        # An id that is being claimed again is not old any more.
+        # Skip an id that is just being claimed again: it is not old any more.
         .with_for_update(skip_locked=True)
     )
     async with database.transaction() as session:

@@ -1,4 +1,4 @@
-"""Notes of workers for each other, to share the rates of subscriptions by demand."""
+"""Stores notes of workers for each other, by which they share the rates of subscriptions."""
 
 import json
 from collections.abc import Collection
@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.tables import Json, RateNoteRow
 
-# Notes of dead workers matter only for some seconds.
+# The age up to which notes are read: notes of dead workers matter only for some seconds.
 READ_WITHIN: Final = timedelta(minutes=1)
-# Rows of one statement.
+# The maximum number of rows in one statement.
 ROWS_MAX: Final = 5_000
 
 _WRITE: Final = text("""
@@ -32,9 +32,10 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 
 
 class RateNoteRepository:
-    """The last note of each worker on each of its subscriptions.
+    """The last note of each worker about each of its subscriptions.
 
-    No foreign key: a note on a just deleted subscription must not make the others fail.
+    The table has no foreign key: a note about a subscription that was just deleted must not make
+    the other notes fail.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -55,7 +56,10 @@ class RateNoteRepository:
         return [_note_of(each._asdict()) for each in await self._session.execute(query)]
 
     async def write(self, notes: Collection[RateNote]) -> None:
-        """Store notes of one worker, each in place of its last one on that subscription."""
+        """Store notes of one worker.
+
+        Each replaces the worker's last note about that subscription.
+        """
         rows = [_values(note) for note in notes]
         for start in range(0, len(rows), ROWS_MAX):
             chunk = rows[start : start + ROWS_MAX]
@@ -63,7 +67,7 @@ class RateNoteRepository:
             await self._session.execute(_WRITE, columns)
 
     async def drop(self, worker_id: str, subscription_ids: Collection[str]) -> None:
-        """Delete the worker's notes on these."""
+        """Delete the worker's notes about these subscriptions."""
         row = RateNoteRow
         await self._session.execute(
             delete(row).where(

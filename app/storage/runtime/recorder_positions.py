@@ -1,4 +1,4 @@
-"""How far each stream is recorded: stored with the records, in one transaction."""
+"""Stores how far each stream is recorded, in the transaction that stores the records."""
 
 from collections.abc import Mapping
 
@@ -11,18 +11,21 @@ from app.storage.tables import RecorderPositionRow
 
 
 class RecorderPositions:
-    """The next offset to record of each partition of a stream; unrecorded ones have none."""
+    """The next offset to record of each partition of a stream; none if nothing was recorded yet."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def all(self) -> Mapping[Partition, int]:
-        """Return those of all streams."""
+        """Return the positions of all streams."""
         rows = await self._session.scalars(select(RecorderPositionRow))
         return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
     async def advance(self, stream: Partition, next_offset: int) -> bool:
-        """Advance the stored position; return False if it is there already. Both lock it."""
+        """Advance the stored position; return False if it is already there.
+
+        In both cases it is locked.
+        """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()
         await self._session.execute(first)

@@ -1,7 +1,7 @@
-"""The results of a Spark job in its tables: each partition by the task that made it.
+"""Writes the results of a Spark job: each Spark task writes the partition that it made.
 
 A row belongs to one claim of a job and to one partition. A task that runs twice replaces its
-partition; results of a replaced claim are never shown.
+partition. Results of a replaced claim are never shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,14 @@ from app.storage.spark.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
-# What a retransmission sends again, and the records of it that only the archive has.
+# The messages that a retransmission sends again, and those of their records that only the archive
+# has.
 RUNS: Final = "retransmission_runs"
 RECORDS: Final = "retransmission_records"
-# The parts of a ledger's entry.
+# The two parts from which a ledger entry is made.
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
-# Simulation results by minute.
+# The results of a simulation, by minute.
 SIMULATED: Final = "simulated_minutes"
 COLUMNS: Final = {
     UNDELIVERED: (
@@ -101,10 +102,10 @@ _COUNT: Final = sql.SQL(
 def write_part(
     url: str, table: str, rows: Iterable[Sequence[Any]], *, claim: Claim, part: int
 ) -> None:
-    """Store `rows`, with values in the order of COLUMNS, as that partition of the result.
+    """Store `rows`, with values in the order of COLUMNS, as one partition of the result.
 
     Raises:
-        StorageUnavailableError: Nothing of it is stored.
+        StorageUnavailableError: Nothing is stored.
     """
     name = sql.Identifier(table)
     columns = sql.SQL(", ").join(map(sql.Identifier, (*_KEY, *COLUMNS[table])))

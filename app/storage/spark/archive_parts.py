@@ -1,4 +1,4 @@
-"""The archive for Spark jobs: blocking calls. URLs are in psycopg's form."""
+"""Reads and writes the archive for Spark jobs, by calls that block. URLs are in psycopg's form."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from app.domain.replay.coverage import Stretch
 from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.copying import connected
 
-# The most folders that one job removes; the next job removes the rest.
+# The maximum number of folders that one job removes; the next job removes the rest.
 REMOVED_MAX: Final = 1_000
 
 _TOPICS: Final = sql.SQL("""
@@ -42,7 +42,7 @@ _PIECES: Final = sql.SQL("""
 COPY archive_pieces (job_id, attempt, topic, day, partition, start, "end", first_ms, last_ms,
   messages, size) FROM STDIN
 """)
-# Files of a deleted topic, and those older than the topic's retention.
+# Expires files of deleted topics, and files that are older than the retention of their topic.
 _EXPIRE: Final = sql.SQL("""
 UPDATE archive_folders f SET state = 'DROPPED', dropped_at = clock_timestamp()
 WHERE f.state = 'KEPT' AND NOT EXISTS (
@@ -54,7 +54,7 @@ _FORGET: Final = sql.SQL("""
 DELETE FROM archive_positions p WHERE NOT EXISTS (
   SELECT FROM topics t WHERE t.name = p.topic AND t.created_at = p.topic_created_at)
 """)
-# Files of a claim without a result.
+# Selects folders of claims without a result, and expired folders.
 _REMOVABLE: Final = sql.SQL("""
 SELECT f.job_id, f.attempt, f.topic, f.path FROM archive_folders f
 WHERE (f.state = 'DROPPED' AND f.dropped_at <= clock_timestamp() - {dropped_for}::interval)
@@ -71,14 +71,17 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTopic:
-    """A topic to archive. A recreated topic is another one."""
+    """A topic to archive. A recreated topic is another topic."""
 
     name: str
     created_at: datetime
 
 
 class Piece(NamedTuple):
-    """The written part of a day and a partition: offsets from `start` to before `end`."""
+    """One written part of a folder, for a day and a partition.
+
+    Offsets from `start` to before `end`.
+    """
 
     day: date
     partition: int
@@ -91,7 +94,7 @@ class Piece(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """The folder of a topic, written by one claim of a job."""
+    """A folder of archive files for a topic, written by one claim of a job."""
 
     job_id: str
     attempt: int
@@ -100,7 +103,7 @@ class Folder(NamedTuple):
 
 
 class KeptFolder(NamedTuple):
-    """A valid folder, with its offsets of each partition."""
+    """A valid folder, with the offsets that it has of each partition."""
 
     path: str
     spans: Mapping[int, Stretch]
@@ -108,7 +111,7 @@ class KeptFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRetention:
-    """How long files stay that are no longer valid, or not yet: they may be in use."""
+    """How long files stay that are not valid any more, or not valid yet: they may be in use."""
 
     dropped_for: timedelta = timedelta(hours=1)
     abandoned_for: timedelta = timedelta(days=1)
@@ -144,7 +147,7 @@ def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
 def begin_folder(
     url: str, folder: Folder, topic: ArchivedTopic, *, spans: Collection[OffsetSpan]
 ) -> None:
-    """Record that the spans will be written there; they are not valid until they are kept."""
+    """Record that these ranges will be written to the folder, which is not valid yet."""
     values = folder._asdict() | {"created_at": topic.created_at, "spans": _said(spans)}
     with connected(url) as connection:
         connection.execute(_BEGIN.format(**values))
@@ -153,7 +156,7 @@ def begin_folder(
 def describe_folder(
     url: str, folder: Folder, pieces: Iterable[Piece], *, spans: Collection[OffsetSpan]
 ) -> None:
-    """Record what was written there, and which spans of it have no unexpected gap."""
+    """Record what was written to the folder, and which of its ranges have no unexpected gap."""
     key = folder[:3]
     with connected(url) as connection:
         connection.execute(_SPANS.format(**folder._asdict(), spans=_said(spans)))
@@ -163,14 +166,14 @@ def describe_folder(
 
 
 def expire_folders(url: str) -> None:
-    """Make those invalid that are older than the retention, or belong to a deleted topic."""
+    """Make folders invalid that are older than the retention, or belong to a deleted topic."""
     with connected(url) as connection:
         connection.execute(_EXPIRE.format())
         connection.execute(_FORGET.format())
 
 
 def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
-    """Return folders with files that may be deleted by now, at most REMOVED_MAX."""
+    """Return folders whose files may be deleted by now, at most REMOVED_MAX."""
     query = _REMOVABLE.format(
         dropped_for=patience.dropped_for, abandoned_for=patience.abandoned_for, limit=REMOVED_MAX
     )
@@ -179,7 +182,7 @@ def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
 
 
 def forget_folder(url: str, folder: Folder) -> None:
-    """Remember that its files are deleted."""
+    """Record that the folder's files are deleted."""
     query = _REMOVED.format(**folder._asdict())
     with connected(url) as connection:
         connection.execute(query)

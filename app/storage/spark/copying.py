@@ -1,7 +1,8 @@
-"""Rows in bulk, for Spark's tasks: out of the database and into it by COPY, without a loop.
+"""Copies many rows from and to the database by COPY, for Spark tasks and without an event loop.
 
-A task may run on any machine that reaches the database, and may be run twice. URLs are as psycopg
-has them (`app.postgres.urls.libpq_url`): to make them so here would load more than the task needs.
+A task may run on any machine that can reach the database, and may run twice. URLs are in psycopg's
+form (`app.postgres.urls.libpq_url`), because converting them here would import more than the task
+needs.
 """
 
 import io
@@ -15,7 +16,8 @@ from psycopg import Connection, Copy, sql
 from app.domain.errors import StorageUnavailableError
 
 CONNECT_TIMEOUT_S: Final = 10
-# A task reads or writes a limited range; one that takes longer is stuck.
+# The time limit of a statement: a task reads or writes a limited range, so a longer statement is
+# stuck.
 STATEMENT_TIMEOUT_MS: Final = 600_000
 _BUFFER_SIZE: Final = 1024 * 1024
 
@@ -48,12 +50,12 @@ def copied_out(url: str, query: sql.Composable) -> Iterator[io.BufferedReader]:
     """Yield the rows of `query` as a CSV file; an empty unquoted value is NULL."""
     statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connected(url) as connection, connection.cursor().copy(statement) as copy:
-        # A COPY arrives row by row, and is read in blocks.
+        # Read in blocks: a COPY comes row by row.
         yield io.BufferedReader(_CopyReader(copy), _BUFFER_SIZE)
 
 
 class _CopyReader(io.RawIOBase):
-    """A COPY as a file."""
+    """Reads the result of a COPY like a file."""
 
     def __init__(self, copy: Copy) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Undelivered messages for Spark, in ranges of ids, so that tasks share the work.
+"""Reads undelivered messages for Spark, in ranges of ids, so that tasks share the work.
 
-The columns of the CSV are COLUMNS. The ranges are fixed when a job begins: later records are not
-included, however often a task runs.
+The columns of the CSV are COLUMNS. The ranges are fixed when a job begins, so that a task that runs
+again reads the same rows.
 """
 
 import io
@@ -26,8 +26,8 @@ COLUMNS: Final = (
     "size",
     "body_hex",
 )
-# A reason quotes what a subscriber sent. Longer bodies are left out (NULL), but their size is
-# given.
+# The limits of text and body. A reason quotes what a subscriber sent. Longer bodies are left out
+# (NULL), but their size is given.
 REASON_LENGTH_MAX: Final = 2_000
 BODY_SIZE_MAX: Final = 64 * 1024
 RANGE_ROWS: Final = 100_000
@@ -46,7 +46,9 @@ WHERE id >= {first} AND id < {end} AND discarded_at >= {start} AND discarded_at 
 
 
 def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
-    """Return the ids of all records as ranges from a first to before an end; empty if none.
+    """Return the ids of all discards as ranges (first, end), the end excluded.
+
+    Empty if there are none.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -58,7 +60,7 @@ def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
 
 
 def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
-    """Return `first` to before `end` in ranges of RANGE_ROWS, or in RANGES_MAX larger ones."""
+    """Return `first` to before `end` in ranges of RANGE_ROWS ids, or RANGES_MAX larger ranges."""
     size = max(RANGE_ROWS, -(-(end - first) // RANGES_MAX))
     return [(start, min(start + size, end)) for start in range(first, end, size)]
 

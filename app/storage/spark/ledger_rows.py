@@ -1,6 +1,6 @@
-"""What a ledger is made of, as Spark's jobs and tasks read it: by calls that block.
+"""Reads the input of a ledger for Spark's jobs and tasks, by calls that block.
 
-URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
+URLs are in psycopg's form (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,9 +45,9 @@ def requested_ledger(url: str, job_id: str) -> tuple[str, str, LedgerRequest]:
 def discarded_places(
     url: str, subscription_id: str, partition: int, *, span: tuple[int, int]
 ) -> Iterator[Sequence[Any]]:
-    """Yield positions (partition, offset, reason, status) of discards, each once.
+    """Yield (partition, offset, reason, status) of discards, each position once.
 
-    The last discard counts.
+    If a message was discarded twice at a position, the last discard counts.
     """
     start, end = span
     query = _DISCARDED.format(

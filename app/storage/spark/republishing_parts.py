@@ -1,6 +1,6 @@
 """The progress of a republishing task, for the Spark tasks that publish.
 
-They may run on any machine that reaches the database, and import no more than needed.
+A Spark task may run on any machine that can reach the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from app.domain.job import Claim
 from app.storage.spark.copying import connected
 
-# Only for the job's current claim, and while it is not cancelled.
+# Restricts a statement to the job's current claim, while the job is not cancelled.
 _OURS: Final = """
 FROM spark_jobs j
 WHERE j.id = p.job_id AND j.attempt = {attempt} AND j.state = 'RUNNING' AND NOT j.cancel_requested
@@ -35,11 +35,14 @@ UPDATE offline_parts p SET position = {{position}}, written = p.written + {{writ
 
 
 class PartLostError(Exception):
-    """The task is cancelled, or another Spark task publishes this part by now."""
+    """The task is cancelled, or another Spark task publishes this part now."""
 
 
 class Said(NamedTuple):
-    """What was done since the last report: all before `position`; `problem` of one refused."""
+    """What was done since the last report: everything before `position`.
+
+    `problem` is why one of the refused messages was refused.
+    """
 
     position: int
     written: int = 0
@@ -51,8 +54,8 @@ class Said(NamedTuple):
 class OfflinePart:
     """One partition of a task's source topic, for its current publisher.
 
-    It is done up to `position`. From `ends` on the target's partitions may have more of it; until
-    `wait` is over, an append of the previous publisher may still be running.
+    The messages up to `position` are published. From `ends` on, the target's partitions may have
+    more of them. Until `wait` is over, an append of the previous publisher may still be running.
     """
 
     def __init__(self, connection: Connection[tuple[Any, ...]], claim: Claim, index: int) -> None:
@@ -69,7 +72,7 @@ class OfflinePart:
     def report(
         self, said: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
     ) -> None:
-        """Report what is done, the target's current ends, and how long the next append takes.
+        """Report what is done, the target's current ends, and how long the next append may take.
 
         Raises:
             PartLostError: Another Spark task has this part.
@@ -87,7 +90,7 @@ class OfflinePart:
 
 @contextmanager
 def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
-    """Take over that part of the job's task.
+    """Become the publisher of that part of the job's task.
 
     `url` is in psycopg's form.
 
@@ -96,6 +99,6 @@ def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
         StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
-        # Reports must be visible immediately.
+        # Commit each statement immediately, so that reports are visible.
         connection.autocommit = True
         yield OfflinePart(connection, claim, partition)

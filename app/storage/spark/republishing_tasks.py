@@ -1,6 +1,6 @@
-"""Republishing tasks as Spark's job is given them: by calls that block, from any machine.
+"""Reads and updates republishing tasks for Spark jobs, by calls that block, from any machine.
 
-URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
+URLs are in psycopg's form (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _TOPIC: Final = sql.SQL("""
 SELECT name, owner_source, owner_id, description, partitions, settings, change, created_at,
   modified_at FROM topics WHERE name = {name}
 """)
-# Only the first time: later progress is not overwritten.
+# Adds the parts the first time; later progress is not overwritten.
 _BEGIN: Final = sql.SQL("""
 INSERT INTO offline_parts (job_id, partition, start, "end", position, ends)
 VALUES ({job_id}, {partition}, {start}, {end}, {start}, {ends}) ON CONFLICT DO NOTHING
@@ -57,7 +57,7 @@ def requested_republishing(url: str, job_id: str) -> RepublishRequest:
 
 
 def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topic:
-    """Return the current topic, if it was not recreated since.
+    """Return the topic, if it was not recreated since the request.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -69,7 +69,7 @@ def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topi
 
 
 def topic_as_it_is(url: str, name: str) -> Topic | None:
-    """Return the current topic; None if none has that name."""
+    """Return the current topic with that name; None if there is none."""
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_TOPIC.format(name=name)).fetchone()
     return None if row is None else topic_of(TopicRow(**row))
@@ -88,14 +88,14 @@ def begin_parts(
 
 
 def complete_parts(url: str, claim: Claim) -> None:
-    """Mark all parts as done, also where there was nothing to publish."""
+    """Mark all parts as done, also parts where there was nothing to publish."""
     query = _COMPLETE.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         connection.execute(query)
 
 
 def republished_counts(url: str, job_id: str) -> Mapping[str, int]:
-    """Return how many messages were `written` and `refused` so far, and the `bytes` of bodies."""
+    """Return how many messages are `written` and `refused` so far, and the `bytes` of bodies."""
     with connected(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_COUNTS.format(job_id=job_id)).fetchone()
     return dict(row or {})

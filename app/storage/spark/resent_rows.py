@@ -1,6 +1,6 @@
-"""The sent messages of retransmissions for Spark tasks.
+"""Reads the sent messages of retransmissions, for Spark tasks.
 
-A task may run on any machine that reaches the database, and imports no more than needed.
+A task may run on any machine that can reach the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ WHERE r.id = {id} AND r.state = 'SENDING'
 
 
 class Others(NamedTuple):
-    """Retransmissions by id.
+    """Ids of other retransmissions, in two groups.
 
-    All messages of the `settled` ones are finished, or will be. Appended messages of the `stopped`
-    ones may be finished, or may have been dropped.
+    All messages of the `settled` retransmissions are finished, or will be. Appended messages of the
+    `stopped` retransmissions may be finished, or may have been dropped.
     """
 
     settled: Sequence[str] = ()
@@ -47,9 +47,10 @@ def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others
 
 
 def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield what it has sent, or is sending, in slices of (partition, offset, partition, offset).
+    """Yield the messages that it has sent or is sending, in slices.
 
-    The original position of each message, and its new one; None if the new one is unknown.
+    Each message is (partition, offset, new partition, new offset); the new position is None if it
+    is unknown.
     """
     query = _SENT.format(id=retransmission_id)
     with connected(url) as connection, connection.cursor(name="resent", binary=True) as cursor:

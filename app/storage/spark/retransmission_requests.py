@@ -1,6 +1,6 @@
-"""Retransmissions as Spark chooses their messages: by calls that block, from any machine.
+"""Reads requests of retransmissions for Spark jobs, by calls that block, from any machine.
 
-URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
+URLs are in psycopg's form (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ SELECT count(*) FROM retransmission_records WHERE job_id = {job_id} AND attempt 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceRequest:
-    """What a job must choose, and the current filters of the subscription."""
+    """The messages that a job must choose, and the current filters of the subscription."""
 
     id: str
     subscription_id: str
@@ -61,10 +61,10 @@ class ChoiceRequest:
 
 
 def requested_choice(url: str, job_id: str) -> ChoiceRequest:
-    """Return what that job must choose.
+    """Return the request of that job.
 
     Raises:
-        RetransmissionNotFoundError: Its subscription is gone.
+        RetransmissionNotFoundError: Its subscription was deleted.
     """
     with connected(url) as connection:
         row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
@@ -83,7 +83,7 @@ def requested_choice(url: str, job_id: str) -> ChoiceRequest:
 
 
 def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
-    """Return how many records of those streams are not recorded yet."""
+    """Return how many records of those streams are not stored in the database yet."""
     with connected(url) as connection:
         rows = connection.execute(_RECORDED).fetchall()
     at = {(topic, partition): offset for topic, partition, offset in rows}
@@ -91,7 +91,7 @@ def unrecorded(url: str, streams: Sequence[OffsetSpan]) -> int:
 
 
 def lost_traces(url: str, since: datetime) -> int:
-    """Return how many trace entries were lost since then."""
+    """Return how many trace entries were lost since `since`."""
     with connected(url) as connection:
         (lost,) = connection.execute(_LOST.format(since=since)).fetchone() or (0,)
     return int(lost)
@@ -114,14 +114,14 @@ class Totals(NamedTuple):
 
 
 def totals(url: str, claim: Claim) -> Totals:
-    """Return what that claim of the job has chosen."""
+    """Return how much that claim of the job has chosen."""
     query = _TOTALS.format(job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         return Totals._make(map(int, connection.execute(query).fetchone() or ()))
 
 
 def counts_of(total: Totals) -> Mapping[str, int]:
-    """Return the counts of a job for these totals."""
+    """Return the counts of a job's result for these totals."""
     return {
         "messages": total.messages,
         "bytes": total.size,

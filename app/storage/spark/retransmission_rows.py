@@ -1,6 +1,6 @@
 """Messages to send again, for Spark tasks: discards, and positions of finished messages.
 
-A task may run on any machine that reaches the database, and imports no more than needed.
+A task may run on any machine that can reach the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from app.storage.spark.copying import connected
 from app.storage.texts import storable
 from app.storage.traces.packs import places_in
 
-# This many undelivered messages with bodies are in memory at a time.
+# The maximum number of undelivered messages with bodies, and of positions, in memory at a time.
 SLICE: Final = 500
 PLACES_SLICE: Final = 10_000
-# The number of packs; a pack usually has 20 KB.
+# The number of packed traces that are read at a time; one usually has 20 KB.
 PACKS_SLICE: Final = 100
 _ENDS: Final = frozenset({"SUCCESS", "DISCARDED", "FILTERED"})
 
@@ -58,7 +58,7 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND partition = {partition} AND 
 class Discards:
     """The discards of a subscription in a time that were not sent again.
 
-    `reason` is a part of theirs, in any case.
+    `reason` is a part of the discards' reasons, upper or lower case.
     """
 
     subscription_id: str
@@ -69,9 +69,10 @@ class Discards:
 
 
 def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
-    """Yield the wanted ones in that range of ids, in slices of (id, partition, offset, ms, …).
+    """Yield the requested discards in that range of ids, in slices.
 
-    The message's id, key, body and headers (a list of pairs) follow.
+    Each is (id, partition, offset, milliseconds, message id, key, body, headers); headers are a
+    list of pairs.
     """
     first, end = ids
     with connected(url) as connection:
@@ -95,7 +96,7 @@ def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Seque
 
 
 def _part(text: str) -> str:
-    """Return the LIKE pattern for texts that contain this."""
+    """Return the LIKE pattern for texts that contain `text`."""
     for special in ("\\", "%", "_"):
         text = text.replace(special, f"\\{special}")
     return f"%{storable(text)}%"
@@ -104,7 +105,10 @@ def _part(text: str) -> str:
 def finished_places(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
-    """Yield positions with an end traced at that time; None: those discarded at any time."""
+    """Yield positions of messages whose end was traced at that time.
+
+    None: whose discard was traced at any time.
+    """
     if when is None:
         yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
         return
@@ -112,7 +116,8 @@ def finished_places(
     yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **requested), PLACES_SLICE)
     for packs in _slices(url, _PACKS.format(**requested), PACKS_SLICE):
         for (body,) in packs:
-            # Some packs have only other entries of the subscription, or of another time.
+            # Skip packed traces that have only other entries of the subscription, or of another
+            # time.
             if places := places_in(body, subscription_id, when=when, ends=_ENDS):
                 yield places
 
@@ -135,7 +140,8 @@ def chosen_places(
                 job_id=claim.job_id,
                 attempt=claim.attempt,
                 partition=index,
-                # No run is longer: so the index leads to the first.
+                # Add a lower limit, so that the index leads to the first run: no run is longer than
+                # RUN_MAX.
                 first=stretch.start - RUN_MAX,
                 start=stretch.start,
                 end=stretch.end,
@@ -146,7 +152,7 @@ def chosen_places(
 
 
 def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:
-    """Return `first` to before `end` in hours, or in `at_most` longer times."""
+    """Return `first` to before `end` in hours, or in `at_most` longer periods."""
     length = max(timedelta(hours=1), (end - first) / at_most)
     found = []
     while first < end:

@@ -1,6 +1,6 @@
-"""Simulations as Spark's jobs are given them: by calls that block, from any machine.
+"""Reads requests of simulations for Spark jobs, by calls that block, from any machine.
 
-URLs are as psycopg has them (`app.postgres.urls.libpq_url`).
+URLs are in psycopg's form (`app.postgres.urls.libpq_url`).
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _ASKED: Final = sql.SQL("SELECT topic, request FROM simulations WHERE job_id = {
 
 
 def requested_simulation(url: str, job_id: str) -> tuple[str, SimulationRequest]:
-    """Return the topic and the request.
+    """Return the topic and the request of that job.
 
     Raises:
         JobNotFoundError: The job does not exist.

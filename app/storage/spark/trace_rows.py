@@ -1,6 +1,6 @@
-"""Attempts and ends of messages from the traces, for Spark tasks.
+"""Reads attempts and ends of messages from the traces, for Spark tasks.
 
-A task may run on any machine that reaches the database, and imports no more than needed.
+A task may run on any machine that can reach the database, and imports no more than needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,12 @@ from app.tracing.packs import read_pack
 
 When = tuple[datetime, datetime]
 
-# The number of entries in memory at a time; a pack usually has 500.
+# The number of entries in memory at a time, and of packed traces that are read; one usually has 500
+# entries.
 ROWS_SLICE: Final = 10_000
 _PACKS_SLICE: Final = 20
-# A task reads all packs of its days, and most belong to other subscriptions.
+# The limits for dividing the work: a task reads all traces of its time, of which most belong to
+# other subscriptions.
 SLICES_MAX: Final = 64
 _SLICE_MIN: Final = timedelta(minutes=5)
 _STATUSES: Final = frozenset({"SUCCESS", "FAILED", "DISCARDED"})
@@ -57,8 +59,8 @@ SELECT least(
 
 
 def slices(first: datetime, end: datetime) -> Sequence[When]:
-    """Return `first` to before `end` in times of five minutes, or in SLICES_MAX longer ones."""
-    # Rounded up, because a rest would need one more slice.
+    """Return `first` to before `end` in periods of 5 minutes, or SLICES_MAX longer periods."""
+    # Round up, because a remainder would need one more period.
     length = max(_SLICE_MIN, -((first - end) // SLICES_MAX))
     found = []
     while first < end:
@@ -70,7 +72,8 @@ def slices(first: datetime, end: datetime) -> Sequence[When]:
 def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
     """Yield traced attempts and ends of that time in the subscriptions of `scope`.
 
-    In slices of rows with the columns `spark.schemas.TRACED`; the times of `scope` are ignored.
+    The result comes in slices of rows with the columns `spark.schemas.TRACED`. The times of `scope`
+    are ignored.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -123,7 +126,8 @@ def _rows_in(body: bytes, scope: JobScope, when: When) -> Sequence[Sequence[Any]
         if _is_wanted(source, scope)
     }
     return [
-        # See `app.tracing.packs.Row`; access by its names would take twice as long.
+        # Access fields by number (see `app.tracing.packs.Row`): by name this would take twice as
+        # long.
         (*own[row[0]], row[4], row[5], row[1], row[2], row[6], *row[9:13], row[15] != "")
         for row in pack.rows
         if row[0] in own and first <= row[1] < end and row[2] in _STATUSES and row[5] >= 0

@@ -1,4 +1,4 @@
-"""All tables of the control plane. Their rows never leave `app.storage`.
+"""All tables of the database. Their rows never leave `app.storage`.
 
 Every table is imported here, so that foreign keys between them always resolve.
 """

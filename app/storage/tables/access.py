@@ -17,7 +17,10 @@ from app.storage.tables.base import Base, Json
 
 
 class AccessStateRow(Base):
-    """One row with the number of the last change of keys or mode; its lock orders changes."""
+    """One row with the number of the last change of keys or mode.
+
+    Its lock puts changes in order.
+    """
 
     __tablename__ = "access_state"
     __table_args__ = (
@@ -32,7 +35,7 @@ class AccessStateRow(Base):
 
 
 class ApiKeyRow(Base):
-    """An API key, by the digest of its token. Invalid ones are kept for some time."""
+    """An API key, with the digest of its token. Invalid keys are kept for some time."""
 
     __tablename__ = "api_keys"
 
@@ -48,7 +51,7 @@ class ApiKeyRow(Base):
 
 
 class AuditEventRow(Base):
-    """A change, written in the same transaction."""
+    """A change that somebody made, written in the same transaction as the change."""
 
     __tablename__ = "audit_events"
     __table_args__ = (
@@ -68,7 +71,7 @@ class AuditEventRow(Base):
 
 
 class IdempotentRequestRow(Base):
-    """A request that may be repeated under its key: claimed, then answered (`status`)."""
+    """A request with an idempotency key: first claimed, then answered (`status`)."""
 
     __tablename__ = "idempotent_requests"
     __table_args__ = (Index("ix_idempotent_requests_claimed_at", "claimed_at"),)

@@ -16,13 +16,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
 from app.storage.tables.base import Base
 
-# The messages of one subscription, from one claim (`attempt`) of a job.
+# How long the messages of one subscription took, from one claim (`attempt`) of a job.
 ANALYTICS_LATENCY: Final = Table(
     LATENCY,
     Base.metadata,
     Column("job_id", Text, ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    # The partition of the result, and the row in it: a repeated partition replaces the first.
+    # The partition of the result, and the number of the row in it: a partition that is written
+    # again replaces the first.
     Column("part", Integer, primary_key=True),
     Column("row", Integer, primary_key=True),
     Column("topic", Text, nullable=False),
@@ -34,15 +35,15 @@ ANALYTICS_LATENCY: Final = Table(
     Column("unknown", BigInteger, nullable=False),
     Column("resent", BigInteger, nullable=False),
     Column("attempts", BigInteger, nullable=False),
-    # NULL without an SLO.
+    # NULL if there is no SLO.
     Column("within", BigInteger),
-    # NULL without deliveries.
+    # NULL if nothing was delivered.
     *(Column(name, BigInteger) for name in LATENCY_FIGURES),
 )
 
 
 class AnalyticsUndeliveredRow(Base):
-    """Similar discards of an hour, from one claim (`attempt`) of a job."""
+    """The number of similar discards in an hour, from one claim (`attempt`) of a job."""
 
     __tablename__ = "analytics_undelivered"
 
@@ -50,7 +51,8 @@ class AnalyticsUndeliveredRow(Base):
         ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
-    # The partition of the result, and the row in it: a repeated partition replaces the first.
+    # The partition of the result, and the number of the row in it: a partition that is written
+    # again replaces the first.
     part: Mapped[int] = mapped_column(Integer, primary_key=True)
     row: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str]
@@ -64,7 +66,7 @@ class AnalyticsUndeliveredRow(Base):
 
 
 class AnalyticsFailureRow(Base):
-    """A cluster of discards with one error and one form of payload, from one claim of a job."""
+    """A group of discards with one error and one form of payload, from one claim of a job."""
 
     __tablename__ = "analytics_failures"
 

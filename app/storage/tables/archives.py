@@ -17,7 +17,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.tables.base import Base, Json
 
-# A folder is read only while it is KEPT.
+# The states of a folder. Only KEPT folders are read.
 WRITING: Final = "WRITING"
 KEPT: Final = "KEPT"
 DROPPED: Final = "DROPPED"
@@ -26,7 +26,7 @@ DROPPED: Final = "DROPPED"
 class ArchiveFolderRow(Base):
     """Parquet files of one topic, from one claim of a job.
 
-    `spans` maps a partition's index to its first offset, and the offset after the last.
+    `spans` maps a partition's index to the first offset, and the offset after the last.
     """
 
     __tablename__ = "archive_folders"
@@ -40,7 +40,7 @@ class ArchiveFolderRow(Base):
     job_id: Mapped[str] = mapped_column(primary_key=True)
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str] = mapped_column(primary_key=True)
-    # A recreated topic is another one, with its own offsets.
+    # Identifies the topic: a recreated topic is another topic with its own offsets.
     topic_created_at: Mapped[datetime]
     path: Mapped[str]
     spans: Mapped[Json]
@@ -75,7 +75,7 @@ class ArchivePieceRow(Base):
 
 
 class ArchivePositionRow(Base):
-    """How far a partition is archived: the next offset."""
+    """Up to which offset a partition is archived: the next offset to archive."""
 
     __tablename__ = "archive_positions"
 

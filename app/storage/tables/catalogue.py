@@ -19,7 +19,7 @@ from app.storage.tables.base import Base, Json
 
 
 class ChangeClockRow(Base):
-    """One row with the number of the last change; its lock orders changes."""
+    """One row with the number of the last change. Its lock puts changes in order."""
 
     __tablename__ = "change_clock"
     __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
@@ -50,7 +50,7 @@ class GroupRow(Base):
 
 
 class TopicRow(Base):
-    """A topic. `settings` has the settings without a column (see `json_values.py`)."""
+    """A topic. `settings` has all settings without a column (see `json_values.py`)."""
 
     __tablename__ = "topics"
     __table_args__ = (Index("ix_topics_owner", "owner_source", "owner_id"),)
@@ -79,7 +79,7 @@ class TopicVolumeRow(Base):
 
 
 class SubscriptionRow(Base):
-    """A subscription. `start` maps a partition's index, in decimal, to its first offset.
+    """A subscription. `start` maps a partition's index, in decimal, to the first offset to deliver.
 
     `settings` has the settings without a column (see `json_values.py`).
     """
@@ -108,10 +108,10 @@ class SubscriptionRow(Base):
 
 
 class OAuthProviderRow(Base):
-    """An issuer of access tokens. `settings` has all else (see `json_values.py`).
+    """An issuer of access tokens. `settings` has all settings without a column (`json_values.py`).
 
-    `unrestricted` is not in the settings: older processes, which do not know it, would overwrite
-    them.
+    `unrestricted` has a column, because older versions, which do not know it, would remove it from
+    the settings.
     """
 
     __tablename__ = "oauth_providers"

@@ -20,20 +20,20 @@ from app.storage.tables.base import Base
 class UndeliveredRow(Base):
     """The discard of a message at its position in the log.
 
-    Kept after its subscription is deleted.
+    The row is kept after its subscription is deleted.
     """
 
     __tablename__ = "undelivered"
     __table_args__ = (
-        # Identifies a message that is discarded again. With the id, messages at one offset before
-        # and after a recreation of the log differ.
+        # Identifies a message that is discarded again. The id is included because after a
+        # recreation of the log, another message may have the same offset.
         UniqueConstraint(
             "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
         Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
         Index("ix_undelivered_message", "message_id"),
-        # For redrives, however many were sent again before.
+        # An index for redrives, which is small even if many discards were sent again.
         Index(
             "ix_undelivered_to_redrive",
             "subscription_id",
@@ -59,16 +59,16 @@ class UndeliveredRow(Base):
     key: Mapped[bytes | None]
     redriven_at: Mapped[datetime | None]
     redrive_id: Mapped[str | None]
-    # The producer epoch that recorded it; NULL for rows of earlier versions.
+    # The producer epoch under which the discard was recorded; NULL for rows of earlier versions.
     producer_epoch: Mapped[str | None]
-    # The message was sent again and discarded again; that discard has its own row.
+    # Whether the message was sent again and discarded again; the later discard has its own row.
     superseded: Mapped[bool] = mapped_column(server_default=false())
-    # The id of that row, which may be deleted before this one.
+    # The id of that later row, which may be deleted before this one.
     superseded_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class RetractionRow(Base):
-    """Retracts the discards of a producer epoch from `offset` on, except for `finished` ones."""
+    """Retracts discards of a producer epoch from `offset` on, except for `finished` messages."""
 
     __tablename__ = "discard_retractions"
     __table_args__ = (Index("ix_discard_retractions_age", "recorded_at"),)
@@ -77,6 +77,6 @@ class RetractionRow(Base):
     partition: Mapped[int] = mapped_column(Integer, primary_key=True)
     producer_epoch: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(BigInteger)
-    # Run lengths from `offset` on, as in commits.
+    # Run lengths of finished messages from `offset` on, as in commits.
     finished: Mapped[bytes]
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())

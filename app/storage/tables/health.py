@@ -9,9 +9,9 @@ from app.storage.tables.base import Base, Json
 
 
 class LeaseRow(Base):
-    """The lease of work that one process at a time does.
+    """A lease for work that only one process at a time does.
 
-    Its holder and end are by the database's clock. `renewed_at` is when its holder last renewed it.
+    All times are by the database's clock. `renewed_at` is when the holder last renewed the lease.
     """
 
     __tablename__ = "leases"
@@ -23,7 +23,7 @@ class LeaseRow(Base):
 
 
 class SubscriptionHealthRow(Base):
-    """The health of a subscription. It is written only when it changes."""
+    """The health of a subscription. The row is written only when the health changes."""
 
     __tablename__ = "subscription_health"
     __table_args__ = (
@@ -40,9 +40,10 @@ class SubscriptionHealthRow(Base):
 
 
 class AlertRow(Base):
-    """An alert. `announced`: 0, or 1 after its start, or 2 after its end was announced.
+    """An alert. `announced` is 0, or 1 after its start was published, or 2 after its end was.
 
-    It is kept after its subscription is deleted, so that its end is announced, and for look-ups.
+    The row is kept after its subscription is deleted, so that the end is published, and for
+    look-ups.
     """
 
     __tablename__ = "alerts"

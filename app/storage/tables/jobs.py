@@ -16,7 +16,7 @@ from app.storage.tables.base import Base, Json
 
 
 class JobRow(Base):
-    """A requested Spark job. Its runner keeps `lease_until` ahead of the clock."""
+    """A requested Spark job. Its runner renews `lease_until` regularly."""
 
     __tablename__ = "spark_jobs"
     __table_args__ = (
@@ -24,7 +24,7 @@ class JobRow(Base):
             "state IN ('REQUESTED', 'RUNNING', 'DONE', 'CANCELLED', 'FAILED')", name="state"
         ),
         Index("ix_spark_jobs_newest", "requested_at", "id"),
-        # For runners: few rows, however many have ended.
+        # An index for runners, which is small even if many jobs have ended.
         Index(
             "ix_spark_jobs_open",
             "requested_at",

@@ -9,7 +9,7 @@ from app.storage.tables.base import Base, Json
 
 
 class LedgerRequestRow(Base):
-    """The request for an entry by a job; the job's row has its state."""
+    """The request for a ledger entry by a job. The state is in the job's row."""
 
     __tablename__ = "ledger_requests"
     __table_args__ = (Index("ix_ledger_requests_subscription_id", "subscription_id"),)
@@ -24,7 +24,7 @@ class LedgerRequestRow(Base):
 
 
 class LedgerCountRow(Base):
-    """Records of the log counted by one claim of a job: see `spark.transforms.ledger`."""
+    """Counts of records in the log, by one claim of a job: see `spark.transforms.ledger`."""
 
     __tablename__ = "ledger_counts"
 
@@ -43,7 +43,7 @@ class LedgerCountRow(Base):
 
 
 class LedgerDiscardRow(Base):
-    """Recorded discards counted by one claim of a job."""
+    """Counts of recorded discards, by one claim of a job."""
 
     __tablename__ = "ledger_discards"
 
@@ -60,10 +60,10 @@ class LedgerDiscardRow(Base):
 
 
 class LedgerEntryRow(Base):
-    """An entry, never changed. `content` is the exact text of its hash.
+    """A ledger entry, which is never changed. `content` is the exact text that is hashed.
 
-    `signature` is of that hash, by the key `key_id` of the service; `missing` is for alerts. It is
-    kept after its subscription and its job are deleted.
+    `signature` is the signature of the hash, by the key `key_id`; `missing` is for alerts. The row
+    is kept after its subscription and its job are deleted.
     """
 
     __tablename__ = "ledger_entries"

@@ -1,4 +1,4 @@
-"""Workload constraints, readiness, and when topics were last published to."""
+"""Workload constraints, whether data centres are in use, and when topics last got messages."""
 
 from datetime import datetime
 
@@ -9,7 +9,10 @@ from app.storage.tables.base import Base
 
 
 class WorkloadConstraintRow(Base):
-    """How many consumers a topic's subscriptions should have (`subscription` empty), or one's."""
+    """How many consumers a subscription should have.
+
+    If `subscription` is empty, this is for each subscription of the topic.
+    """
 
     __tablename__ = "workload_constraints"
 
@@ -22,7 +25,7 @@ class WorkloadConstraintRow(Base):
 
 
 class DatacenterRow(Base):
-    """Whether operators have taken a data centre out of service; without a row it is ready."""
+    """Whether operators have taken a data centre out of use; without a row it is in use."""
 
     __tablename__ = "datacenters"
 
@@ -31,7 +34,7 @@ class DatacenterRow(Base):
 
 
 class TopicActivityRow(Base):
-    """The last known number of a topic's messages, and when that last increased."""
+    """The last known number of a topic's messages, and when it last increased."""
 
     __tablename__ = "topic_activity"
 

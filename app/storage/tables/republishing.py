@@ -10,7 +10,7 @@ from app.storage.tables.base import Base, Json
 
 
 class OfflineTaskRow(Base):
-    """What a job must publish again; the job's row has its state."""
+    """What a job must publish again. The state is in the job's row."""
 
     __tablename__ = "offline_tasks"
 
@@ -25,7 +25,7 @@ class OfflineTaskRow(Base):
 class OfflinePartRow(Base):
     """The progress of a task in one partition of its source topic: up to `position`.
 
-    From `ends` on, by partition of the target, there may be more than is recorded here. Until
+    From `ends` on, the target's partitions may have more messages than are recorded here. Until
     `appending_until` an append may be running. Each publisher has a `term`; reports of earlier
     terms change nothing.
     """

@@ -10,12 +10,12 @@ from app.storage.tables.base import Base, Json
 
 
 class RetransmissionRow(Base):
-    """A retransmission with its progress; the job's row has the state of its job."""
+    """A retransmission with its progress. The job's state is in the job's row."""
 
     __tablename__ = "retransmissions"
     __table_args__ = (
         Index("ix_retransmissions_newest", "subscription_id", "requested_at", "id"),
-        # For workers: few rows, however many have ended.
+        # An index for workers, which is small even if many retransmissions have ended.
         Index(
             "ix_retransmissions_sending", "requested_at", postgresql_where=text("state = 'SENDING'")
         ),
@@ -31,7 +31,7 @@ class RetransmissionRow(Base):
     state: Mapped[str]
     requested_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     ended_at: Mapped[datetime | None]
-    # The claim of the job with the valid choice.
+    # The claim of the job whose choice of messages is valid.
     attempt: Mapped[int] = mapped_column(Integer, server_default=text("0"))
     matched: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     size: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))

@@ -10,7 +10,7 @@ from app.storage.tables.base import Base, Json
 
 
 class SimulationRow(Base):
-    """What a job must simulate, and its overall result."""
+    """What a job must simulate, and the result over the whole time."""
 
     __tablename__ = "simulations"
 
@@ -21,7 +21,7 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
-    # From the final claim: `app.domain.insight.simulation.Differing`.
+    # Examples from the final claim: `app.domain.insight.simulation.Differing`.
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 

@@ -1,10 +1,11 @@
-"""The tables of traces, as core tables: thousands of rows come by COPY.
+"""The tables of traces, without classes for rows: thousands of rows are written by COPY.
 
-`trace_packs` has a partition for each day (UTC), `trace_packs_20260131`, created and dropped by
-`app.storage.traces.days`. A row is a compressed pack of entries in the form of `app.tracing.packs`.
-Beside it are its search keys: a number for each of its messages (`pack_key`), and the first offset
-of each partition of each source. A pack of 500 entries about as many messages takes 40 KB, half of
-it for the index; as single rows they took 115 KB, and two to four times the CPU.
+`trace_packs` has a partition for each day (UTC), such as `trace_packs_20260131`, created and
+dropped by `app.storage.traces.days`. A row is a compressed pack of entries in the form of
+`app.tracing.packs`. Beside it are its search keys: a number for each of its messages (`pack_key`),
+and the first offset of each partition of each source. A pack of 500 entries about as many messages
+takes 40 KB, half of it for the index; as single rows they took 115 KB, and two to four times the
+CPU.
 
 `traces` has the rows of earlier versions: it is read, and its days are dropped in time.
 """
@@ -33,10 +34,11 @@ from app.storage.tables.base import Base
 TRACE_PACKS: Final = Table(
     "trace_packs",
     Base.metadata,
-    # The times of its last entry and its first.
+    # The times of the last and of the first entry of the pack.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("first_at", DateTime(timezone=True), nullable=False),
-    # For entries about deliveries: sources, their partitions, and the first offset of each.
+    # Three lists for entries about deliveries: sources, their partitions, and the first offset of
+    # each.
     Column("sources", ARRAY(Integer), nullable=False),
     Column("partitions", ARRAY(Integer), nullable=False),
     Column("first_offsets", ARRAY(BigInteger), nullable=False),
@@ -46,7 +48,8 @@ TRACE_PACKS: Final = Table(
         "ix_trace_packs_message_keys",
         "message_keys",
         postgresql_using="gin",
-        # Otherwise every look-up would also read a list of pending entries.
+        # Update the index immediately: otherwise every look-up would also read a list of pending
+        # entries.
         postgresql_with={"fastupdate": "off"},
     ),
     postgresql_partition_by="RANGE (at)",
@@ -55,7 +58,7 @@ TRACE_PACKS: Final = Table(
 TRACES: Final = Table(
     "traces",
     Base.metadata,
-    # Widest first: PostgreSQL adds padding to unaligned columns.
+    # Columns are ordered by width, because PostgreSQL adds padding to unaligned columns.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("message_key", BigInteger, nullable=False),
     Column("offset", BigInteger, nullable=False),
@@ -63,7 +66,7 @@ TRACES: Final = Table(
     Column("partition", Integer, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("status_code", Integer),
-    # Milliseconds.
+    # Durations in milliseconds.
     Column("queued", REAL),
     Column("waited", REAL),
     Column("connect", REAL),
@@ -95,7 +98,7 @@ TRACE_SOURCES: Final = Table(
     Index("ix_trace_sources_subscription_id", "subscription_id"),
 )
 
-# Entries that are missing in `traces`, and why.
+# Entries that are missing in the traces, and why.
 TRACE_LOSSES: Final = Table(
     "trace_losses",
     Base.metadata,
@@ -109,12 +112,18 @@ TRACE_LOSSES: Final = Table(
 
 
 def pack_key(message_id: str) -> int:
-    """Return the search key of a message's packs; one in four billion ids shares it."""
+    """Return the key by which a message's packs are found.
+
+    About one in four billion ids has the same key.
+    """
     digest = blake2b(message_id.encode("utf-8", "replace"), digest_size=4).digest()
     return int.from_bytes(digest, signed=True)
 
 
 def trace_key(message_id: str) -> int:
-    """Return the search key of a message in `traces`; few ids share one, if any."""
+    """Return the key by which a message is found in `traces`.
+
+    Hardly any other id has the same key.
+    """
     digest = blake2b(message_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, signed=True)

@@ -17,7 +17,7 @@ from app.storage.tables.base import Base, Json
 
 
 class AppliedClockRow(Base):
-    """One row with the last change that any worker has applied."""
+    """One row with the number of the last change that any worker has applied."""
 
     __tablename__ = "applied_clock"
     __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
@@ -43,13 +43,13 @@ class WorkerRow(Base):
 class CursorRow(Base):
     """The position of a subscription in one partition.
 
-    No foreign key, here and below: a worker's report of a just deleted subscription must not make
-    its other reports fail. Leftover rows are pruned.
+    This table and those below have no foreign key: a report about a subscription that was just
+    deleted must not make a worker's other reports fail. Such rows are deleted later.
     """
 
     __tablename__ = "cursors"
-    # Written every second: with free space on the page, and no index on changing columns, a row
-    # stays in place.
+    # Rows are written every second. With free space on the page, and no index on changing columns,
+    # a row stays on its page.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -85,8 +85,8 @@ class CircuitRow(Base):
     """A circuit that subscriptions share by name.
 
     Times are by the database's clock, except for `since`, which is only shown. Each change has a
-    new `number`. When half-open, `tried_by` sends the probe, and renews the time until which no
-    other worker may send one.
+    new `number`. When the circuit is half-open, `tried_by` is the worker that sends the probe, and
+    renews the time until which no other worker may send one.
     """
 
     __tablename__ = "circuits"
@@ -110,7 +110,7 @@ class RateNoteRow(Base):
     """
 
     __tablename__ = "rate_notes"
-    # Written every second: with free space on the page, a row stays in place.
+    # Rows are written every second. With free space on the page, a row stays on its page.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -124,7 +124,7 @@ class RateNoteRow(Base):
 
 
 class RecorderPositionRow(Base):
-    """How far a partition of a stream is recorded."""
+    """Up to which offset a partition of a stream is recorded."""
 
     __tablename__ = "recorder_positions"
 
@@ -134,7 +134,10 @@ class RecorderPositionRow(Base):
 
 
 class PublishedIdRow(Base):
-    """An id of a published message. Deleted with its topic: a recreated one starts without ids."""
+    """An id of a published message.
+
+    It is deleted with its topic, so that a recreated topic starts without ids.
+    """
 
     __tablename__ = "published_ids"
     __table_args__ = (Index("ix_published_ids_age", "topic", "recorded_at"),)
@@ -144,5 +147,5 @@ class PublishedIdRow(Base):
     )
     message_id: Mapped[str] = mapped_column(primary_key=True)
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-    # The id of the message, if another id identifies duplicates.
+    # The id of the message, if duplicates are identified by another id.
     stored_as: Mapped[str | None]

@@ -1,1 +1,1 @@
-"""Traces of messages: packs of entries, a partition for each day."""
+"""Stores traces of messages: entries are packed, and each day has a partition."""

@@ -1,9 +1,8 @@
 """The partitions of `trace_packs`, one for each day (UTC): created ahead, and dropped in time.
 
-Those of `traces`, which has rows of earlier versions, are dropped with them.
-
-They are dropped when their day is too long ago. The oldest are also dropped when all together take
-more disk space than allowed.
+Partitions are dropped when their day is too long ago. Those of `traces`, which has rows of earlier
+versions, are dropped in the same way. The oldest are also dropped when all together take more disk
+space than allowed.
 """
 
 from collections.abc import Sequence
@@ -16,13 +15,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.storage.locks import hold
 from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
-# Days that are created ahead: nothing is lost if the database is away for a day.
+# How far ahead partitions are created: nothing is lost if the database is down for a day.
 AHEAD: Final = timedelta(days=2)
 LOCK_TIMEOUT: Final = "2s"
-# An empty partition with its indexes; dropping it would free nothing.
+# The size of an empty partition with its indexes; dropping it would free nothing.
 EMPTY_BYTES: Final = 64 * 1024
-# The inline part of a row of `trace_packs`, which is everything but the pack's body. So the index
-# leads directly to the data, and a scan costs what PostgreSQL estimates.
+# The maximum size of the inline part of a row of `trace_packs`, which is everything except the
+# pack's body. So the index leads directly to the data, and a scan takes as long as PostgreSQL
+# estimates.
 INLINE_BYTES: Final = 4_080
 
 _LOCK: Final = "angelia.traces"
@@ -31,20 +31,23 @@ _DAY: Final = timedelta(days=1)
 
 
 class TraceDay(NamedTuple):
-    """The partition of a day, and its bytes with indexes."""
+    """The partition of a day, and its size in bytes, with indexes."""
 
     day: date
     size: int
 
 
 class TraceDays:
-    """Creates, lists and drops them, one process at a time, in the session's transaction."""
+    """Creates, lists and drops the partitions of days, in the session's transaction.
+
+    Only one process at a time does this.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def hold(self) -> None:
-        """Keep other processes from creating or dropping any until the transaction ends.
+        """Keep other processes from creating or dropping partitions until this transaction ends.
 
         A wait for a table's lock longer than LOCK_TIMEOUT fails, and is repeated later: otherwise
         others would wait behind it.
@@ -53,27 +56,27 @@ class TraceDays:
         await hold(self._session, _LOCK)
 
     async def all(self) -> Sequence[TraceDay]:
-        """Return the existing ones, the oldest first."""
+        """Return the existing partitions, the oldest first."""
         sizes: dict[date, int] = {}
         for _, day, size in await self._partitions():
             sizes[day] = sizes.get(day, 0) + size
         return [TraceDay(day, sizes[day]) for day in sorted(sizes)]
 
     async def make(self, days: Sequence[date]) -> None:
-        """Create the missing ones."""
+        """Create the missing partitions."""
         there = {day for parent, day, _ in await self._partitions() if parent == _PARENT}
         for day in days:
             if day not in there:
                 await self._make(day)
 
     async def drop(self, day: date) -> None:
-        """Drop that day with all its entries."""
+        """Drop the partition of that day with all its entries."""
         for parent, each, _ in await self._partitions():
             if each == day:
                 await self._session.execute(text(f"DROP TABLE {_name(day, of=parent)}"))
 
     async def forget_before(self, moment: datetime) -> None:
-        """Delete losses before then, and sources without entries."""
+        """Delete records of losses from before that time, and sources without entries."""
         await self._session.execute(delete(TRACE_LOSSES).where(TRACE_LOSSES.c.at < moment))
         await self._session.execute(
             delete(TRACE_SOURCES).where(TRACE_SOURCES.c.seen_at < moment - AHEAD)
@@ -87,7 +90,7 @@ class TraceDays:
         return now.astimezone(UTC).date()
 
     async def _partitions(self) -> Sequence[tuple[str, date, int]]:
-        """Return their table names, days and sizes."""
+        """Return the partitions with their table names, days and sizes."""
         found = await self._session.execute(
             text(
                 "SELECT p.relname, c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i"
@@ -98,8 +101,8 @@ class TraceDays:
         return [(parent, _day_of(name), size) for parent, name, size in found]
 
     async def _make(self, day: date) -> None:
-        # Created separately and attached: creating it in place would wait for all readers and
-        # writers.
+        # Create the table separately, and attach it: creating it as a partition would wait for all
+        # readers and writers.
         name = _name(day)
         await self._session.execute(
             text(
@@ -117,7 +120,7 @@ class TraceDays:
 
 
 def wanted_days(today: date, *, kept: timedelta) -> Sequence[date]:
-    """Return the days that must exist, the oldest first."""
+    """Return the days that must have a partition, the oldest first."""
     first, last = today - kept, today + AHEAD
     return [first + n * _DAY for n in range((last - first).days + 1)]
 
@@ -128,7 +131,7 @@ def outdated(days: Sequence[TraceDay], today: date, *, kept: timedelta) -> Seque
 
 
 def over_budget(days: Sequence[TraceDay], today: date, *, bytes_max: int) -> date | None:
-    """Return the oldest day before today with data, if all take more space than allowed."""
+    """Return the oldest day with data before today, if all days take more space than allowed."""
     if sum(each.size for each in days) <= bytes_max:
         return None
     return next((each.day for each in days if each.day < today and each.size > EMPTY_BYTES), None)

@@ -23,9 +23,10 @@ from app.storage.texts import storable
 from app.storage.traces.packs import entries_in
 from app.storage.traces.single_entries import recorded_by_rows
 
-# A message usually has one or two; a message that is retried for hours has hundreds.
+# The number of packs that are read at a time. A message usually has one or two; a message that is
+# retried for hours has hundreds.
 PACKS_AT_ONCE: Final = 16
-# Usually there are none.
+# The number of losses that are read with the first statement; usually there are none.
 LOSSES_AT_ONCE: Final = 64
 
 _PACKS: Final = f"""
@@ -64,7 +65,7 @@ WHERE EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'traces'::regclass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceQuestion:
-    """The request: what happened to a message anywhere, in a topic, or in a subscription."""
+    """What is requested: what happened to a message anywhere, in a topic, or in a subscription."""
 
     message_id: str
     topic: str | None = None
@@ -72,7 +73,7 @@ class TraceQuestion:
 
 
 class _Row(NamedTuple):
-    """A row of the result. Each column costs more than its content."""
+    """A row of the result. There are few columns, because each takes more time than its content."""
 
     kind: int
     at: datetime
@@ -82,9 +83,10 @@ class _Row(NamedTuple):
 
 
 class KnownTrace(NamedTuple):
-    """The result of one statement; of packs and losses perhaps only a part.
+    """The result of the first statement, which may have only a part of the packs and losses.
 
-    `discards` are newest first. `by_rows`: there may be entries that were recorded as single rows.
+    `discards` are newest first. `by_rows` means that there may be entries in single rows, from
+    earlier versions.
     """
 
     subscription_id: str | None
@@ -95,7 +97,7 @@ class KnownTrace(NamedTuple):
 
 
 class TraceLookup:
-    """Reads at most `limit` entries of a message, and of its discards."""
+    """Reads at most `limit` trace entries of a message, and its discards."""
 
     def __init__(self, connection: AsyncConnection, asked: TraceQuestion, *, limit: int) -> None:
         self._connection = connection
@@ -104,7 +106,7 @@ class TraceLookup:
         self._key = Int4(pack_key(asked.message_id))
 
     async def known(self) -> KnownTrace:
-        """Return the first result.
+        """Return what the first statement finds.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -128,7 +130,7 @@ class TraceLookup:
     async def entries(self, known: KnownTrace) -> Sequence[TraceEntry]:
         """Return the entries of a message, oldest first.
 
-        Only those of one topic or one subscription, if given.
+        If a topic or a subscription is requested, return only its entries.
         """
 
         def wanted(entries: Iterable[TraceEntry]) -> Iterable[TraceEntry]:
@@ -157,7 +159,8 @@ class TraceLookup:
         bodies = known.bodies
         for offset in itertools.count(PACKS_AT_ONCE, PACKS_AT_ONCE):
             for body in bodies:
-                # Finding a message in one takes less than a tenth of a millisecond.
+                # Check the bodies of a group one by one: finding a message in a body takes less
+                # than a tenth of a millisecond.
                 yield body
             if len(bodies) < PACKS_AT_ONCE:
                 return

@@ -1,4 +1,4 @@
-"""Packs of trace entries as rows of `trace_packs`, and their entries."""
+"""Converts packs of trace entries to rows of `trace_packs`, and back to entries."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -54,7 +54,7 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
 def places_in(
     body: bytes, subscription_id: str, *, when: tuple[datetime, datetime], ends: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Return partition and offset of a subscription's entries of that time with these statuses."""
+    """Return partition and offset of a subscription's entries with these statuses at that time."""
     pack = read_pack(body)
     if pack is None:
         return []

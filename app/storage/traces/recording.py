@@ -1,4 +1,4 @@
-"""Traces: recorded by COPY, each entry once."""
+"""Stores traces by COPY, each entry once."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from app.storage.traces.packs import COPY, TYPES, PackRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceLoss:
-    """Entries of `worker` that are not recorded, for `reason`."""
+    """How many entries of `worker` are not recorded, because of `reason`."""
 
     at: datetime
     entries: int
@@ -31,16 +31,16 @@ class TraceLoss:
 
 
 class TraceRepository:
-    """Stores the entries, and the known losses."""
+    """Stores trace entries, and known losses of entries."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def source_ids(self, sources: Collection[TraceSource]) -> Mapping[TraceSource, int]:
-        """Return the ids of all of them; missing ones are created."""
+        """Return the ids of all these sources; ids for new sources are created."""
         if not sources:
             return {}
-        # In one order, so that no two transactions wait for each other.
+        # Insert in the same order everywhere, so that no two transactions wait for each other.
         ordered = sorted(sources, key=lambda each: (each.topic, each.subscription_id))
         added = upsert(TRACE_SOURCES).values([_source_values(each) for each in ordered])
         seen = {"seen_at": func.clock_timestamp()}
@@ -60,12 +60,12 @@ class TraceRepository:
         stream: Partition,
         next_offset: int,
     ) -> bool:
-        """Store the content of `stream` before `next_offset`, and this position: exactly once.
+        """Store the records of `stream` before `next_offset`, and this position: exactly once.
 
-        Returns False if it was recorded before; then nothing changes.
+        Returns False if they were stored before; then nothing changes.
 
         Raises:
-            StorageUnavailableError: The database cannot be reached, or one of their days was
+            StorageUnavailableError: The database cannot be reached, or the partition of a day was
                 dropped.
         """
         if not await RecorderPositions(self._session).advance(stream, next_offset):
@@ -79,7 +79,10 @@ class TraceRepository:
         return True
 
     async def lose(self, loss: TraceLoss) -> None:
-        """Store the number of lost entries, in place of that worker's last one for that reason."""
+        """Store the number of lost entries.
+
+        It replaces that worker's last number for the same reason.
+        """
         said = TRACE_LOSSES.c.worker == storable(loss.worker)
         why = TRACE_LOSSES.c.reason == storable(loss.reason)
         await self._session.execute(delete(TRACE_LOSSES).where(said, why))

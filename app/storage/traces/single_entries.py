@@ -1,4 +1,4 @@
-"""Traces of earlier versions: one entry in a row, read as long as they are kept."""
+"""Reads traces of earlier versions, which have one entry in a row, as long as they are kept."""
 
 from collections.abc import Sequence
 from datetime import UTC, timedelta
