@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from app.cli.main import COMMANDS
 from tests.architecture.tree import ROOT
@@ -15,6 +16,7 @@ from workers.assignment.supervisor import LAST_COMMIT_TIMEOUT, LAST_REQUEST_TIME
 
 FOLDER: Final = ROOT / "deploy" / "systemd"
 UNITS: Final = {path.stem.removeprefix("angelia-"): path for path in FOLDER.glob("*.service")}
+HELM: Final = "terminationGracePeriodSeconds"
 ANGELIA: Final = "/opt/angelia/bin/angelia"
 
 
@@ -35,6 +37,18 @@ def test_all_units_have_the_same_bounds() -> None:
 def test_a_worker_has_the_time_that_it_takes_to_stop() -> None:
     (seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", UNITS["worker"].read_text(), re.MULTILINE)
     assert int(seconds) > (LAST_REQUEST_TIMEOUT + LAST_COMMIT_TIMEOUT).total_seconds() + 5
+
+
+@pytest.mark.parametrize("name", ["worker", "spark"])
+def test_a_process_has_the_same_time_to_stop_wherever_it_runs(name: str) -> None:
+    (by_systemd,) = re.findall(r"^TimeoutStopSec=(\d+)$", UNITS[name].read_text(), re.MULTILINE)
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    assert compose["services"][name]["stop_grace_period"] == f"{by_systemd}s"
+    chart = ROOT / "deploy" / "helm" / "angelia"
+    given = yaml.safe_load((chart / "values.yaml").read_text())["worker"][HELM]
+    template = (chart / "templates" / f"{name}.yaml").read_text()
+    rendered = template.replace(f"{{{{ .Values.worker.{HELM} }}}}", str(given))
+    assert f" {HELM}: {by_systemd}\n" in rendered
 
 
 @pytest.mark.parametrize("name", ["worker", "spark"])
