@@ -96,14 +96,18 @@ async def inconsistent_topics(
 )
 async def delete_inconsistent_topic(
     services: ServicesOf,
+    *,
     topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - Hermes' name
+    onceAdopted: Annotated[  # noqa: N803 - as the other names in URLs
+        bool, Query(description="also if it was adopted until it was deleted here")
+    ] = False,
 ) -> Response:
     """Delete a topic that only the log has, with its messages, whoever made it.
 
-    Topics of others in Kafka are among these, also those that were adopted until they were deleted
-    here: look who writes to a topic before.
+    One that was adopted until it was deleted here is refused without `onceAdopted=true`. Other
+    topics of others in Kafka are not known as such: look who writes to a topic before.
     """
-    await services.consistency.remove(topicName)
+    await services.consistency.remove(topicName, once_adopted=onceAdopted)
     return answer()
 
 

@@ -54,18 +54,20 @@ class ConsistencyService:
             only_in_database=sorted(in_database - in_log),
         )
 
-    async def remove(self, name: str) -> None:
+    async def remove(self, name: str, *, once_adopted: bool = False) -> None:
         """Delete a topic that only the log has, with its messages.
+
+        A topic that was adopted before it was deleted here is deleted only if `once_adopted`.
 
         Raises:
             TopicNotFoundError: The topic is not in the log.
-            ValidationFailedError: The topic is in the database.
+            ValidationFailedError: The topic is in the database, or was adopted.
             LogUnavailableError: The topic may still exist.
         """
         if not _is_ours(name) or name not in await self._log.topic_names():
             raise TopicNotFoundError(f"Topic {name} is not in the log")
         event = Change(action=Action.REMOVED, kind=_KIND, name=name)
-        await self._topics.remove_from_log(name, event)
+        await self._topics.remove_from_log(name, event, once_adopted=once_adopted)
 
     async def restore(self, name: str) -> None:
         """Create the topic in the log again, empty, if only the database has it.

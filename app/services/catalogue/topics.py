@@ -37,6 +37,7 @@ from app.services.log_claims import Claimed, LogClaims
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.groups import GroupRepository
+from app.storage.catalogue.once_adopted import OnceAdoptedRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
@@ -186,19 +187,24 @@ class TopicService:
             claim.end()
             await self._note(event)
 
-    async def remove_from_log(self, name: str, event: Change) -> None:
+    async def remove_from_log(
+        self, name: str, event: Change, *, once_adopted: bool = False
+    ) -> None:
         """Delete a topic that only the log has, with its messages.
 
-        `event` is written to the audit.
+        `event` is written to the audit. A topic that was adopted before it was deleted here is
+        deleted only if `once_adopted`.
 
         Raises:
-            ValidationFailedError: The topic is in the database.
+            ValidationFailedError: The topic is in the database, or was adopted.
             LogUnavailableError: The topic will be deleted later.
         """
         async with self._claims.claimed(_subject(name), Intent.DELETE) as claim:
             if await self._found(name) is not None:
                 raise ValidationFailedError.of("topicName", f"{name} is not inconsistent")
-            await self._note(event, claim)
+            if not once_adopted:
+                await self._require_never_adopted(name)
+            await self._begin_removal(event, claim)
             claim.begin()
             await self._log.delete_topic(name)
             claim.end()
@@ -257,6 +263,12 @@ class TopicService:
         except TopicNotFoundError:
             return None
 
+    async def _require_never_adopted(self, name: str) -> None:
+        async with self._database.transaction() as session:
+            if await OnceAdoptedRepository(session).has(name):
+                message = f"must be true: {name} was adopted, so others may use it in Kafka"
+                raise ValidationFailedError.of("onceAdopted", message)
+
     async def _require_new(self, topic: Topic) -> None:
         async with self._database.transaction() as session:
             topics = TopicRepository(session)
@@ -275,6 +287,7 @@ class TopicService:
                 await GroupRepository(session).add(topic.group)
                 await note(events, group_created(topic.group))
             created = await topics.add(topic)
+            await OnceAdoptedRepository(session).forget(topic.name)
             await note(events, self._change(Action.CREATED, after=created))
             await claim.give_up(session)
         return created
@@ -335,15 +348,21 @@ class TopicService:
             )
             await TopicRepository(session).delete(name)
             await note(events, self._change(Action.REMOVED, before=current))
-            if not current.adopted:
+            if current.adopted:
+                await OnceAdoptedRepository(session).add(name)
+            else:
                 await claim.begin_in(session)
         return current, gone
 
-    async def _note(self, event: Change, beginning: Claimed | None = None) -> None:
+    async def _begin_removal(self, event: Change, claim: Claimed) -> None:
         async with self._database.transaction() as session:
             await note(AuditRepository(session), event)
-            if beginning is not None:
-                await beginning.begin_in(session)
+            await OnceAdoptedRepository(session).forget(event.name)
+            await claim.begin_in(session)
+
+    async def _note(self, event: Change) -> None:
+        async with self._database.transaction() as session:
+            await note(AuditRepository(session), event)
 
     def _change(
         self, action: Action, *, before: Topic | None = None, after: Topic | None = None

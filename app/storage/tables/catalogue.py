@@ -67,6 +67,15 @@ class TopicRow(Base):
     change: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
+class OnceAdoptedRow(Base):
+    """A topic that was adopted and then deleted: the log may still have it, and it is not ours."""
+
+    __tablename__ = "once_adopted"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    deleted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
 class TopicVolumeRow(Base):
     """The bytes published to a topic."""
 

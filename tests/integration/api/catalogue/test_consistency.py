@@ -91,6 +91,42 @@ async def test_a_topic_that_both_have_is_not_removed(
     assert topic in log.topics
 
 
+async def adopted_and_deleted(api: httpx.AsyncClient, log: LateLog, name: str) -> None:
+    await log.create_topic(a_topic(name))
+    (await api.post("/topics", json={"name": name, "adopted": True})).raise_for_status()
+    (await api.delete(f"/topics/{name}")).raise_for_status()
+
+
+async def test_a_topic_that_was_adopted_is_removed_only_by_who_says_so(
+    api: httpx.AsyncClient, log: LateLog
+) -> None:
+    path = f"{TOPICS}?topicName=shop.theirs"
+    await adopted_and_deleted(api, log, "shop.theirs")
+    for refused in (await api.delete(path), await api.delete(f"{path}&onceAdopted=false")):
+        assert said(refused) == (400, "VALIDATION_ERROR")
+        assert refused.json()["details"][0]["path"] == "onceAdopted"
+    assert "shop.theirs" in log.topics
+    assert await audited(api) == []
+    (await api.delete(f"{path}&onceAdopted=true")).raise_for_status()
+    assert "shop.theirs" not in log.topics
+
+
+async def test_what_others_make_again_is_theirs_until_it_is_made_here(
+    api: httpx.AsyncClient, log: LateLog
+) -> None:
+    path = f"{TOPICS}?topicName=shop.theirs"
+    await adopted_and_deleted(api, log, "shop.theirs")
+    await log.delete_topic("shop.theirs")
+    await log.create_topic(a_topic("shop.theirs"))
+    assert (await api.delete(path)).status_code == 400
+    (await api.post("/topics", json={"name": "shop.theirs"})).raise_for_status()
+    log.go_down()
+    (await api.delete("/topics/shop.theirs")).raise_for_status()
+    log.come_back()
+    (await api.delete(path)).raise_for_status()
+    assert "shop.theirs" not in log.topics
+
+
 async def test_what_is_no_topic_of_ours_is_neither_named_nor_removed(
     api: httpx.AsyncClient, log: LateLog
 ) -> None:

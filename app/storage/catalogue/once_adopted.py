@@ -1,0 +1,29 @@
+"""Topics that were adopted and then deleted: the log may still have them, and they are not ours."""
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.storage.tables import OnceAdoptedRow
+
+
+class OnceAdoptedRepository:
+    """The names of these topics."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    async def has(self, name: str) -> bool:
+        """Whether the topic is one of them."""
+        found = await self._session.scalar(select(exists().where(OnceAdoptedRow.name == name)))
+        return bool(found)
+
+    async def add(self, name: str) -> None:
+        """Add the topic, unless it is one of them."""
+        await self._session.execute(
+            insert(OnceAdoptedRow).values(name=name).on_conflict_do_nothing()
+        )
+
+    async def forget(self, name: str) -> None:
+        """Remove the topic, if it is one of them."""
+        await self._session.execute(delete(OnceAdoptedRow).where(OnceAdoptedRow.name == name))
