@@ -71,6 +71,7 @@ java:
 kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
 	$(BIN)/python -m tests.servers.spark_kafka install
+	$(BIN)/python -m tests.servers.previous install
 	$(BIN)/python -m tests.servers.nginx install
 	$(BIN)/python -m tests.servers.debian_postgres install
 

@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.dealing",
     "tests.servers.postgres",
     "tests.servers.kafka",
+    "tests.servers.previous",
     "tests.servers.service",
     "tests.servers.debian_postgres",
 ]

@@ -18,7 +18,7 @@ from angelia_client.requests import verification
 from tests.fakes.egress import ALLOW_LOOPBACK
 from tests.fakes.subscriber import Subscriber
 from tests.servers.ports import free_port
-from tests.servers.warm import WarmProcess, warm
+from tests.servers.warm import WarmParent, WarmProcess, warm
 
 PATIENCE_S = 90.0
 CONCURRENT_PUBLISHERS = 16
@@ -80,6 +80,8 @@ class Service:
 
     configuration: Mapping[str, str]
     logs: Path
+    # What its processes are forked from, with the code that they run.
+    parent: WarmParent = field(default_factory=warm)
     port: int = field(default_factory=free_port)
     processes: list[Process] = field(default_factory=list)
     # Messages whose publication was not acknowledged at first: the log may have them twice.
@@ -128,6 +130,11 @@ class Service:
 
     # ---- processes ------------------------------------------------------------------------------
 
+    async def migrate(self) -> None:
+        """Bring the database to the tables of its version."""
+        process = await self._start("app.cli.main", "migrate")
+        assert await process.running.ended() == 0
+
     async def api(self) -> Process:
         """Start the API and wait until it is ready."""
         process = await self._start("app")
@@ -148,11 +155,13 @@ class Service:
         environment |= {
             "ANGELIA_PORT": str(self.port),
             "ANGELIA_ALLOW_PRIVATE_ENDPOINTS": ALLOW_LOOPBACK,
+            # For the children of what is started.
+            "PYTHONPATH": str(self.parent.root),
             **self.configuration,
         }
         with log.open("wb") as sink:
             written = sink.fileno()
-            running = warm().start(
+            running = self.parent.start(
                 module, *arguments, environment=environment, output=written, errors=written
             )
         process = Process(running, log)

@@ -26,8 +26,13 @@ CLOCK_S = 0.002
 POLICY = {"messageBackoff": 50, "inflightSize": 200, "messageTtl": 600}
 
 
+def fails(number: int, retry: int) -> bool:
+    """Whether the receiver answers 500 to that attempt: by the dice, the same in every run."""
+    return Random(f"{number}/{retry}").random() < FAILING
+
+
 class Unreliable:
-    """Answers by the dice, but the same in every run, and sees what comes before its turn."""
+    """Answers as `fails` says, and sees what comes before its turn."""
 
     def __init__(self) -> None:
         # When each message was first answered for good.
@@ -41,7 +46,7 @@ class Unreliable:
             for earlier in range(number % KEYS, number, KEYS)
             if self.settled.get(earlier, math.inf) > received.at + CLOCK_S
         ]
-        failing = Random(f"{number}/{received.retry_count}").random() < FAILING
+        failing = fails(number, received.retry_count)
         if not failing:
             self.settled.setdefault(number, received.at + LATENCY_S)
         good = 404 if number in REFUSED else 200

@@ -18,12 +18,13 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
 import app.cli.commands
-from tests.servers.warm_parent import send_request
+from tests.servers import warm_parent
 
 ROOT: Final = Path(__file__).parents[2]
 COMMAND_LINE: Final = "app.cli.main"
@@ -41,6 +42,17 @@ SERVICE: Final = (
     "app.filtering.paths",
     "app.log.kafka",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The code of a version, and a Python that has what this code needs."""
+
+    root: Path
+    python: str = sys.executable
+
+
+THIS: Final = Version(ROOT)
 
 
 class WarmProcess:
@@ -119,17 +131,18 @@ class WarmProcess:
 
 
 class WarmParent:
-    """The process that they are forked from."""
+    """The process that they are forked from; `root` has the code that it runs."""
 
-    def __init__(self, modules: tuple[str, ...]) -> None:
+    def __init__(self, modules: tuple[str, ...], version: Version) -> None:
+        self.root = version.root
         self._requests, theirs = socket.socketpair()
         # Tests ask for processes from threads, too.
         self._turn = threading.Lock()
-        program = [sys.executable, "-P", "-m", "tests.servers.warm_parent"]
+        program = [version.python, "-P", str(Path(warm_parent.__file__))]
         with theirs:
             self._process = subprocess.Popen(
-                [*program, str(theirs.fileno()), *modules],
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                [*program, str(theirs.fileno()), str(self.root), *modules],
+                env={**os.environ, "PYTHONPATH": str(self.root)},
                 pass_fds=[theirs.fileno()],
                 # None of them a terminal, as none of those of its children is.
                 stdin=subprocess.DEVNULL,
@@ -146,7 +159,7 @@ class WarmParent:
         output: int,
         errors: int,
         text: int | None = None,
-        directory: Path = ROOT,
+        directory: Path | None = None,
         finds_here: bool = True,
         new_session: bool = False,
     ) -> WarmProcess:
@@ -158,14 +171,14 @@ class WarmParent:
             "module": module,
             "arguments": arguments,
             "environment": dict(environment),
-            "directory": str(directory),
+            "directory": str(directory or self.root),
             "finds_here": finds_here,
             "new_session": new_session,
         }
         reports, reported = os.pipe()
         with Path(os.devnull).open() as nothing, self._turn:
             given = nothing.fileno() if text is None else text
-            send_request(self._requests, request, [given, output, errors, reported])
+            warm_parent.send_request(self._requests, request, [given, output, errors, reported])
         os.close(reported)
         process = WarmProcess(reports, environment.get("ANGELIA_HOME", ""))
         _started[:] = [*running_warm(), process]
@@ -187,9 +200,9 @@ def running_warm() -> list[WarmProcess]:
 
 
 @cache
-def warm(modules: tuple[str, ...] = SERVICE) -> WarmParent:
+def warm(modules: tuple[str, ...] = SERVICE, version: Version = THIS) -> WarmParent:
     """The parent of this pytest process that has imported `modules`, started when first needed."""
-    parent = WarmParent(modules)
+    parent = WarmParent(modules, version)
     atexit.register(parent.end)
     return parent
 

@@ -1,9 +1,10 @@
 """A process that has imported what it is told to, and forks a child for each program to run.
 
-`python -m tests.servers.warm_parent SOCKET MODULE…`: `tests/servers/warm.py` starts it and sends it
-requests on the socket. A child runs its program as `python -m` does, with an environment, a
-directory and standard streams of its own; only the imports are done already. The parent imports
-and forks, and does nothing else, so a child begins as clean as a process that was just started.
+`python -P warm_parent.py SOCKET ROOT MODULE…`: `tests/servers/warm.py` starts it and sends it
+requests on the socket. What it imports of ours is in ROOT: this version, or another. A child runs
+its program as `python -m` does, with an environment, a directory and standard streams of its own;
+only the imports are done already. The parent imports and forks, and does nothing else, so a child
+begins as clean as a process that was just started.
 """
 
 import gc
@@ -20,10 +21,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 # Standard input, output and error; and a pipe for the process id, and later the exit code.
 STREAMS: Final = 4
+OURS: Final = ("angelia_client", "app", "migrations", "spark", "workers")
 _HEADER: Final = 4
 
 
@@ -152,10 +155,19 @@ def become(request: Request) -> None:
         sys.path.insert(0, request.directory)
 
 
-def main(number: int, modules: list[str]) -> Request | None:
+def import_from(root: Path, modules: list[str]) -> None:
+    """Import the modules; SystemExit if code of ours came from elsewhere than `root`."""
+    for each in modules:
+        importlib.import_module(each)
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name.partition(".")[0] in OURS and path and not Path(path).is_relative_to(root):
+            sys.exit(f"{name} is {path}, and not in {root}")
+
+
+def main(number: int, root: Path, modules: list[str]) -> Request | None:
     """Import the modules, then fork: the request in a child, None in the parent at its end."""
-    for module in modules:
-        importlib.import_module(module)
+    import_from(root, modules)
     # What is imported stays: nobody need look through it, and children share its memory.
     gc.collect()
     gc.freeze()
@@ -164,8 +176,8 @@ def main(number: int, modules: list[str]) -> Request | None:
 
 
 if __name__ == "__main__":
-    _, socket_number, *names = sys.argv
-    if child := main(int(socket_number), names):
+    _, socket_number, folder, *names = sys.argv
+    if child := main(int(socket_number), Path(folder), names):
         become(child)
         # Out here, so that what it raises ends the process as it ends any other.
         runpy.run_module(child.module, run_name="__main__", alter_sys=True)
