@@ -1,1 +1,1 @@
-"""The data pipeline: jobs on Spark, and the runner that takes them from the database."""
+"""The data pipeline: jobs on Spark, and the runner that runs them."""

@@ -1,4 +1,4 @@
-"""Folders of the archive: writing, reading and removal, in any storage that Spark supports."""
+"""Folders of the archive: written, read and removed, in any storage that Spark supports."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,20 +18,21 @@ def write_archived(archived: DataFrame, path: str) -> None:
 
 def read_archived(session: SparkSession, path: str) -> DataFrame:
     """Return the messages in that folder (columns ARCHIVED)."""
-    # The schema is given, because an empty folder has no file with it.
+    # Give the schema, because an empty folder has no file that contains it.
     return session.read.schema(ARCHIVED).parquet(path)
 
 
 def archived_messages(
     session: SparkSession, folders: Sequence[str], *, spans: Sequence[OffsetSpan], times: Times
 ) -> DataFrame:
-    """Return the messages of the spans, which are of one topic, and of that time from the folders.
+    """Return the messages of a time in these spans of one topic, read from the folders.
 
-    Columns MESSAGES. The spans of a partition have no gaps between them.
+    The result has the columns MESSAGES. The spans of a partition have no gaps between them.
     """
     if not folders or not spans:
         return session.createDataFrame([], MESSAGES)
-    # The folder names of days and hours are not columns here, so many paths are one frame.
+    # Do not use the folder names of days and hours as columns, so that many paths are one data
+    # frame.
     files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
     read = files.parquet(*folders)
     starts, ends = _bounds(spans)
@@ -42,7 +43,7 @@ def archived_messages(
 
 
 def of_time(messages: DataFrame, times: Times) -> DataFrame:
-    """Return the messages of that time, each by its own time (columns MESSAGES)."""
+    """Return the messages whose own time is in that time (columns MESSAGES)."""
     at = F.col("timestamp_ms")
     if times.since_ms is not None:
         messages = messages.where(at >= times.since_ms)
@@ -67,7 +68,7 @@ def of_partition(offsets: Mapping[int, int]) -> Column:
 
 
 def remove_folder(session: SparkSession, path: str) -> None:
-    """Remove a folder with its content, if it exists. Errors of Hadoop are raised."""
+    """Remove a folder with its content, if it exists. Hadoop's errors are raised."""
     place, files = _on_hadoop(session, path)
     files.delete(place, True)  # noqa: FBT003 - Java has no names: with what is in it
 

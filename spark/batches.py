@@ -1,4 +1,4 @@
-"""Rows in Arrow's form."""
+"""Makes Arrow batches of rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def batch_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows, which may be none, as one batch of that schema."""
+    """Return the rows, of which there may be none, as one batch of that schema."""
     values = list(zip(*rows, strict=True)) or [()] * len(schema)
     columns = [pa.array(each, type=field.type) for each, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

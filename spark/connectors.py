@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Kafka and for S3, if these are configured."""
+"""The jars that Spark needs for Kafka and for S3, where these are configured."""
 
 import os
 import tempfile
@@ -10,7 +10,8 @@ import pyspark
 
 from app.config import Settings
 
-# From Maven Central at the start of a session; the version of PySpark, and of its Scala.
+# The name of the Kafka connector at Maven Central. Its version must be that of PySpark, and its
+# Scala version that of Spark.
 KAFKA: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 # The version of Hadoop in PySpark, and of the SDK with which it was built.
 HADOOP: Final = "3.5.0"
@@ -20,13 +21,13 @@ S3: Final = (
     f"software.amazon.awssdk:s3-transfer-manager:{_SDK}",
     f"software.amazon.awssdk:sts:{_SDK}",
 )
-# One jar of 650 MB with all of Amazon's services, of which only a few small jars are needed for S3;
-# and what Spark already has.
+# What is left out of the S3 connector: one jar of 650 MB with all of Amazon's services, of which S3
+# needs only a few small jars, and jars that Spark already has.
 S3_WITHOUT: Final = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
 
 
 def connectors(settings: Settings) -> Mapping[str, str]:
-    """Return the configuration of a session for these jars; empty if none is needed."""
+    """Return the configuration of a session for these jars; empty if no jars are needed."""
     wanted = ",".join(_packages(settings))
     if not wanted:
         return {}
@@ -38,10 +39,14 @@ def connectors(settings: Settings) -> Mapping[str, str]:
 
 
 def _fetched_to() -> dict[str, str]:
-    """By default Ivy keeps jars in the home of the user; in containers and units nobody may."""
+    """Set the folder for jars.
+
+    By default Ivy uses the user's home folder, which is not writable in containers and systemd
+    units.
+    """
     if os.access(Path.home(), os.W_OK):
         return {}
-    # Of a name that nobody knows before: others must not put jars there.
+    # Use a folder with a name that nobody can know before, so that others cannot put jars there.
     return {"spark.jars.ivy": tempfile.mkdtemp(prefix="angelia-ivy-")}
 
 

@@ -1,4 +1,4 @@
-"""Spark for the runner: one session that stays, and one job at a time."""
+"""Spark for the runner: one session that stays open, and one job at a time."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SparkEngine:
-    """Runs jobs; the session starts with the first job and stays. Its methods block."""
+    """Runs jobs. The session starts with the first job and stays open. All methods block."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class SparkEngine:
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Run the job, and return its result.
 
-        Errors of the job are raised. If it was stopped, this raises WorkStoppedError, or whatever
-        error Spark raises then.
+        Errors of the job are raised. If the job was stopped, WorkStoppedError or an error of Spark
+        is raised.
 
         Raises:
             EngineLostError: Spark has ended.
@@ -65,7 +65,7 @@ class SparkEngine:
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # For this thread: what it starts on Spark can be cancelled by the name of the group.
+        # Name a group for this thread, by which all its work on Spark can be cancelled.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         progress.watch(SessionJobs(session))
         work = work_of(
@@ -81,10 +81,10 @@ class SparkEngine:
     def cancel(self, job: Job) -> None:
         """Cancel Spark's work for the job.
 
-        It may start more, so repeat this until `run` returns.
+        The job may start more work, so repeat this call until `run` returns.
         """
         if self._session is not None:
-            # A Spark that has ended has nothing to cancel: `run` detects it.
+            # Ignore errors of a Spark that has ended: `run` detects the end.
             with suppress(Py4JError, OSError):
                 self._session.sparkContext.cancelJobGroup(job.id)
 

@@ -1,5 +1,5 @@
-"""Errors that end a process with jobs."""
+"""Errors that end a process that runs jobs."""
 
 
 class EngineLostError(Exception):
-    """Spark or its process has ended: this process must be started again."""
+    """Spark or its process has ended, so this process must be started again."""

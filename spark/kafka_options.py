@@ -1,4 +1,4 @@
-"""Options that secure the connections of Spark's Kafka connector.
+"""The options for secure connections of Spark's Kafka connector.
 
 Certificates and passwords are in the options, so executors need no files. Spark does not show
 options of a read, and its logs hide options with these names.

@@ -1,4 +1,4 @@
-"""Composition root of the Spark runner."""
+"""Builds the parts of the Spark runner from the settings, and runs it."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
-    """Run jobs until SIGTERM or SIGINT; SIGINT after that ends the process immediately.
+    """Run jobs until SIGTERM or SIGINT. A further SIGINT ends the process immediately.
 
     Raises:
         SecretKeyError: The keys cannot be used.

@@ -1,8 +1,8 @@
-"""Messages as DataFrames: from the log by offsets, discards, and finished messages.
+"""Reads messages as DataFrames: from the log by offsets, discards, and finished messages.
 
-Spark's own connector reads Kafka. The tables are read with psycopg, as in `spark.sources`, in
-slices that become Arrow batches: this needs no jar and also works with an embedded PostgreSQL.
-Every task reads its own range.
+Spark's own connector reads Kafka. Tables are read with psycopg, as in `spark.sources`, in slices
+that become Arrow batches. This needs no jar, and also works with an embedded PostgreSQL. Every task
+reads its own range.
 """
 
 import json
@@ -29,7 +29,8 @@ from spark.batches import Batches, batch_of
 from spark.kafka_options import kafka_options
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
 
-# One task reads this many, so that several tasks share a long partition.
+# The number of offsets that one task reads, so that several tasks share a long partition; and the
+# maximum number of such parts.
 SPAN_MAX: Final = 100_000
 SPANS_MAX: Final = 512
 _CONTENT_TYPE: Final = "content-type"
@@ -38,7 +39,7 @@ _CONTENT_TYPE: Final = "content-type"
 def messages(
     session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Return the records of the spans, which are of one topic (columns MESSAGES)."""
+    """Return the records of these spans of one topic (columns MESSAGES)."""
     spans = [span for span in spans if span.start < span.end]
     if not spans:
         return session.createDataFrame([], MESSAGES)
@@ -51,7 +52,7 @@ def messages(
 
 
 def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
-    """Return the span in parts of SPAN_MAX offsets, or in SPANS_MAX larger ones."""
+    """Return the span in parts of SPAN_MAX offsets, or in SPANS_MAX larger parts."""
     size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
     return [
         OffsetSpan(
@@ -79,7 +80,7 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
 def finished(
     session: SparkSession, database_url: str, *, subscription_id: str, since: datetime
 ) -> DataFrame:
-    """Return positions of messages that a subscription has finished, by its traces since then."""
+    """Return positions of messages that a subscription has finished, from its traces."""
     given = {
         "subscription_id": subscription_id,
         "since": since.isoformat(),
@@ -89,7 +90,7 @@ def finished(
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
-    """Return what these retransmissions have sent, or are sending (columns RESENT)."""
+    """Return the messages that these retransmissions have sent, or are sending (columns RESENT)."""
     given = {"retransmissions": list(retransmissions)}
     return _rows(session, database_url, kind="resent", given=given)
 
@@ -118,7 +119,8 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
         "endingOffsets": json.dumps({topic: {str(s.partition): s.end for s in spans}}),
         "includeHeaders": "true",
         "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
-        # Messages that retention removed meanwhile cannot be sent again.
+        # Do not fail if messages are missing: retention may have removed them, and they cannot be
+        # sent again.
         "failOnDataLoss": "false",
     }
     read = session.read.format("kafka").options(**options).load()
@@ -137,7 +139,7 @@ def _rows(
     session: SparkSession, database_url: str, *, kind: str, given: Mapping[str, Any]
 ) -> DataFrame:
     options = {
-        # Spark does not show the value of an option with this name.
+        # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
         "kind": kind,
         "given": json.dumps(given),
@@ -146,7 +148,7 @@ def _rows(
 
 
 class RowsSource(DataSource):
-    """Rows of Angelia's tables; `kind` selects the rows."""
+    """A data source with rows of Angelia's tables; the option `kind` selects the rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -159,14 +161,14 @@ class RowsSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the options."""
-        del schema  # it has no other schema
+        del schema  # not used: there is only one schema
         reader = _READERS[self.options["kind"]]
         return reader(self.options["password"], json.loads(self.options["given"]))
 
 
 @dataclass(frozen=True)
 class _Part(InputPartition):
-    # For times, as ISO texts, or an id; None: no range.
+    # The limits of the range: times as ISO texts, or ids; None for no range.
     first: Any
     end: Any
     partition: int = 0
@@ -180,7 +182,7 @@ class _RowsReader(DataSourceReader):
         self._given = given
 
     def partitions(self) -> Sequence[InputPartition]:
-        # Spark needs at least one partition.
+        # Return at least one partition, because Spark needs one.
         return self.parts() or [_Part(0, 0)]
 
     def parts(self) -> list[_Part]:
@@ -281,9 +283,9 @@ _READERS: Final[Mapping[str, type[_RowsReader]]] = {
 
 
 def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return them in the form of the record.
+    """Return the headers in the form of a log record.
 
-    Those of undelivered messages are from their request.
+    Headers of undelivered messages are stored in the form of requests.
     """
     found = [(_name(HEADER_ID), message_id.encode())]
     for name, value in headers:

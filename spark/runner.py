@@ -1,4 +1,4 @@
-"""The runner: runs one job after the other, and keeps each only while it holds the claim."""
+"""The runner: runs one job after the other, each only while it holds the job's claim."""
 
 import asyncio
 import traceback
@@ -15,7 +15,7 @@ from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
 from spark.errors import EngineLostError
 from spark.work import WorkProgress, WorkStoppedError
 
-# If the database or the log is down, a job fails finally only after this many attempts.
+# The number of attempts after which a job fails finally, if the database or the log is down.
 ATTEMPTS_MAX: Final = 5
 REASON_LENGTH_MAX: Final = 500
 _AWAY: Final = (StorageUnavailableError, LogUnavailableError)
@@ -48,7 +48,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """How often a runner polls and reports. A claim that is not renewed for `lease` is lost."""
+    """How often a runner polls and reports. A claim that is not renewed within `lease` is lost."""
 
     lease: timedelta = timedelta(seconds=15)
     report_every: timedelta = timedelta(seconds=1)
@@ -67,7 +67,7 @@ class _Ending(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
     reason: str
-    # The job itself has no problem.
+    # Whether the job may run again: the problem was not the job's.
     again: bool
 
 
@@ -83,7 +83,7 @@ class Runner:
         """Run jobs until `stopping` is set; the current job then waits for another runner.
 
         Raises:
-            EngineLostError: In a group: this process cannot continue.
+            EngineLostError: Raised inside an ExceptionGroup: this process cannot continue.
         """
         async with asyncio.TaskGroup() as tasks:
             beating = tasks.create_task(self._beat())
@@ -108,7 +108,7 @@ class Runner:
             return None
 
     async def _rest(self, stopping: asyncio.Event) -> None:
-        """Wait for a notice of a job, for the next poll, or for the stop."""
+        """Wait for a notice of a new job, for the next poll, or for the stop."""
         async with asyncio.TaskGroup() as tasks:
             waits = [
                 tasks.create_task(self._store.wait(self._pace.look_every)),
@@ -119,10 +119,10 @@ class Runner:
                 each.cancel()
 
     async def carry_out(self, job: Job, stopping: asyncio.Event) -> None:
-        """Run a claimed job, and store its end; release it when `stopping` is set.
+        """Run a claimed job, and store how it ended. If `stopping` is set, release the job.
 
         Raises:
-            EngineLostError: In a group: this process cannot continue.
+            EngineLostError: Raised inside an ExceptionGroup: this process cannot continue.
         """
         _log.info("job_taken", job=job.id, kind=job.kind, attempt=job.attempt)
         progress = WorkProgress(job.progress.log)
@@ -131,7 +131,7 @@ class Runner:
             looking = tasks.create_task(self._look(job, progress))
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
             looking.cancel()
-        # The last lines are stored before the state that they explain.
+        # Store the last log lines before the state that they explain.
         await self._claim_state(job.claim, progress)
         await self._settle(job, doing.result(), ending)
 
@@ -156,7 +156,10 @@ class Runner:
             return _failure_of(exc)
 
     async def _look(self, job: Job, progress: WorkProgress) -> None:
-        """Read the progress from Spark, apart from the reports, which continue if Spark hangs."""
+        """Read the progress from Spark, in a task of its own.
+
+        Reports continue even if Spark hangs.
+        """
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
             try:
@@ -172,7 +175,10 @@ class Runner:
         doing: asyncio.Task[JobResult | _Failure | None],
         stopping: asyncio.Event,
     ) -> _Ending | None:
-        """Report while the job runs, and stop it if necessary; return why it was stopped."""
+        """Report regularly while the job runs, and stop it if necessary.
+
+        Return why it was stopped.
+        """
         loop = asyncio.get_running_loop()
         ending: _Ending | None = None
         kept_until = loop.time() + self._pace.lease.total_seconds()
@@ -199,7 +205,7 @@ class Runner:
     async def _settle(
         self, job: Job, done: JobResult | _Failure | None, ending: _Ending | None
     ) -> None:
-        """Store how it ended. If this fails, the lease expires and the job runs again."""
+        """Store how the job ended. If this fails, the lease expires and the job runs again."""
         claim, store = job.claim, self._store
         match done:
             case JobResult():
@@ -247,8 +253,8 @@ def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool
 
 
 def _failure_of(exc: Exception) -> _Failure:
-    """Return the error in one line, without a remote Python's stack."""
-    # An error of a task contains the text of its traceback.
+    """Return the error in one line, without the stack trace of a remote Python process."""
+    # Search the text of the error: an error in a Spark task contains its traceback as text.
     said = f"{type(exc).__name__} {exc}"
     unavailable = any(each.__name__ in said for each in _AWAY)
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-# One discard. `body_hex` is the body in hexadecimal digits, NULL if it is too large.
+# A discarded message. `body_hex` is the body in hexadecimal digits, NULL if it is too large.
 DISCARDS: Final = StructType(
     [
         StructField("subscription_id", StringType(), nullable=False),
@@ -31,8 +31,8 @@ DISCARDS: Final = StructType(
     ]
 )
 
-# Messages: records of the log, or (with `undelivered`, its row) discards. `timestamp_ms` is when
-# they were published, or discarded.
+# Messages: records of the log, or discards, which have their row in `undelivered`. `timestamp_ms`
+# is the time of publication, or of the discard.
 MESSAGES: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -54,9 +54,9 @@ MESSAGES: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# A traced event of a message in a subscription: the end of an attempt (SUCCESS, FAILED), or its
-# discard (DISCARDED). Times are microseconds, `at` since the epoch (`app.domain.trace.TraceEntry`).
-# `resent`: it was sent again on request.
+# A traced event of a message in a subscription: the end of an attempt (SUCCESS, FAILED), or the
+# discard (DISCARDED). Times are in microseconds; `at` is since the epoch
+# (`app.domain.trace.TraceEntry`). `resent` means that the message was sent again on request.
 TRACED: Final = StructType(
     [
         StructField("topic", StringType(), nullable=False),
@@ -74,7 +74,7 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
-# Messages that only the proposed filters want (`is_added`), or only the current ones.
+# Messages that only the proposed filters match (`is_added`), or only the current filters.
 DIFFERING: Final = StructType(
     [
         StructField("offset", LongType(), nullable=False),
@@ -85,9 +85,9 @@ DIFFERING: Final = StructType(
         StructField("message_id", StringType(), nullable=False),
     ]
 )
-# Messages by the second (since the epoch) of their publication: their number, and how many the
-# proposed filters want (with their bytes), the current ones, and only the proposed ones. One row of
-# each task also has its first examples of differences.
+# Counts of messages by the second of their publication (since the epoch): all messages, those that
+# the proposed filters match (and their bytes), those that the current filters match, and those that
+# only the proposed filters match. One row of each task also has its first examples of differences.
 ARRIVALS: Final = StructType(
     [
         StructField("second", LongType(), nullable=False),
@@ -100,7 +100,7 @@ ARRIVALS: Final = StructType(
     ]
 )
 # Messages of the archive: the unchanged record, the size of its body, and the message id if it is
-# text. The names of their folders have `day` and `hour` (UTC) of their time.
+# text. The names of their folders have the `day` and `hour` (UTC) of publication.
 ARCHIVED: Final = StructType(
     [
         *(field for field in MESSAGES if field.name != "undelivered"),
@@ -110,7 +110,7 @@ ARCHIVED: Final = StructType(
         StructField("hour", IntegerType(), nullable=False),
     ]
 )
-# Messages to send again. `size` is the size of the body.
+# The messages that a retransmission sends again. `size` is the size of the body.
 CHOSEN: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -121,8 +121,7 @@ CHOSEN: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# Messages to send again; consecutive ones share a row, with all offsets from `start` to before
-# `end`.
+# The same; consecutive messages share a row, with all offsets from `start` to before `end`.
 RUNS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -133,7 +132,7 @@ RUNS: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# Records that only the archive has and that wait to be sent again. `size` is the size of the body.
+# Records that wait to be sent again and that only the archive has. `size` is the size of the body.
 RECORDS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),
@@ -153,7 +152,8 @@ PLACES: Final = StructType(
         StructField("offset", LongType(), nullable=False),
     ]
 )
-# The original position of retransmitted messages, and the new one; null: not appended yet.
+# The original position of each retransmitted message, and the new one; null if it is not appended
+# yet.
 RESENT: Final = StructType(
     [
         StructField("source_partition", IntegerType(), nullable=False),
@@ -162,7 +162,7 @@ RESENT: Final = StructType(
         StructField("offset", LongType()),
     ]
 )
-# Records of a partition counted by kind: see `app.domain.insight.ledger.Counted`.
+# The number of records of a partition, by kind: see `app.domain.insight.ledger.Counted`.
 LEDGER_COUNTS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),

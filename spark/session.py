@@ -15,22 +15,23 @@ from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
-# The numbers of items that Spark keeps for its pages, by default a thousand each.
+# The settings for how many items Spark keeps for its web pages, by default a thousand of each.
 _KEPT: Final = (
     "spark.ui.retainedJobs",
     "spark.ui.retainedStages",
     "spark.sql.ui.retainedExecutions",
 )
-# Settings that must not affect results.
+# Settings that every session needs so that results are the same everywhere.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Remote executors need not have Angelia installed; this machine has it.
+    # Only for local executors: remote executors may not have Angelia installed.
     "spark.python.daemon.module": "spark.worker_daemon",
-    # Python workers must not import from the current directory either.
+    # Keep Python workers from importing from the current directory.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
-    # Adaptive execution merges small partitions, but does not split any on one machine.
+    # Start with few partitions: adaptive execution merges small ones, but does not split any on one
+    # machine.
     "spark.sql.shuffle.partitions": "4",
 }
 
@@ -38,16 +39,16 @@ _LOCAL: Final[Mapping[str, str]] = {
 def new_session(settings: Settings, **conf: str) -> SparkSession:
     """Return a session on the master of the settings; `conf` replaces single values.
 
-    Its start takes seconds, so keep it.
+    Starting a session takes seconds, so keep it.
     """
     local = settings.spark_master.startswith("local")
     chosen = {
         "spark.driver.memory": settings.spark_memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Nobody needs old details: a session is kept for long, and its plans are large.
+        # Keep few old details: a session runs for long, and its plans are large.
         **dict.fromkeys(_KEPT, "50"),
-        # Otherwise Spark logs its start in a dozen lines.
+        # Set up logging: otherwise Spark writes a dozen lines when it starts.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
         **(_LOCAL if local else {}),
         **connectors(settings),
@@ -58,7 +59,7 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if local:
-        # Tasks run on this Python, not on whichever is called python3.
+        # Run tasks by this Python, and not by whichever one is called python3.
         session.sparkContext.pythonExec = sys.executable
     return prepared(session)
 
@@ -69,7 +70,7 @@ def submitted_session() -> SparkSession:
 
 
 def prepared(session: SparkSession) -> SparkSession:
-    """Return `session`, able to read Angelia's data."""
+    """Return `session` after making it able to read Angelia's data."""
     for name, value in _ALWAYS.items():
         session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)

@@ -1,4 +1,4 @@
-"""Stores results. Writing one again replaces it."""
+"""Stores results of jobs. Writing a result again replaces it."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -12,7 +12,7 @@ from pyspark.sql.types import TimestampType
 from app.domain.job import Claim
 from app.storage.spark.analysis_parts import COLUMNS, write_part
 
-# Each writer has its own connection or file; results are small by then.
+# The maximum number of writers: each has its own connection or file, and results are small.
 WRITERS_MAX: Final = 8
 
 _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
@@ -24,7 +24,7 @@ def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> Non
 
 
 def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """Do as `to_database`, with as many tasks as `result` has, for results that many tasks read."""
+    """Do as `to_database`, with as many tasks as `result` has; for results that are large."""
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
     result.select(*columns).foreachPartition(write)
@@ -43,7 +43,7 @@ def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim)
 
 
 def _writable(result: DataFrame, name: str) -> Column:
-    """Return the column in a form for tasks: a time would lose its zone."""
+    """Return the column in a form for tasks: a time as text, which keeps its time zone."""
     column = F.col(name)
     is_time = isinstance(result.schema[name].dataType, TimestampType)
     return F.date_format(column, _WITH_ZONE).alias(name) if is_time else column

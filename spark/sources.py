@@ -1,7 +1,7 @@
 """Sources of DataFrames.
 
-Tables are read by COPY with psycopg instead of JDBC: this also works with an embedded PostgreSQL,
-which only has a Unix socket, and needs no jar. Every task reads its own range.
+Tables are read by COPY with psycopg, not by JDBC. This needs no jar, and also works with an
+embedded PostgreSQL, which only has a Unix socket. Every task reads its own range.
 """
 
 import json
@@ -21,7 +21,8 @@ from app.domain.job import JobScope
 from app.storage.spark.discard_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
-# A block must hold the longest row: a body of 64 KiB in hexadecimal, a reason, and names.
+# The size of a block, which must be enough for the longest row: a body of 64 KiB in hexadecimal, a
+# reason, and names.
 _BLOCK_SIZE: Final = 4 * 1024 * 1024
 _CSV_TYPES: Final = {
     **dict.fromkeys(COLUMNS, pa.string()),
@@ -34,9 +35,9 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 
 
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return the discards of `scope` (columns DISCARDS), read on demand by the tasks."""
+    """Return the discards of `scope` (columns DISCARDS), read by the tasks when they run."""
     options = {
-        # Spark does not show the value of an option with this name.
+        # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),
@@ -46,7 +47,7 @@ def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> Da
 
 
 class UndeliveredSource(DataSource):
-    """The table of undelivered messages, in ranges of ids."""
+    """A data source with the table of undelivered messages, in ranges of ids."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,7 +60,7 @@ class UndeliveredSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the scope in the options."""
-        del schema  # it has no other schema
+        del schema  # not used: there is only one schema
         scope = JobScope(
             start=datetime.fromisoformat(self.options["start"]),
             end=datetime.fromisoformat(self.options["end"]),
@@ -80,7 +81,7 @@ class _UndeliveredReader(DataSourceReader):
         self._scope = scope
 
     def partitions(self) -> list[_IdRange]:
-        # Spark needs at least one partition.
+        # Return at least one partition, because Spark needs one.
         return [_IdRange(*ids) for ids in undelivered_ranges(self._url) or [(0, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -107,7 +108,7 @@ def _batches(rows: object) -> csv.CSVStreamingReader:
             column_names=COLUMNS, block_size=_BLOCK_SIZE, use_threads=False
         ),
         parse_options=csv.ParseOptions(newlines_in_values=True),
-        # The form of COPY: nothing is NULL, and an empty text has quotes.
+        # Read CSV as COPY writes it: an empty value is NULL, and an empty text has quotes.
         convert_options=csv.ConvertOptions(
             column_types=_CSV_TYPES,
             null_values=[""],

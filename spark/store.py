@@ -1,4 +1,4 @@
-"""The database as the runner's store of jobs."""
+"""Implements the runner's store of jobs by the database."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DatabaseJobs:
-    """Jobs for one runner. Every method but `wait` raises StorageUnavailableError."""
+    """The jobs for one runner. Every method except `wait` may raise StorageUnavailableError."""
 
     def __init__(self, database: Database, notices: Notices, runner: str) -> None:
         self._database = database
@@ -39,7 +39,7 @@ class DatabaseJobs:
             await SparkRunnerRepository(session).beat(self._runner)
 
     async def leave(self) -> None:
-        """Remove this runner, which ends."""
+        """Remove this runner, because it ends."""
         async with self._database.transaction() as session:
             await SparkRunnerRepository(session).remove(self._runner)
 
@@ -49,16 +49,17 @@ class DatabaseJobs:
             return await JobRepository(session).take(self._runner, lease)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
-        """Store its progress, and renew the claim for another `lease`."""
+        """Store the job's progress, and renew the claim for another `lease`."""
         async with self._database.transaction() as session:
             return await JobRepository(session).report(claim, progress, lease)
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """Store its result, which is shown from now on, in one transaction."""
+        """Store the job's result in one transaction; from then on it is shown."""
         try:
             return await self._finish(claim, result)
         except SecretKeyMissingError as exc:
-            # Nothing of it was stored: after setting the key, it must be requested again.
+            # Fail the job: nothing of its result was stored, and it must be requested again after
+            # the key is set.
             return await self.fail(claim, exc.message)
 
     async def _finish(self, claim: Claim, result: JobResult) -> bool:
@@ -78,23 +79,23 @@ class DatabaseJobs:
         return True
 
     async def fail(self, claim: Claim, reason: str) -> bool:
-        """Store that it has failed."""
+        """Store that the job has failed."""
         async with self._database.transaction() as session:
             return await JobRepository(session).fail(claim, reason)
 
     async def cancelled(self, claim: Claim) -> bool:
-        """Store that it is cancelled."""
+        """Store that the job is cancelled."""
         async with self._database.transaction() as session:
             return await JobRepository(session).cancelled(claim)
 
     async def release(self, claim: Claim) -> bool:
-        """Let it wait again for any runner."""
+        """Let the job wait again for any runner."""
         async with self._database.transaction() as session:
             return await JobRepository(session).release(claim)
 
 
 def _log_written(claim: Claim, entry: LedgerEntry) -> None:
-    """Log it outside of the database, where somebody who changes entries cannot change it."""
+    """Log the entry, because somebody who can change the database cannot change the log files."""
     report = _log.warning if entry.sums.missing else _log.info
     report(
         "ledger_entry_written",

@@ -1,7 +1,8 @@
-"""A requested job in a process of `spark-submit`: one job, run as a runner does.
+"""Runs one requested job in a process that `spark-submit` starts, in the same way as a runner.
 
-It is claimed in the database with a lease, which is renewed. If this process ends before the job,
-it is released or claimed by another one; then reports of this process change nothing.
+The job is claimed in the database with a lease, which is renewed. If this process ends before the
+job, the job is released, or claimed by another process; then reports of this process change
+nothing.
 """
 
 import argparse
@@ -40,8 +41,8 @@ Do = Callable[[SparkSession, Work], JobResult]
 def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     """Run the named job of that kind, or the one that has waited longest.
 
-    Its end is the last line of standard output, as JSON (`spark-submit` writes standard error there
-    too).
+    The last line of standard output is how the job ended, as JSON (`spark-submit` writes standard
+    error there too).
 
     Raises:
         SystemExit: Always; the exit code is 0 if the job is DONE.
@@ -49,12 +50,12 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     wanted = _parser(kind).parse_args(arguments).job
     settings = Settings()
     configure_logging(settings.log_level)
-    # It logs every connection that it closes.
+    # Show only warnings of py4j, which logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     url = configured_url(settings)
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
-    # Before the job is claimed: it must not wait for Spark to start, or fail because of it.
+    # Start Spark before the job is claimed: the job must not wait for Spark, or fail because of it.
     engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
     try:
         job = asyncio.run(_ended(url, engine, kind=kind, wanted=wanted))
@@ -67,7 +68,7 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedEngine:
-    """Runs the one job on the session of this process; its methods block."""
+    """Runs one job on the Spark session of this process. The methods block."""
 
     session: SparkSession
     settings: Settings
@@ -89,7 +90,7 @@ class SubmittedEngine:
 async def _ended(
     url: DatabaseUrl, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None
 ) -> Job:
-    """Return the job's state after this process.
+    """Return the job in its state after the run.
 
     Raises:
         JobNotFoundError: The job does not exist.

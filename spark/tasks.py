@@ -1,4 +1,4 @@
-"""Spark's reports about the tasks of its jobs."""
+"""Reads Spark's reports about the tasks of its jobs."""
 
 from contextlib import suppress
 from typing import Final
@@ -12,9 +12,9 @@ _RUNNING: Final = "RUNNING"
 
 
 class SessionJobs:
-    """The jobs of a session, numbered from 0. See `spark.steps.SparkJobs`.
+    """The Spark jobs of a session, numbered from 0. See `spark.steps.SparkJobs`.
 
-    Spark forgets old jobs, so only the newest is read.
+    Spark forgets old jobs, so only the newest job is read.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -22,18 +22,19 @@ class SessionJobs:
         self._tracker = session.sparkContext.statusTracker()
 
     def begun(self) -> int:
-        """Return how many it has started so far.
+        """Return how many Spark jobs the session has started so far.
 
         Raises:
             Py4JError: Spark has ended.
             OSError: Spark has ended.
         """
-        # The tracker learns of jobs later: one of the last step would be taken for one of the next.
+        # Ask the scheduler: the status tracker learns of Spark jobs later, so a job of the last
+        # step could be counted for the next step.
         scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark does not tell
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """Return those after the first `first`; empty if Spark does not report them."""
+        """Return the Spark jobs after the first `first`; empty if Spark does not report them."""
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()

@@ -1,6 +1,6 @@
-"""Traces of deliveries as a DataFrame, read in slices of time, each by its own task.
+"""Reads traces of deliveries as a DataFrame, in slices of time, each by a task of its own.
 
-As in `spark.records`, this needs no jar and works with an embedded PostgreSQL.
+As in `spark.records`, this needs no jar, and works with an embedded PostgreSQL.
 """
 
 import json
@@ -26,9 +26,9 @@ _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
 def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return traces of deliveries in the time of `scope`, and LOOK_BACK before (TRACED)."""
+    """Return traces of deliveries in the time of `scope`, and LOOK_BACK before (columns TRACED)."""
     options = {
-        # Spark does not show the value of an option with this name.
+        # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
         "start": scope.start.isoformat(),
         "end": scope.end.isoformat(),
@@ -43,7 +43,7 @@ def looked_at(scope: JobScope) -> When:
 
 
 class TracesSource(DataSource):
-    """Traces of deliveries, in slices of time."""
+    """A data source with traces of deliveries, in slices of time."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,7 +56,7 @@ class TracesSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the options."""
-        del schema  # it has no other schema
+        del schema  # not used: there is only one schema
         start, end = (datetime.fromisoformat(self.options[name]) for name in ("start", "end"))
         scope = JobScope(start=start, end=end, **json.loads(self.options["scope"]))
         return _TracesReader(self.options["password"], scope)

@@ -16,9 +16,9 @@ class WorkStoppedError(Exception):
 
 
 class WorkProgress:
-    """The progress of a job: written by its thread, read and stopped by the watching one.
+    """The progress of a job. The job's thread writes it, and another thread reads it.
 
-    `log` has the lines of earlier attempts.
+    `log` has the log lines of earlier attempts.
     """
 
     def __init__(self, log: tuple[str, ...] = ()) -> None:
@@ -36,27 +36,27 @@ class WorkProgress:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Request the job to end at its next step."""
+        """Request that the job ends at its next step."""
         self._stopped.set()
 
     def rest(self, time: timedelta) -> None:
-        """Wait for `time`.
+        """Wait for `time`, or until a stop is requested.
 
         Raises:
-            WorkStoppedError: As soon as a stop is requested.
+            WorkStoppedError: A stop was requested.
         """
         if self._stopped.wait(time.total_seconds()):
             raise WorkStoppedError
 
     def watch(self, spark: SparkJobs) -> None:
-        """Read the progress of further steps from this Spark."""
+        """Read the progress of further steps from this Spark session."""
         with self._lock:
             self._spark = spark
 
     def step(self, name: str, *, done: float, until: float) -> None:
-        """Begin a step, with the shares (0 to 1) done before it and with it.
+        """Begin a step. The job's finished share goes from `done` to `until` (0 to 1) in this step.
 
-        Errors of a Spark that has ended are raised.
+        If Spark has ended, its errors are raised.
 
         Raises:
             WorkStoppedError: A stop was requested.
@@ -70,24 +70,27 @@ class WorkProgress:
         self.report(name)
 
     def look(self) -> None:
-        """Read from Spark how much of the step is done; this blocks until it responds."""
+        """Read from Spark how much of the step is finished. This blocks until Spark responds."""
         with self._lock:
             spark, before, step = self._spark, self._begun_before, (self._start, self._until)
         if spark is None:
             return
         done = done_within(*step, spark.since(before))
         with self._lock:
-            # It may belong to the last step, which was finished before this one.
+            # Ignore a lower share: it may belong to the last step.
             self._done = max(self._done, done)
 
     def report(self, line: str) -> None:
-        """Add a line with the time to the log; the oldest is dropped if there are too many."""
+        """Add a line with the time to the job's log.
+
+        If there are too many lines, the oldest is dropped.
+        """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._lock:
             self._log.append(f"{now} {line}"[:LOG_LINE_LENGTH_MAX])
 
     def now(self) -> JobProgress:
-        """Return the progress."""
+        """Return the current progress."""
         with self._lock:
             return JobProgress(step=self._step, done=self._done, log=tuple(self._log))
 
@@ -97,7 +100,7 @@ class Work:
     """One job to run. `output` is the folder (or URI) for its Parquet files.
 
     `archive` is the folder of the archive. `database_url` is in psycopg's form. Without a `claim`
-    nothing is written into the database: only Parquet.
+    nothing is written into the database, only Parquet files.
     """
 
     database_url: str
@@ -110,11 +113,11 @@ class Work:
 
 
 def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkProgress) -> Work:
-    """Return the work for a job of the database at `database_url` (psycopg's form)."""
+    """Return the work for a job; `database_url` is in psycopg's form."""
     return Work(
         database_url=database_url,
         scope=job.scope,
-        # A folder for each attempt, so that none contains half of another's files.
+        # Use a folder for each attempt, so that no folder has files of two attempts.
         output=f"{settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
         archive=f"{settings.spark_results}/archive",
         claim=job.claim,

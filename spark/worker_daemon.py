@@ -1,8 +1,8 @@
-"""The process from which Spark forks its Python workers: it has imported what each of them needs.
+"""The process from which Spark forks its Python workers; it has imported all that they need.
 
-Spark's own daemon starts from the archive of PySpark's sources. There each worker compiles its
-imports, reads the archive's directory again, and runs the garbage collector over all imports after
-each task: this is most of the CPU time of a short job's Python.
+Spark's own daemon uses a zip file of PySpark's sources. With it, each worker compiles its imports,
+reads the zip file's directory again, and runs the garbage collector over all imports after each
+task. This is most of the CPU time of Python in a short job.
 """
 
 import gc
@@ -10,13 +10,13 @@ import sys
 from importlib import import_module
 from typing import Final
 
-# What tasks use, and what PySpark imports for the first task.
+# The modules that tasks use, and those that PySpark imports for the first task.
 NEEDED: Final = ("pandas", "pyarrow.compute", "spark.engine")
 
 
 def main() -> None:
-    """Serve Spark's requests for workers until it ends."""
-    # PySpark is installed beside Angelia too, and compiled there.
+    """Serve Spark's requests for workers until Spark ends."""
+    # Use the installed PySpark instead of Spark's zip file: it is compiled.
     sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]
     manager = import_module("pyspark.daemon").manager
     for name in NEEDED:

@@ -1,1 +1,1 @@
-"""The jobs: each reads, transforms and writes, in the runner or by `spark-submit`."""
+"""The jobs. Each job reads, transforms and writes, in the runner or by `spark-submit`."""

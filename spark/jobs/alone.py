@@ -1,6 +1,6 @@
-"""Analyses by `spark-submit`: a requested one, or one without a request.
+"""Runs analyses by `spark-submit`: for a request, or without a request.
 
-Without a request the result is only Parquet.
+Without a request, the result is written only as Parquet.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def parsed(made: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.
     """Return the parsed arguments.
 
     Raises:
-        SystemExit: They are not valid.
+        SystemExit: The arguments are not valid.
     """
     given = made.parse_args(arguments)
     others = [name for name, value in vars(given).items() if name != "job" and value is not None]

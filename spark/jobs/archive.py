@@ -1,10 +1,10 @@
-"""What is new in the log into the archive, each message once; and what was kept long enough goes.
+"""Archives the new messages of the log, each once, and removes messages that were kept long enough.
 
-A folder is written first, and counts when the job is done: in that transaction the position, up to
-which its topic is archived, moves with it. What a runner leaves behind that was killed is read by
-nobody, and is removed a day later.
+A folder is written first, and becomes valid when the job is done. The same transaction moves the
+position up to which the topic is archived. If a runner is killed, nobody reads what it has written,
+and this is removed a day later.
 
-Also on its own, on any cluster, for the job that waits for a runner:
+The job can also run by itself, on any cluster, instead of by a runner:
 
     spark-submit spark/jobs/archive.py
 """
@@ -52,7 +52,10 @@ class ArchiveDamagedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _New:
-    """The part of a topic that is not archived. `missed`: offsets that the log dropped before."""
+    """The part of a topic that is not archived.
+
+    `missed` is how many offsets before it the log dropped.
+    """
 
     topic: ArchivedTopic
     spans: tuple[OffsetSpan, ...]
@@ -68,7 +71,7 @@ class _Written:
 
 
 def run(session: SparkSession, work: Work, *, patience: FileRetention | None = None) -> JobResult:
-    """Run it.
+    """Archive all new messages, and remove old files.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -123,10 +126,10 @@ def _new_of(
 def _archived(
     session: SparkSession, work: Work, new: _New, *, claim: Claim, part: tuple[int, int]
 ) -> _Written:
-    """Write the new messages of a topic, the first number of `part` out of the second.
+    """Write the new messages of a topic to the archive. `part` (n, m) means topic n of m.
 
     Returns:
-        What is archived then.
+        What is archived after this.
     """
     url, name = work.database_url, new.topic.name
     done, until = (0.05 + 0.9 * number / part[1] for number in (part[0], part[0] + 1))
@@ -137,11 +140,11 @@ def _archived(
     begin_folder(url, folder, new.topic, spans=new.spans)
     source = messages(session, url, log=work.log, spans=new.spans)
     write_archived(into_files(source, new.spans), folder.path)
-    # From the files: this is what readers will find.
+    # Read the files back, because this is what readers will find.
     files = read_archived(session, folder.path)
     found = tuple(Piece(*row) for row in pieces(files).collect())
     _require_each_once(new.spans, found)
-    # After the read: retention removed no more than this.
+    # Check what retention removed after the read: it cannot be more than this.
     doubtful = _taken(work, new, found)
     runs = _last_runs(files, doubtful) if doubtful else {}
     kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
@@ -152,9 +155,9 @@ def _archived(
 
 
 def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
-    """Return the messages of the spans for the archive, with one task for each SPAN_MAX of them.
+    """Return the messages of the spans for the archive, in tasks of SPAN_MAX offsets.
 
-    So an hourly archive of many partitions does not make a file for each.
+    So an hourly job for many partitions does not make a file for each partition.
     """
     offsets = sum(span.end - span.start for span in spans)
     return placed(source.coalesce(min(_TASKS_MAX, -(-offsets // SPAN_MAX))))
@@ -163,8 +166,8 @@ def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
 def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
     """Return, by partition, the offset below which messages may have been dropped before the read.
 
-    The log in the database skips no offset, so there it is known for each. In Kafka some offsets
-    have no message; whatever the log still has was read.
+    The log in the database uses every offset, so there each missing message is known. In Kafka some
+    offsets have no message, and only what the log has dropped can be missing.
     """
     starts = log_starts(work, new.topic.name)
     taken = {}
@@ -187,7 +190,7 @@ def _require_each_once(spans: Sequence[OffsetSpan], found: Sequence[Piece]) -> N
     """Check that no message was written twice.
 
     Raises:
-        ArchiveDamagedError: There are more than were read.
+        ArchiveDamagedError: More messages were written than read.
     """
     for span in spans:
         parts = [piece for piece in found if piece.partition == span.partition]
@@ -202,14 +205,15 @@ def _report_missed(work: Work, topic: str, missed: int) -> None:
 
 
 def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
-    """Remove folders that are no longer read; return how many."""
+    """Remove folders that are no longer valid; return how many were removed."""
     expire_folders(work.database_url)
     gone = 0
     for folder in removable_folders(work.database_url, patience):
         try:
             remove_folder(session, folder.path)
         except Py4JError as exc:
-            # The next job tries again; this one has more important work.
+            # Continue after an error: the next job tries again, and this job has more important
+            # work.
             work.progress.report(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
         else:
             forget_folder(work.database_url, folder)

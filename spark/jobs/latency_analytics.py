@@ -1,6 +1,6 @@
-"""How long messages took to their subscribers, where the time went, and who was late.
+"""Analyses how long messages took to their subscribers, in which part, and which were late.
 
-Also on any cluster: one that was requested, or on its own; the result is then Parquet alone:
+The job can also run on any cluster: for a request, or without one; then the result is only Parquet:
 
     spark-submit spark/jobs/latency_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/latency_analytics.py --from 2026-01-01 --slo-seconds 5 --output january
@@ -24,7 +24,7 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Run it.
+    """Analyse the latencies, and store the result.
 
     Raises:
         WorkStoppedError: The work was stopped before it started.
@@ -50,7 +50,10 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _covered_from(work: Work) -> datetime:
-    """Return the start of the traces in the requested time; its end if there are none."""
+    """Return the start of the traces in the requested time.
+
+    The end of this time if there are none.
+    """
     start, end = work.scope.start, work.scope.end
     first = first_traced(work.database_url, work.scope) or end
     covered = min(max(start, first), end)
@@ -62,7 +65,7 @@ def _covered_from(work: Work) -> datetime:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run it with the arguments of `spark-submit`.
+    """Run the analysis with the arguments of `spark-submit`.
 
     Raises:
         SystemExit: Always, with the exit code.

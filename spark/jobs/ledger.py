@@ -1,7 +1,7 @@
-"""What an entry of a ledger is made of: the log between two looks at a subscription, counted.
+"""Counts the records of the log between two snapshots of a subscription, for a ledger entry.
 
-The entry itself is written with the end of the job: see `app.storage.insight.ledgers`. Also on its
-own, on any cluster, for an entry that was asked for:
+The entry itself is written at the end of the job: see `app.storage.insight.ledgers`. The job can
+also run on any cluster, for an entry that was requested:
 
     spark-submit spark/jobs/ledger.py --job 0123456789abcdef0123456789abcdef
 """
@@ -25,7 +25,7 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Run it.
+    """Count the records and the discards, and store the counts.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -43,7 +43,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     )
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
     work.progress.step("Counting messages", done=0.1, until=0.8)
-    # Messages before a gap are also counted as gone.
+    # Include only messages after the last gap; messages before a gap are counted as gone.
     records = messages_of(session, work, adjoining(reached(work, topic, spans)))
     found = counted(records, account)
     spread_to_database(found, LEDGER_COUNTS, url=work.database_url, claim=work.claim)

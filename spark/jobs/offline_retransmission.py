@@ -1,6 +1,6 @@
-"""What a topic had in a time, published once more: from the archive where the log has it no more.
+"""Publishes the messages of a past time again, from the log or the archive (republishing).
 
-Also on its own, on any cluster, for a task that was asked for:
+The job can also run on any cluster, for a task that was requested:
 
     spark-submit spark/jobs/offline_retransmission.py --job 0123456789abcdef0123456789abcdef
 """
@@ -32,14 +32,15 @@ from spark.jobs.republishing import Republishing
 from spark.submitted import carry_out
 from spark.work import Work
 
-# Tasks learn of a cancelled job from the database, possibly before the runner does.
+# How long it may take until a task learns that its job is cancelled. Tasks learn this from the
+# database, possibly before the runner does.
 _HEARD_WITHIN: Final = timedelta(seconds=20)
-# Each must keep the order of its partitions.
+# The maximum number of tasks: each must keep the order of its partitions.
 _TASKS_MAX: Final = 200
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Run it.
+    """Publish the messages of the task again.
 
     Raises:
         WorkStoppedError: The work was stopped.
@@ -82,7 +83,7 @@ def _published(
     positions: Mapping[int, int],
     republishing: Republishing,
 ) -> Reached:
-    """Publish what is not published yet; return where all of it was read."""
+    """Publish the messages that are not published yet; return where they were read."""
     left = _left(request.spans, positions)
     all_of_it = reached(work, request.source, request.spans)
     read = reached(work, request.source, left)
@@ -97,10 +98,10 @@ def _published(
 
 
 def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
-    """Return the messages of the time (columns MESSAGES); each partition in one task, and in order.
+    """Return the messages of the time (columns MESSAGES), in order.
 
-    Messages of a key stay in order: for that, one task reads a whole partition, from the log and
-    from many files.
+    One task reads a whole partition, from the log and from many files, so that messages with the
+    same key stay in order.
     """
     times, at = request.times, F.col("timestamp_ms")
     inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))

@@ -1,4 +1,4 @@
-"""Where the messages of a job are: in the log, or only in the archive."""
+"""Finds where the messages of a job are: in the log, or only in the archive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,10 @@ from spark.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What is read from the log, and what from the archive, with its folders.
+    """The offsets that are read from the log, and those that are read from folders of the archive.
 
-    Each offset is in one of the two: the log has them from the `starts` of its partitions on.
+    Each offset is in one of the two. The log has the offsets from the `starts` of its partitions
+    on.
     """
 
     log: tuple[OffsetSpan, ...] = ()
@@ -36,7 +37,8 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
     """
     if not kept_folders(work.database_url, topic):
         return Reached(log=tuple(spans), starts={})
-    # Read before the folders: these then have what retention removed.
+    # Read the log's starts before the folders: then the folders have what retention removes in
+    # between.
     starts = log_starts(work, topic)
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
         return Reached(log=tuple(spans), starts=starts)
@@ -58,7 +60,7 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """Return the same with only those archived offsets that adjoin the part in the log."""
+    """Return the same, but only with archived offsets directly before the part in the log."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)
@@ -67,7 +69,7 @@ def adjoining(read: Reached) -> Reached:
 def messages_of(
     session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
 ) -> DataFrame:
-    """Return all of it, or only the messages of a time (columns MESSAGES)."""
+    """Return the messages at these offsets (columns MESSAGES), all or only those of a time."""
     wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
     in_log = of_time(in_log, wanted)
@@ -80,7 +82,7 @@ def messages_of(
 def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) -> int:
     """Return how many offsets of the spans were not read, and are no longer in the log.
 
-    The job's log names their partitions.
+    The log lines of the job name the partitions.
     """
     starts = log_starts(work, topic)
     total = 0

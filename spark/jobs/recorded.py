@@ -9,7 +9,7 @@ from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.retransmission_requests import unrecorded
 from spark.work import Work
 
-# What was in the streams at the request is recorded within a second, unless no recorder runs.
+# How long to wait. The content of the streams is recorded within a second, unless no recorder runs.
 RECORDED_WITHIN: Final = timedelta(minutes=2)
 _LOOK_EVERY: Final = timedelta(milliseconds=200)
 
@@ -22,7 +22,7 @@ def await_recorded(work: Work, streams: Sequence[OffsetSpan]) -> None:
     """Wait until the streams are recorded up to the request.
 
     Raises:
-        NotKnownError: They were not recorded in time.
+        NotKnownError: The records were not stored in time.
     """
     until = time.monotonic() + RECORDED_WITHIN.total_seconds()
     work.progress.step("Waiting for what is recorded", done=0.05, until=0.1)

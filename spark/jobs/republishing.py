@@ -1,8 +1,8 @@
 """Copies messages of one topic to another, each once: Spark tasks, one partition at a time.
 
-After each batch the progress is stored in the database. Before more is published, what may follow
-it is read back from the target. So a task that runs again, after any failure, publishes what is
-missing, and nothing twice.
+After each batch the progress is stored in the database. A task that starts first reads from the
+target what was published after the stored progress. So a task that runs again, after any failure,
+publishes what is missing, and nothing twice.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
 
-# The longest time of an append; the next publisher of a partition waits until it is over.
+# The longest time of an append. The next publisher of a partition waits for this time.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -32,7 +32,7 @@ READ_BACK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republishing:
-    """The work of each task on its rows (columns MESSAGES), each partition in order.
+    """The function that Spark tasks run on their rows (columns MESSAGES), each partition in order.
 
     `database_url` is in psycopg's form.
     """
@@ -44,7 +44,7 @@ class Republishing:
     target: Topic
 
     def __call__(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Publish them.
+        """Publish the rows.
 
         Raises:
             PartLostError: Another publisher has the part.
@@ -52,7 +52,7 @@ class Republishing:
             TopicNotFoundError: The topic does not exist.
         """
         rest = iter(rows)
-        # Many tasks have no rows, and need no log.
+        # Skip tasks without rows, which need no log.
         if (first := next(rest, None)) is not None:
             asyncio.run(self._republished(chain([first], rest)))
 
@@ -66,7 +66,7 @@ class Republishing:
 
 
 class PartitionRepublisher:
-    """Publishes one partition of the source, from the stored progress on."""
+    """Publishes one partition of the source topic, continuing from the stored progress."""
 
     def __init__(
         self, log: MessageLog, part: OfflinePart, fitting: Fitting, *, task_id: str
@@ -83,13 +83,13 @@ class PartitionRepublisher:
             PartLostError: Another publisher has the part.
             UnavailableError: The log or the database cannot be reached.
         """
-        # After this, appends of the previous publisher are in the log, or never will be.
+        # Wait until appends of the previous publisher are in the log, or never will be.
         await asyncio.sleep(self._part.wait.total_seconds())
         known = await self._read_back(target)
         said = Said(self._part.position)
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
-            # Messages in the target behind these ends may be from this batch.
+            # Store the target's ends before the append: messages after them may be from this batch.
             await self._report(target, said, appending=APPEND_MAX)
             said = await self._published(target, batch, known)
         await self._report(target, said)
@@ -101,7 +101,10 @@ class PartitionRepublisher:
     async def _published(
         self, target: str, batch: Sequence[Record], known: Collection[int]
     ) -> Said:
-        """Append the messages of the batch that are not there; return what is done then."""
+        """Append the messages of the batch that are not published yet.
+
+        Return the progress after that.
+        """
         index, now_ms = self._part.partition, time.time_ns() // 1_000_000
         fitted = [(each.offset, self._fitting.fit(each, index, now_ms=now_ms)) for each in batch]
         records = {at: each for at, each in fitted if isinstance(each, NewRecord)}
@@ -126,7 +129,7 @@ class PartitionRepublisher:
             raise LogUnavailableError("The log did not acknowledge an append in time") from exc
 
     async def _read_back(self, target: str) -> Collection[int]:
-        """Return the positions of messages that were published without stored progress."""
+        """Return the positions of messages that were published after the stored progress."""
         ends = await self._ends(target)
         found: set[int] = set()
         for index, end in ends.items():

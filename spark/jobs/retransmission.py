@@ -1,6 +1,6 @@
-"""Which messages of a retransmission are to be sent again: a worker sends them.
+"""Chooses the messages of a retransmission, which a worker then sends again.
 
-Also on its own, on any cluster, for a retransmission that was requested:
+The job can also run on any cluster, for a retransmission that was requested:
 
     spark-submit spark/jobs/retransmission.py --job 0123456789abcdef0123456789abcdef
 """
@@ -50,15 +50,15 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Run it.
+    """Choose the messages, and store the choice.
 
     Raises:
         WorkStoppedError: The work was stopped.
         NotKnownError: The outcome of some messages is unknown.
         RetransmissionNotFoundError: The retransmission does not exist.
         LogUnavailableError: The log cannot be reached.
-        NoRoomError: It needs too many archived messages.
-        ArchiveChangedError: The archive changed meanwhile.
+        NoRoomError: Too many archived messages would wait to be sent.
+        ArchiveChangedError: The archive changed during the job.
     """
     if work.claim is None:
         raise ValueError("A retransmission is chosen for a job of the database")
@@ -86,7 +86,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
-    """Return the offsets from which it chooses messages; none for discards, which are stored.
+    """Return the offsets from which messages are chosen; none for discards, which the database has.
 
     Raises:
         NotKnownError: The traces are incomplete.
@@ -134,33 +134,34 @@ def selected(
 def _not_resent(
     session: SparkSession, work: Work, asked: ChoiceRequest, *, left: DataFrame, done: DataFrame
 ) -> DataFrame:
-    """Return those that no other retransmission of the subscription has sent, or is sending."""
+    """Return messages that no other retransmission of the subscription has sent or is sending."""
     url = work.database_url
     others = other_retransmissions(url, asked.subscription_id, but=asked.id)
     if others.settled:
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
-        # Their ends are traced at the positions of the copies.
+        # Leave out retransmitted messages whose copies are finished: their ends are traced at the
+        # positions of the copies.
         left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
     return left
 
 
 def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Totals:
-    """Store which messages are chosen."""
+    """Store which messages are chosen; return the counts."""
     found = runs(wanted).withColumn("archived", _is_archived("start", read))
     spread_to_database(found, RUNS, url=url, claim=claim)
     return totals(url, claim)
 
 
 def _is_archived(place: str, read: Reached) -> Column:
-    """Whether only the archive has the message at that position of its partition."""
+    """Return the condition that only the archive has the message at that position."""
     if not read.archived:
         return F.lit(False)  # noqa: FBT003 - a column of it
     return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - the same
 
 
 def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
-    """Return the part of the spans with traces.
+    """Return the part of the spans for which there are traces.
 
     Raises:
         NotKnownError: Some traces since then were lost.
@@ -176,7 +177,10 @@ def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
 
 
 def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
-    """Return how many requested offsets were not checked; the job's log says where."""
+    """Return how many requested offsets were not checked.
+
+    The job's log lines say where they are.
+    """
     total = 0
     for wanted, traced in zip(asked.request.spans, spans, strict=True):
         if blind := traced.start - wanted.start:
@@ -189,7 +193,7 @@ def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> 
 
 
 def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
-    """Return how many there are, with the first of them as samples."""
+    """Return how many messages are chosen, with the first ones as examples (for a dry run)."""
     wanted = wanted.withColumn("archived", _is_archived("offset", read))
     wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
     try:

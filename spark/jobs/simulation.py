@@ -1,6 +1,6 @@
-"""What a subscription would have had to send, had it other filters, and whether it could have.
+"""Simulates what a subscription would have sent with other filters or another rate.
 
-Also on its own, on any cluster, for a simulation that was requested:
+The job can also run on any cluster, for a simulation that was requested:
 
     spark-submit spark/jobs/simulation.py --job 0123456789abcdef0123456789abcdef
 """
@@ -37,11 +37,11 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Run it.
+    """Simulate the requested settings, and store the result.
 
     Raises:
         WorkStoppedError: The work was stopped.
-        SimulationNotFoundError: It does not exist.
+        SimulationNotFoundError: The simulation does not exist.
     """
     if work.claim is None:
         raise ValueError("A simulation is made for a job of the database")
@@ -52,7 +52,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
-        # Messages are read once, for the sums and for the examples.
+        # Keep the result: messages are read once, for the sums and for the examples.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
     waiting = queued(by_second(arrived), capacity, origin=origin)
@@ -82,13 +82,17 @@ def _judged(topic: str, request: SimulationRequest) -> JudgedMessages:
 
 
 def _samples(arrived: DataFrame) -> tuple[Mapping[str, Any], ...]:
-    """Return the first added and the first dropped messages (fields of `Differing`)."""
+    """Return examples of messages on which the filters differ (fields of `Differing`).
+
+    First those that only the proposed filters match, then those that only the current filters
+    match.
+    """
     both = [first_differing(arrived, is_added=is_added) for is_added in (True, False)]
     return tuple(row.asDict() for each in both for row in each.collect())
 
 
 def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
-    """Return the overall counts as whole numbers; a part of a message counts as one waiting."""
+    """Return the overall counts as whole numbers; a part of a message counts as one message."""
     names = ("read", "matched", "present", "added", "size")
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names]
     total = waiting.agg(*sums, F.max("empty").alias("empty"), F.max("matched")).first()

@@ -1,4 +1,4 @@
-"""Copies records that only the archive has into the database, from where a worker sends them."""
+"""Copies records that only the archive has into the database; a worker sends them from there."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
-# The share of the job that is done when the messages are chosen.
+# The share of the job that is finished when the messages are chosen.
 CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 
@@ -29,15 +29,15 @@ class NoRoomError(Exception):
 
 
 class ArchiveChangedError(Exception):
-    """Chosen messages were not found in the archive again."""
+    """Some chosen messages were not found in the archive again."""
 
 
 def stage(session: SparkSession, work: Work, read: Reached, *, total: Totals, times: Times) -> None:
     """Store the records of all archived runs that the job has chosen.
 
     Raises:
-        NoRoomError: There are too many.
-        ArchiveChangedError: Some are missing.
+        NoRoomError: There are too many records.
+        ArchiveChangedError: Some records are missing.
         WorkStoppedError: The work was stopped.
     """
     if not total.archived or work.claim is None:
@@ -65,7 +65,10 @@ def _require_room(work: Work, total: Totals) -> None:
 
 
 def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
-    """Return a filter for the chosen ones, by the stored choice, so that both are the same."""
+    """Return a filter for the chosen messages.
+
+    It uses the stored choice, so that both are the same.
+    """
 
     def keep(batches: Batches) -> Batches:
         for batch in batches:

@@ -1,6 +1,7 @@
-"""Undelivered messages: counted by what they have in common, and their failures in clusters.
+"""Analyses undelivered messages: counts by common properties, and clusters of failures.
 
-Also on any cluster: one that was requested, or on its own; the results are then Parquet alone:
+The job can also run on any cluster: for a request, or without one; then the results are only
+Parquet:
 
     spark-submit spark/jobs/undelivered_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/undelivered_analytics.py --from 2026-01-01 --output s3a://bucket/january
@@ -22,12 +23,12 @@ from spark.work import Work
 
 
 def run(session: SparkSession, work: Work) -> JobResult:
-    """Run it.
+    """Analyse the undelivered messages, and store the results.
 
     Raises:
         WorkStoppedError: The work was stopped between two steps.
     """
-    # Read once, for both results; it contains no bodies.
+    # Keep the discards, which are read once for both results; they contain no bodies.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -43,7 +44,10 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run it with the arguments of `spark-submit`; write the counts to standard output as JSON."""
+    """Run the analysis with the arguments of `spark-submit`.
+
+    Write the counts to standard output as JSON.
+    """
     parser = alone.parser("Count undelivered messages, find clusters.")
     alone.carry_out(run, alone.parsed(parser, arguments), kind=JobKind.UNDELIVERED_ANALYTICS)
 

@@ -1,1 +1,1 @@
-"""The computations of jobs: from DataFrame to DataFrame."""
+"""The computations of jobs, each from DataFrame to DataFrame."""

@@ -1,4 +1,4 @@
-"""Messages in the form of the archive. Input columns: `spark.schemas.MESSAGES`."""
+"""Converts messages to the form of the archive. Input columns: `spark.schemas.MESSAGES`."""
 
 from typing import Final
 
@@ -7,14 +7,15 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from spark.schemas import ARCHIVED
 
-# A foreign producer may set any time: times out of range are in the first or the last hour.
+# The latest time that has a folder. Other producers may set any time: times out of range are put
+# into the first or the last hour.
 _LAST_MS: Final = 253_402_300_799_999
 
 
 def placed(messages: DataFrame) -> DataFrame:
-    """Return the messages (columns ARCHIVED), those of one task in the order of their files.
+    """Return the messages (columns ARCHIVED), in each task ordered by file and offset.
 
-    So a file has ordered offsets, and a task has one open file at a time.
+    So offsets in a file are in order, and a task has only one open file at a time.
     """
     time = F.timestamp_millis(_bounded(F.col("timestamp_ms")))
     described = messages.select(
@@ -34,7 +35,7 @@ def placed(messages: DataFrame) -> DataFrame:
 
 
 def pieces(archived: DataFrame) -> DataFrame:
-    """Return the content of each day and partition: offsets from `start` to before `end`."""
+    """Return which offsets each day and partition has: from `start` to before `end`."""
     return (
         archived.groupBy("day", "partition")
         .agg(
@@ -52,7 +53,7 @@ def pieces(archived: DataFrame) -> DataFrame:
 def last_runs(archived: DataFrame) -> DataFrame:
     """Return, by partition, the number of `messages`, and the last run of them without a gap.
 
-    The run is from `start` to before `end`. The partitions are shuffled: use it only if retention
+    The run is from `start` to before `end`. This shuffles all rows, so use it only if retention
     removed a part during the read.
     """
     order = Window.partitionBy("partition").orderBy("offset")

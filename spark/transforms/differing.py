@@ -1,7 +1,7 @@
 """Messages that one filter wants and the other does not: the first few of each kind.
 
-Each task keeps those with the lowest offsets of what it reads, in any amount and order; then only
-SAMPLES_MAX rows of each kind and task are sorted.
+Each task keeps the messages with the lowest offsets of those that it reads. So only SAMPLES_MAX
+rows of each kind and task have to be sorted.
 """
 
 from bisect import insort
@@ -14,21 +14,22 @@ from app.domain.insight.simulation import ID_SHOWN_MAX
 from app.domain.message import Message
 from app.domain.replay.retransmission import SAMPLES_MAX
 
-# In the order of `spark.schemas.DIFFERING`.
+# A row with the fields of `spark.schemas.DIFFERING`, in their order.
 Row = tuple[int, int, bool, int, int, str]
 
 
 class DifferingSamples:
-    """The differing messages seen so far, at most SAMPLES_MAX of each kind."""
+    """The differing messages that a task has seen so far, at most SAMPLES_MAX of each kind."""
 
     def __init__(self) -> None:
         self._added: list[Row] = []
         self._dropped: list[Row] = []
 
     def see(self, message: Message, *, is_added: bool) -> None:
-        """Add a message that only one of the filters wants.
+        """Add a message on which the filters differ.
 
-        `is_added`: only the proposed filters want it; otherwise only the current ones.
+        `is_added` means that only the proposed filters match the message; otherwise only the
+        current filters do.
         """
         kept = self._added if is_added else self._dropped
         place = (message.offset, message.partition.index)
@@ -38,18 +39,19 @@ class DifferingSamples:
         del kept[SAMPLES_MAX:]
 
     def rows(self) -> Sequence[Row]:
-        """Return the kept ones."""
+        """Return the kept messages."""
         return [*self._added, *self._dropped]
 
 
 def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
-    """Return those of one kind with the lowest offsets (columns ARRIVALS in, DIFFERING out)."""
+    """Return the messages of a kind with the lowest offsets (from ARRIVALS to DIFFERING)."""
     each = arrivals.select(F.inline("differing")).where(F.col("is_added") == F.lit(is_added))
     return each.orderBy("offset", "partition").limit(SAMPLES_MAX)
 
 
 def _row(message: Message, *, is_added: bool) -> Row:
-    # The id may be a foreign producer's, of any length; PostgreSQL cannot store zero characters.
+    # Replace and cut the id, which another producer may have made: PostgreSQL cannot store zero
+    # characters.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (
         message.offset,

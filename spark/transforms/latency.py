@@ -1,7 +1,7 @@
 """How long messages took to their subscribers. Input columns: `spark.schemas.TRACED`.
 
-Entries are shuffled once, so that those of a message meet; after that, each task has only a few
-sums and sketches for a subscription.
+Entries are shuffled once, so that all entries of a message are in one task. After that, each task
+has only a few sums and sketches for each subscription.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from app.domain.job import JobScope
 from app.domain.latency import Figure, LatencyPart
 
-# The error of a percentile is at most one in this many ranks; for fewer messages it is exact.
+# The accuracy of percentiles: the error is at most one in this many ranks. For fewer messages they
+# are exact.
 _ACCURACY: Final = 10_000
 _PERCENTILES: Final = {Figure.P50: 0.5, Figure.P95: 0.95, Figure.P99: 0.99}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,8 +28,9 @@ _COUNTS: Final = ("messages", "delivered", "discarded", "unknown", "resent", "at
 def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     """Return one row for each message that was finished in the time of `scope`.
 
-    The first end counts: a later one after a crash is a repetition. All attempts up to it belong to
-    the message, whichever worker made them. Time in neither queue nor attempt was waiting.
+    If a message has several ends (after a crash), the first counts. All attempts up to this end
+    belong to the message, whichever worker made them. Time that was spent neither in the log nor in
+    attempts was waiting.
     """
     is_end = F.col("status").isin("SUCCESS", "DISCARDED")
     first_end = F.min(F.when(is_end, F.col("at"))).over(Window.partitionBy(*_MESSAGE))
@@ -36,7 +38,7 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     told = (
         entries.withColumn("ended", first_end)
         .where((F.col("ended") >= start) & (F.col("ended") < end) & (F.col("at") <= F.col("ended")))
-        # A pack may be in its stream twice: equal entries are one entry.
+        # Remove equal entries: a pack may be in its stream twice.
         .distinct()
     )
     summed = told.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
@@ -73,19 +75,22 @@ def _sums() -> Sequence[Column]:
 
 
 def _is_known() -> Column:
-    """Whether it can be compared with an SLO; a message without an attempt was not in time."""
+    """Return the condition that a message can be compared with an SLO.
+
+    A message without an attempt was not in time.
+    """
     untried = ~F.col("delivered") & (F.col("attempts") == 0)
     return (F.col("published").isNotNull() | untried).alias("known")
 
 
 def _times() -> Sequence[Column]:
-    """Return the parts, for single deliveries; otherwise NULL."""
+    """Return the parts of the time, for deliveries of single messages; otherwise NULL."""
     timed = F.col("delivered") & ~F.col("resent") & F.col("published").isNotNull()
     total = F.col("ended") - F.col("published")
     parts = {
         LatencyPart.TOTAL: total,
         LatencyPart.QUEUED: F.col("queued"),
-        # Two workers may have made attempts at the same time.
+        # Use zero at least: two workers may have made attempts at the same time.
         LatencyPart.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
         LatencyPart.CONNECT: F.col("connect"),
         LatencyPart.SUBSCRIBER: F.col("took") - F.col("connect"),

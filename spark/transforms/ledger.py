@@ -1,8 +1,7 @@
-"""The parts of a ledger: records of the log and discards, counted by their outcome.
+"""Counts records of the log and discards by their outcome, for ledgers.
 
-Each task counts its input in Arrow batches, and passes on a few sums; the sum of a partition is
-that of its tasks. Nothing is shuffled, and only discards, one row for each position, leave a task
-without being summed.
+Each task counts its input in Arrow batches, and returns a few sums, which are added later. Nothing
+is shuffled. Only discards leave a task without being summed, as one row for each position.
 """
 
 from bisect import bisect_right
@@ -32,7 +31,7 @@ _Kind = tuple[int, bool, bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAccount:
-    """The partitions of a ledger between two snapshots, and its cancelled retransmissions."""
+    """The partitions of a ledger between two snapshots, and the cancelled retransmissions."""
 
     subscription_id: str
     books: tuple[Book, ...]
@@ -51,18 +50,21 @@ def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
 
 
 def passed_discards(discards: DataFrame, account: LedgerAccount) -> DataFrame:
-    """Return the discards (columns PLACED_DISCARDS) at positions passed between the snapshots."""
+    """Return the discards (PLACED_DISCARDS) of messages finished between the snapshots."""
     return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
 
 
 def discards_by_reason(discards: DataFrame) -> DataFrame:
-    """Discards (columns PLACED_DISCARDS) by partition, masked reason and status."""
+    """Return the number of discards by partition, masked reason and status.
+
+    The input has the columns PLACED_DISCARDS.
+    """
     alike = ("partition", masked(F.col("reason")).alias("reason"), "status")
     return discards.groupBy(*alike).agg(F.count(F.lit(1)).alias("messages"))
 
 
 class _Places(NamedTuple):
-    """Sets of offsets of one partition, each as the ordered edges of its ranges."""
+    """Three sets of offsets of one partition, each as the ordered edges of its ranges."""
 
     carried: Sequence[int]
     published: Sequence[int]
@@ -85,7 +87,7 @@ def _edges(ranges: Ranges) -> Sequence[int]:
 
 
 def _within(edges: Sequence[int], offset: int) -> bool:
-    # For an offset inside a range, an odd number of the ordered edges is at or below it.
+    # Count the edges at or below the offset: the number is odd inside a range.
     return bisect_right(edges, offset) % 2 == 1
 
 
@@ -109,7 +111,10 @@ def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
 
 
 def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool, bool] | None:
-    """Return its audience, and whether it is carried and passed; None if it does not count."""
+    """Return for whom a record is, and whether it is carried and passed.
+
+    None if it does not count.
+    """
     if there is None:
         return None
     carried = _within(there.carried, offset)

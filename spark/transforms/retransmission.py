@@ -1,7 +1,7 @@
-"""Which messages are sent again. Input columns: `spark.schemas.MESSAGES`.
+"""Chooses the messages that are sent again. Input columns: `spark.schemas.MESSAGES`.
 
-The filters are those of the delivery, so that both agree on every message. They check rows in Arrow
-batches on their executors, and pass on only narrow rows.
+The code of the filters is that of the delivery, so that both agree on every message. Executors
+check rows in Arrow batches, and return only rows with few columns.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _RUNS: Final = to_arrow_schema(RUNS, timezone="UTC")
 class MessageChoice:
     """Selects messages of a topic that match all fields. An empty tuple means all.
 
-    Filters use the JSON of Avro if `source` is the current topic.
+    If `source` is given (the current topic), filters use the JSON form of Avro messages.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class MessageChoice:
 def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
     """Return the matching messages (columns CHOSEN) that were for all subscriptions.
 
-    A record for one subscription is a copy of an earlier message.
+    Records for one subscription are left out: each is a copy of an earlier message.
     """
     if choice.keys:
         keys = [F.lit(key.encode()) for key in choice.keys]
@@ -52,9 +52,9 @@ def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
 
 
 def each_once(discards: DataFrame) -> DataFrame:
-    """Return chosen discards.
+    """Return chosen discards (columns CHOSEN).
 
-    Of a message that was discarded twice only the first (columns CHOSEN).
+    If a message was discarded twice, only the first discard is returned.
     """
     first = discards.groupBy("partition", "offset").agg(
         F.min_by(
@@ -70,7 +70,7 @@ def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
 
 
 def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
-    """Return the retransmitted messages (columns RESENT) with a finished new position."""
+    """Return the retransmitted messages (columns RESENT) whose copies are finished."""
     return resent.join(finished, ["partition", "offset"], how="left_semi")
 
 
@@ -82,14 +82,14 @@ def sources(resent: DataFrame) -> DataFrame:
 
 
 def first_chosen(wanted: DataFrame) -> DataFrame:
-    """Return the SAMPLES_MAX earliest of the chosen messages."""
+    """Return the SAMPLES_MAX earliest of the chosen messages, as examples."""
     return wanted.orderBy("timestamp_ms", "partition", "offset").limit(SAMPLES_MAX)
 
 
 def runs(messages: DataFrame) -> DataFrame:
-    """Return chosen messages, with consecutive ones in one row (columns RUNS).
+    """Return chosen messages, consecutive ones in one row (columns RUNS).
 
-    Each task combines its own: with ordered input there are few rows.
+    Each task combines its own messages. If the input is ordered, there are few rows.
     """
     return messages.mapInArrow(_joined, RUNS)
 
@@ -117,7 +117,8 @@ def _chosen_row(
         return None
     if not chain.wants(message):
         return None
-    # The id may be a foreign producer's; PostgreSQL cannot store zero characters.
+    # Replace zero characters in the id, which another producer may have made: PostgreSQL cannot
+    # store them.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (index, offset, timestamp_ms, len(body or b""), named, undelivered)
 

@@ -1,7 +1,7 @@
-"""What a subscription would have sent. Input columns: `spark.schemas.MESSAGES`.
+"""Simulates what a subscription would have sent. Input columns: `spark.schemas.MESSAGES`.
 
-Each task judges its input in Arrow batches, and passes on sums by the second. Then one task gets a
-row for each second, in order, as a queue needs it.
+Each task checks its input in Arrow batches, and returns sums by the second. Then one task gets a
+row for each second, in order, and simulates the queue.
 """
 
 from collections import defaultdict
@@ -30,9 +30,9 @@ _MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedMessages:
-    """Messages of a topic and a time (ms, the end exclusive), with proposed and current filters.
+    """The messages of a topic and a time (ms, the end excluded), with proposed and current filters.
 
-    Filters use the JSON of Avro if `source` is the current topic.
+    If `source` is given (the current topic), filters use the JSON form of Avro messages.
     """
 
     topic: str
@@ -44,34 +44,34 @@ class JudgedMessages:
 
     @property
     def differs(self) -> bool:
-        """Whether the filters may judge a message differently."""
+        """Whether proposed and current filters are different."""
         return self.proposed != self.present
 
 
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
     """Return how many messages of each second are wanted (columns ARRIVALS).
 
-    Records for one subscription are copies, and do not count. There may be several rows of a
-    second, one from each task; see `by_second`.
+    Records for one subscription are copies, and are not counted. There may be several rows for a
+    second, one from each task; `by_second` adds them.
     """
     in_time = F.col("timestamp_ms").between(judged.since_ms, judged.until_ms - 1)
     return messages.where(in_time).mapInArrow(_judging(judged), ARRIVALS)
 
 
 def by_second(found: DataFrame) -> DataFrame:
-    """Return arrivals (columns ARRIVALS), one row for each second that has any."""
+    """Return arrivals (columns ARRIVALS), one row for each second with any arrivals."""
     return found.groupBy("second").agg(*(F.sum(name).alias(name) for name in _SUMMED))
 
 
 def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
     """Return the seconds with the `backlog` after their arrivals, and when it would be `empty`.
 
-    `period` counts how often the queue was empty before; `origin` is a second near all of them. See
-    `app.domain.insight.simulation`.
+    `period` counts how often the queue was empty before. `origin` is any second near these seconds.
+    See `app.domain.insight.simulation`.
     """
     so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # The backlog if the server could work ahead; the lowest earlier value is the work that it could
-    # not do ahead.
+    # `ahead` is the backlog if the server could work in advance. Its lowest earlier value is the
+    # work that the server could not do in advance.
     served = (F.col("second") - origin) * capacity
     ahead = seconds.withColumn("ahead", F.sum("matched").over(so_far) - served)
     least = F.min(F.col("ahead") - F.col("matched")).over(so_far)
@@ -94,7 +94,10 @@ def by_minute(waiting: DataFrame) -> DataFrame:
 
 
 def longest(waiting: DataFrame) -> DataFrame:
-    """Return the largest backlog, its time, and when it was drained; of several the first."""
+    """Return the largest backlog, its time, and when it was drained.
+
+    The first if there are several.
+    """
     return (
         waiting.groupBy("period")
         .agg(
@@ -143,7 +146,7 @@ def _record(values: Sequence[Any], topic: str) -> tuple[Record, Partition]:
 def _count(
     counts: list[int], message: Message, *, proposed: FilterChain, present: FilterChain
 ) -> tuple[bool, bool]:
-    """Count it; return whether the proposed and the current filters want it."""
+    """Count a message; return whether the proposed and the current filters match it."""
     is_wanted = proposed.wants(message)
     is_now = is_wanted if present is proposed else present.wants(message)
     counts[0] += 1

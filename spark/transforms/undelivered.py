@@ -1,4 +1,7 @@
-"""Discards counted, and their failures in clusters. Input columns: `spark.schemas.DISCARDS`."""
+"""Counts discards, and groups their failures into clusters.
+
+Input columns: `spark.schemas.DISCARDS`.
+"""
 
 from functools import reduce
 from typing import Final
@@ -10,10 +13,11 @@ from app.domain.insight.analytics import FailurePattern
 
 ERROR_LENGTH_MAX: Final = 200
 SHAPE_LENGTH_MAX: Final = 300
-# Failures are explained by the largest clusters; more of them do not help.
+# The maximum number of clusters: the largest explain the failures.
 CLUSTERS_MAX: Final = 1_000
 
-# Variable parts of failures with one cause, most specific first (Java's regexes).
+# Patterns for the variable parts of reasons, the most specific first (Java's regexes), each with
+# its replacement.
 _MASKS: Final = (
     (r"\bhttps?://[^\s\"')]+", "<url>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
@@ -21,14 +25,14 @@ _MASKS: Final = (
     (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b", "<address>"),
     (r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b", "<id>"),
     (r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)", "<text>"),
-    # A status code is significant: it stays.
+    # Replace numbers, but not a status code, which is significant.
     (r"(?<!status code:)(?<!\w)\d+([.,]\d+)*", "<n>"),
     (r"\s+", " "),
 )
 
 
 def described(discards: DataFrame) -> DataFrame:
-    """Return discards with their masked `error`, `shape` and `hour`, without bodies."""
+    """Return discards with masked `error`, `shape` of the body, and `hour`, without bodies."""
     return discards.select(
         "subscription_id",
         "topic",
@@ -56,7 +60,7 @@ def counted(described_discards: DataFrame) -> DataFrame:
 
 
 def clustered(described_discards: DataFrame) -> DataFrame:
-    """Return the CLUSTERS_MAX largest groups of one topic, status, error and shape."""
+    """Return the CLUSTERS_MAX largest groups with equal topic, status, error and shape."""
     newest = F.struct("discarded_at", "message_id", "subscription", "reason")
     alike = described_discards.groupBy("topic", "status", "error", "shape").agg(
         F.count(F.lit(1)).alias("messages"),
@@ -88,7 +92,7 @@ def clustered(described_discards: DataFrame) -> DataFrame:
             F.col("newest.subscription").alias("example_subscription"),
             F.col("newest.reason").alias("example_reason"),
         )
-        # By all columns, so that the same input gives the same clusters.
+        # Order by all columns, so that the same input gives the same clusters.
         .orderBy(F.desc("messages"), "topic", "status", "error", "shape")
         .limit(CLUSTERS_MAX)
     )
@@ -111,13 +115,13 @@ def masked(reason: Column) -> Column:
 
 
 def _shape(body_hex: Column, size: Column) -> Column:
-    """Return the sorted keys of a JSON object in braces, or the type of another body."""
+    """Return the sorted keys of a JSON object in braces, or the type of any other body."""
     text = F.unhex(body_hex).cast("string")
     keys = F.json_object_keys(text)
-    # The keys are known at the first closing brace, whatever follows it.
+    # Read the keys up to the first closing brace, whatever follows it.
     whole = F.regexp_like(text, F.lit(r"\}\s*\z"))
     listed = F.concat(F.lit("{"), F.array_join(F.sort_array(keys), ", "), F.lit("}"))
-    # A key may be written "\u0000", which PostgreSQL cannot store.
+    # Replace zero characters: a key may be written "\u0000", which PostgreSQL cannot store.
     storable = F.regexp_replace(listed, r"\x00", "\N{REPLACEMENT CHARACTER}")
     return (
         F.when(size == 0, "empty")
