@@ -1,1 +1,1 @@
-"""The data plane: reads the log and delivers by HTTP."""
+"""The worker process: reads the log and delivers by HTTP."""

@@ -1,9 +1,10 @@
-"""`python -m workers [NUMBER]`: a worker process; logs show the number."""
+"""`python -m workers [NUMBER]` starts a worker process; its logs show the number."""
 
 import gc
 import sys
 
-# No loaded object is garbage, and the collector takes a fifth of the CPU time of a start.
+# Switch off the garbage collector: no object that is loaded now is garbage, and collecting takes a
+# fifth of the CPU time of a start.
 gc.disable()
 
 from app.config import Settings  # noqa: E402 - loaded after that

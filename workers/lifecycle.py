@@ -11,9 +11,10 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[asyncio.Event]:
-    """Yield an event that SIGTERM or SIGINT sets; SIGINT (Ctrl-C) after that ends the process.
+    """Yield an event that SIGTERM or SIGINT sets. A further SIGINT (Ctrl-C) ends the process.
 
-    A further SIGTERM does not: supervisors send several, and SIGKILL when they mean it.
+    A further SIGTERM does not end the process: service managers may send several, and send SIGKILL
+    to end it immediately.
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -32,7 +33,7 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
 
 
 def raise_file_limit() -> None:
-    """Raise the limit of open connections to what the system allows."""
+    """Raise the limit of open files and connections to what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

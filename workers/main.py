@@ -1,4 +1,4 @@
-"""Composition root of the worker: builds every part, runs them together, stops them in order."""
+"""Builds every part of the worker, runs the parts together, and stops them in order."""
 
 import asyncio
 import os
@@ -76,17 +76,17 @@ from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# A stopping worker writes the traces last, within this time; they may be lost.
+# The time limit for writing the last traces when the worker stops; after that they are lost.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger()
 
 
 class WorkerStore(StatusStore, CursorCopies, ReceiptBoard, Protocol):
-    """All that a worker writes to the database, and reads back."""
+    """The part of the database that a worker writes to, and reads back."""
 
     async def remove(self) -> None:
-        """Remember that this worker has stopped.
+        """Delete this worker from the database, because it has stopped.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -98,7 +98,7 @@ class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
 
     @property
     def stats(self) -> StoredTraceTotals:
-        """Return the results of storing entries."""
+        """Return the statistics of storing entries."""
 
     async def keep(self) -> None:
         """Make space for more traces, and drop old ones.
@@ -109,7 +109,7 @@ class TraceStore(StreamStore[Pack], WaitingStore, Protocol):
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: it ends the task group
-    """The worker has stopped in order."""
+    """Raised to end all tasks after the worker has stopped in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ async def run(settings: Settings, *, database_url: DatabaseUrl, number: int = 1)
         notices = await stack.enter_async_context(
             listen(database_url, [CHANGES, PINGS], receive=pings.receive)
         )
-        # Few subscriptions share circuits.
+        # Listen separately, because few subscriptions share circuits.
         turns = await stack.enter_async_context(listen(database_url, [CIRCUITS], at_once=False))
         seams = Seams(
             worker_id=worker_id,
@@ -196,7 +196,7 @@ async def _observers(
         return exported
     host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()
-    # The workers of a machine use consecutive ports.
+    # Use consecutive ports for the workers of a machine.
     address = Address(host.strip("[]"), int(port) and int(port) + number - 1)
     await stack.enter_async_context(served(page, address))
     return (*exported, page)
@@ -212,7 +212,7 @@ async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryLookup
 
 
 class Worker:
-    """One member of the delivering group."""
+    """One member of the group of workers that deliver."""
 
     def __init__(self, seams: Seams) -> None:
         self.id = seams.worker_id
@@ -220,14 +220,14 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Deliver until `stopping` is set."""
-        # For everything that it logs from here on.
+        # Add the worker's id to everything that it logs from here on.
         bind_contextvars(worker=self.id)
         _log.info("worker_starting")
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)
-                # Closed before the group ends: a timer of a consumer must not start anything after
-                # that.
+                # Close the consumers before the task group ends: their timers must not start
+                # anything after that.
                 with closing(parts.consumers):
                     parts.start(tasks, self._seams.log)
                     await stopping.wait()
@@ -235,7 +235,7 @@ class Worker:
                     await self._stop(parts)
                 raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
         except* _Stopped:
-            # After the last heartbeat, which would register it again.
+            # Sign off after the last heartbeat, which would register the worker again.
             await self._sign_off()
             _log.info("worker_stopped")
 
@@ -308,20 +308,21 @@ class Worker:
             await parts.backlog.report_last()
             await parts.reporter.write(cursors)
         except UnavailableError as exc:
-            # The log has the positions and the counts; the next worker reports them.
+            # Ignore this error: the log has positions and counts, and the next worker reports them.
             _log.warning("last_report_failed", error=exc.message)
 
     async def _sign_off(self) -> None:
         try:
             await self._seams.status.remove()
         except UnavailableError as exc:
-            # Its heartbeats end anyway, and the last one is outdated in a few seconds.
+            # Ignore this error: there are no more heartbeats, so the worker counts as gone in a few
+            # seconds.
             _log.warning("sign_off_failed", error=exc.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The parts of a running worker, and its reported state."""
+    """The parts of a running worker, and the state that it reports."""
 
     reader: Reader
     committer: Committer
@@ -362,7 +363,7 @@ class _Parts:
         }
 
     def start(self, tasks: asyncio.TaskGroup, log: MessageLog) -> None:
-        """Run all loops until the group is cancelled."""
+        """Start all loops. They run until the task group is cancelled."""
         figures = self._worker_metrics()
         for loop in (
             self.reader.run(),

@@ -1,4 +1,7 @@
-"""A worker process: settings, log, and an event loop that runs until it is stopped."""
+"""A worker process.
+
+Settings, log output, and an event loop that runs until the worker is stopped.
+"""
 
 import gc
 
@@ -17,8 +20,8 @@ def serve(settings: Settings, *, number: int | None) -> None:
     raise_file_limit()
     with database_url_or_exit(settings) as url:
         gc.freeze()  # objects that are loaded by now live as long as the process
-        # Messages make no cycles, and a collection takes 15 to 50 ms while a backlog is read, which
-        # delays deliveries. So it runs only when there are many more objects.
+        # Run the garbage collector only when there are many more objects: messages make no cycles,
+        # and a collection takes 15 to 50 ms, which delays deliveries.
         gc.set_threshold(100_000, 20, 20)
         gc.enable()
         uvloop.run(run(settings, database_url=url, number=number or 1))

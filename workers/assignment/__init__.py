@@ -1,1 +1,4 @@
-"""The assignment of this worker: cursors for subscriptions in partitions, and heartbeats."""
+"""What this worker has to do.
+
+Which partitions and subscriptions it delivers, and its heartbeats.
+"""

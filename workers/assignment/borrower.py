@@ -1,4 +1,4 @@
-"""The part of a subscription's rate that a worker borrows (pure)."""
+"""The part of a subscription's rate that a worker borrows from other workers (pure)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ Part: TypeAlias = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ReceivedLoan:
-    """The last answer of a lender: tickets with their start times. All of them end at `until`."""
+    """The last answer of a lender: tickets with their start times. All loans end at `until`."""
 
     number: int
     until: float
@@ -25,24 +25,24 @@ class ReceivedLoan:
 
 
 class Borrower:
-    """The loans that one worker borrows, by lender. Only the last answer of each lender counts."""
+    """The loans of one worker, by lender. Only the last answer of each lender counts."""
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
         self._borrowed: dict[str, ReceivedLoan] = {}
 
     def __bool__(self) -> bool:
-        """Whether any answer counts."""
+        """Whether there are loans."""
         return bool(self._borrowed)
 
     def clear(self) -> None:
-        """Forget all loans, because the size of tickets changed."""
+        """Forget all loans, because tickets of another size are used from now on."""
         self._borrowed.clear()
 
     def own(self, tickets: int) -> None:
-        """Note tickets that this worker owns, so that loans of them no longer count.
+        """Set the tickets that this worker owns; loans of these tickets no longer count.
 
-        They may soon be lent, or belong to another worker.
+        The worker may soon lend them itself, or another worker may own them.
         """
         self._borrowed = {
             lender: replace(known, parts=_without(tickets, known.parts))
@@ -52,9 +52,9 @@ class Borrower:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, own: int
     ) -> None:
-        """Take over the lenders' answers except for `own` tickets.
+        """Take over the lenders' answers, except for tickets in `own`.
 
-        A decrease takes effect immediately.
+        If a loan becomes smaller, this takes effect immediately.
         """
         self._borrowed = {
             lender: known
@@ -71,7 +71,7 @@ class Borrower:
                 yield Lease(tickets, since, borrowed.until)
 
     def followed(self) -> dict[str, int]:
-        """The number of the answer that is followed, by lender."""
+        """Return, by lender, the number of the answer that this worker follows."""
         return {lender: borrowed.number for lender, borrowed in self._borrowed.items()}
 
     def _read_note(self, note: RateNote, sharing_round: SharingRound, own: int) -> None:
@@ -81,11 +81,10 @@ class Borrower:
         if loan is None or asked_at is None or (known and loan.number <= known.number):
             return
         kept = [(part & loan.tickets, since) for part, since in known.parts] if known else []
-        # One second after its lender stopped using it, which was at the latest before the lender
-        # noted the loan.
+        # Use the loan one second after the lender has stopped using it, which was before the lender
+        # wrote its note.
         added = (loan.tickets & ~union(part for part, _ in kept), sharing_round.now + WINDOW_S)
-        # The borrower counts from the time it read the note's request; this is later, so it waits
-        # longer than needed.
+        # Count the time from when the lender's note was read: this is later, so the loan is safe.
         self._borrowed[note.worker_id] = ReceivedLoan(
             loan.number,
             asked_at + LOAN_S,

@@ -1,4 +1,7 @@
-"""Follows the control plane: every change reaches the supervisor soon and is acknowledged."""
+"""Follows the changes in the database.
+
+Each change reaches the supervisor soon, and is acknowledged.
+"""
 
 import asyncio
 from datetime import timedelta
@@ -10,7 +13,7 @@ from app.domain.catalogue.changes import Changes
 from app.domain.errors import UnavailableError
 from workers.reading.known_changes import KnownChanges
 
-# A notification may be lost with its connection, so the worker also polls this often.
+# How often the worker polls, because a notification may be lost with its connection.
 POLL_INTERVAL: Final = timedelta(seconds=5)
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -18,7 +21,7 @@ _log = structlog.get_logger()
 
 
 class ChangeSource(Protocol):
-    """The source of changes."""
+    """The source from which changes are read."""
 
     async def since(self, number: int) -> Changes:
         """Return what changed after the change `number`.
@@ -35,7 +38,7 @@ class Changeable(Protocol):
     """Applies changes."""
 
     def apply(self, changes: Changes) -> None:
-        """Apply the changes. They are in effect on return."""
+        """Apply the changes. When this returns, they are in effect."""
 
 
 class ChangeFollower:
@@ -49,12 +52,12 @@ class ChangeFollower:
         self._target = target
         self._known = known or KnownChanges()
         self.applied: int | None = None
-        # Set until changes are applied, and while no more can be read.
+        # The reason for waiting, set until changes are applied, and while no more can be read.
         self.waits_for = "what there is to deliver was not read yet"
         self.on_applied = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow changes until cancelled."""
         while True:
             asked_at = self._known.now()
             try:
@@ -72,6 +75,6 @@ class ChangeFollower:
         if changes.number == self.applied:
             return
         self._target.apply(changes)
-        # Reached only when the changes are in effect: now they may be acknowledged.
+        # Acknowledge the changes only now, because they are in effect.
         self.applied = changes.number
         self.on_applied.set()

@@ -1,8 +1,8 @@
-"""Circuits that workers share: each worker publishes its changes, and reads those of the others.
+"""Circuits that workers share: each worker publishes its changes, and reads those of others.
 
 No worker waits for the database to open or close a circuit. While a circuit is half-open, one
-worker at a time has permission to send the probe. While the database is down, each worker permits
-itself.
+worker at a time has permission to send the probe. While the database is down, each worker sends
+probes without permission.
 """
 
 import time
@@ -16,29 +16,33 @@ from app.domain.circuit import SharedCircuit
 from app.domain.errors import UnavailableError
 from workers.delivery.circuits import Circuits, LiveCircuit
 
-# A notification may be lost with its connection, so the worker also polls this often.
+# How often the worker polls, because a notification may be lost with its connection.
 POLL_INTERVAL: Final = timedelta(seconds=1)
-# A worker with permission renews it each second. If it dies, the others wait for this long.
+# How long a permission is valid. A worker renews it each second; if the worker dies, the others
+# wait this long.
 LEASE: Final = timedelta(seconds=5)
 
 _log = structlog.get_logger()
 
 
 class CircuitStore(Protocol):
-    """The store in which workers share circuits. All methods but `wait` raise UnavailableError."""
+    """The store in which workers share circuits.
+
+    All methods except `wait` may raise UnavailableError.
+    """
 
     async def read(self, names: Collection[str]) -> Collection[SharedCircuit]:
         """Return the published circuits with these names."""
 
     async def publish(self, circuit: SharedCircuit) -> int | None:
-        """Publish the state.
+        """Publish the circuit's state.
 
         Returns:
             The number of this change, or None if another worker was first.
         """
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the probe for this worker for `length`; return whether it may send it."""
+        """Reserve the probe for this worker for `length`; return whether this worked."""
 
     async def release(self, name: str) -> None:
         """Release the reservation of the probe."""
@@ -50,7 +54,7 @@ class CircuitStore(Protocol):
 class CircuitSharing:
     """Shares circuits with other workers; no other class does.
 
-    Without shared circuits it is idle.
+    Without shared circuits there is nothing to do.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class CircuitSharing:
         self._lease_length = lease
         self._circuits = circuits
         self._store = store
-        # The circuits for which this worker may send the probe.
+        # The names of the circuits for which this worker may send the probe.
         self._leased: set[str] = set()
 
     async def run(self) -> None:
@@ -71,7 +75,7 @@ class CircuitSharing:
             await self._try_exchange()
 
     async def listen(self) -> None:
-        """Read what others published as soon as they did, until cancelled."""
+        """Read the changes of other workers as soon as they are published, until cancelled."""
         while True:
             await self._circuits.any_shared.wait()
             await self._store.wait(POLL_INTERVAL)
@@ -112,7 +116,7 @@ class CircuitSharing:
             circuit.published(changes, number)
 
     async def _see_to_leave(self, circuit: LiveCircuit) -> None:
-        """Reserve a wanted probe, renew the reservation of a used one, and release the others."""
+        """Reserve a needed probe, renew a reservation in use, and release other reservations."""
         machine = circuit.circuit
         if machine.wanted:
             if await self._lease(circuit):

@@ -1,4 +1,4 @@
-"""How much of a subscription's rate a worker needs, keeps, requests and lends (pure)."""
+"""Decides how much of a subscription's rate a worker needs, keeps, requests and lends (pure)."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -9,22 +9,23 @@ from workers.delivery.tickets import ticket_count
 
 # A worker that uses this share of its part is limited by the part, and not by its subscriber.
 BUSY: Final = 0.9
-# Parts below this many requests per second are rarely used evenly: the number of waiting messages
-# is a better measure.
+# The part, in requests per second, below which use is rarely even: then the number of waiting
+# messages is a better measure.
 COARSE: Final = 5.0
-# Waiting messages should be sent within this many seconds.
+# The number of seconds within which waiting messages should be sent.
 HORIZON_S: Final = 2.0
-# Factor over the used rate, so that it can grow: if no messages wait, or if messages wait but the
-# rate is not what limits them.
+# The factors over the used rate, so that it can grow: when no messages wait, and when messages wait
+# although the part is not used up.
 HEADROOM: Final = 1.25
 HEADROOM_RISING: Final = 2.0
-# An owner of at least this many requests per second always keeps some for sudden traffic.
+# The rate from which an owner always keeps some tickets for sudden traffic, and the share that it
+# keeps.
 KEEPS_FROM: Final = 20.0
 KEPT: Final = 0.03
 
 
 def needed(demand: Demand) -> float:
-    """The required rate in requests per second."""
+    """Return the rate that a consumer needs, in requests per second."""
     if not demand.waiting:
         return demand.used * HEADROOM
     if demand.part < COARSE or demand.used >= BUSY * int(demand.part):
@@ -33,36 +34,36 @@ def needed(demand: Demand) -> float:
 
 
 class TicketBudget(NamedTuple):
-    """The number of `owned` tickets of a subscription with its `limit`, and its partitions."""
+    """The number of `owned` tickets of a subscription, its `limit` and its partitions."""
 
     limit: float
     partitions: int
     owned: int
 
     def tickets(self, rate: float) -> int:
-        """The number of tickets for `rate`, at most all of them."""
+        """Return the number of tickets for `rate`, at most all tickets."""
         count = ticket_count(self.partitions)
         return min(count, ceil(rate * count / self.limit))
 
 
 def reserved(ticket_budget: TicketBudget, need: float) -> int:
-    """Return how many of the owned tickets are not lent.
+    """Return how many of the owned tickets are not lent: those that the worker needs.
 
-    These are the needed ones. A worker that owns many keeps some in any case. A worker that owns
-    few keeps none, because one request per second would be a large part of what it could lend; it
-    takes them back when it needs them.
+    A worker that owns many tickets always keeps some. A worker that owns few may lend all of them,
+    because one request per second would be a large part of them; it takes them back when it needs
+    them.
     """
     owned_rate = ticket_budget.owned * ticket_budget.limit / ticket_count(ticket_budget.partitions)
     kept = max(need, KEPT * owned_rate, 1.0) if owned_rate >= KEEPS_FROM else need
     tickets = ticket_budget.tickets(kept)
     if tickets and ticket_budget.limit >= ticket_budget.partitions:
-        # fewer tickets would give no rate at all
+        # Keep enough for one request per second: fewer tickets would give no rate at all.
         tickets = max(tickets, ticket_budget.tickets(1.0))
     return min(tickets, ticket_budget.owned)
 
 
 def tickets_to_borrow(ticket_budget: TicketBudget, need: float) -> int:
-    """The number of tickets needed beyond the owned ones."""
+    """Return how many tickets the worker needs in addition to those that it owns."""
     return max(0, ticket_budget.tickets(need) - ticket_budget.owned)
 
 

@@ -1,4 +1,4 @@
-"""The part of a subscription's rate that a worker lends (pure)."""
+"""The part of a subscription's rate that a worker lends to other workers (pure)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from workers.delivery.rate import WINDOW_S
 from workers.delivery.tickets import lowest, union
 
 LOAN_S: Final = 4.0
-# The largest difference of monotonic clocks during a loan.
+# The largest expected difference of monotonic clocks during a loan, in seconds.
 DRIFT_S: Final = 0.1
 
 
@@ -23,7 +23,10 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class GrantedLoan:
-    """The tickets that a borrower may use until `until`, as the answer to its request `number`."""
+    """Lent tickets: a borrower may use them until `until`.
+
+    `number` is the request that was answered.
+    """
 
     number: int
     tickets: int
@@ -55,13 +58,14 @@ class Lender:
                 yield lent.block
 
     def clear(self) -> None:
-        """Forget all loans, because the size of tickets changed."""
+        """Forget all loans, because tickets of another size are used from now on."""
         self._lent.clear()
 
     def own(self, tickets: int) -> None:
-        """Set the owned tickets. Loans of others end after a while, and are not offered any more.
+        """Set the owned tickets. Loans of other tickets are not renewed, and end after a while.
 
-        The borrower may not know this, and the next owner has read that there is no loan.
+        Until then the borrower uses the tickets, because it does not know that the owner has
+        changed.
         """
         for loans in self._lent.values():
             last = loans[-1]
@@ -84,9 +88,9 @@ class Lender:
         self._lent = {borrower: loans for borrower, loans in kept.items() if loans}
 
     def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
-        """Answer new requests from the `own` tickets, except `reserve` tickets for this worker.
+        """Answer new requests with `own` tickets, but keep `reserve` tickets for this worker.
 
-        From here on the lent tickets must not be used.
+        From here on this worker must not use the lent tickets.
         """
         asking = {note.worker_id: note for note in notes if self._is_new_request(note)}
         self._requests = {note.worker_id: note.number for note in notes}
@@ -105,7 +109,7 @@ class Lender:
             self._answer(asking[borrower], tickets | added, now)
 
     def loans(self, now: float) -> dict[str, Loan]:
-        """The loans to note, by borrower."""
+        """Return the loans for this worker's note, by borrower."""
         return {
             borrower: Loan(loans[-1].number, loans[-1].tickets, _in_the_way(loans, now))
             for borrower, loans in self._lent.items()
@@ -121,12 +125,15 @@ class Lender:
 
     def _answer(self, note: RateNote, tickets: int, now: float) -> None:
         loans = self._lent.get(note.worker_id, [])
-        # A request keeps the tickets that were owned when it was answered.
+        # Answer with the tickets that are owned now; a request that was answered keeps its tickets.
         if tickets or any(lent.tickets for lent in loans if lent.number == loans[-1].number):
             answer = GrantedLoan(note.number, tickets, now + LOAN_S + DRIFT_S)
             self._lent.setdefault(note.worker_id, []).append(answer)
 
 
 def _in_the_way(loans: Iterable[GrantedLoan], now: float) -> int:
-    """Return what the borrower used up to a second ago. A later owner may only learn this now."""
+    """Return the tickets that the borrower used up to a second ago.
+
+    They may have another owner by now.
+    """
     return union(lent.tickets for lent in loans if lent.block.free_at > now)

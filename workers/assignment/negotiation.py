@@ -1,16 +1,17 @@
-"""One subscription's rate, as one worker holds, lends and borrows it (pure).
+"""One subscription's rate: what one worker holds, lends and borrows (pure).
 
-The owner of a partition has its tickets. It lends tickets that it does not need for LOAN_S:
+Workers agree by notes, which they write into the database. The owner of a partition has the
+partition's tickets. It lends tickets that it does not need for LOAN_S:
 
-* The borrower counts this time from its request, the lender from when it read the request, which
-  is later. So the loan always ends first for the borrower, even if notes, one of the workers or
-  the database are lost. Wall clocks do not matter, only the speed of monotonic clocks.
-* The lender stops using tickets before it notes that they are lent. A worker that gets tickets for
-  any reason starts to use them one second after the worker before it has stopped.
-* A further request is answered again; this renews the loan. A smaller answer frees the rest when
-  the borrower notes that it has read it, or when the loans end.
-* If the previous owner of tickets has lent them, the new owner cannot use them until that loan
-  must have ended. The previous owner may be dead.
+* The borrower counts this time from its request. The lender counts from when it read the request,
+  which is later. So the loan always ends first for the borrower, even if notes, one of the workers
+  or the database are lost. Wall clocks do not matter, only the speed of monotonic clocks.
+* The lender stops using tickets before it writes the note that they are lent. A worker that gets
+  tickets for any reason starts to use them one second after the last user has stopped.
+* The answer to a further request renews the loan. If that answer has fewer tickets, the others are
+  free when the borrower's note says that it has read the answer, or when the loan ends.
+* If the previous owner of tickets has lent them, the new owner cannot use them until that loan must
+  have ended. The previous owner may be dead.
 """
 
 from collections import deque
@@ -27,9 +28,9 @@ from workers.delivery.rate import CATCH_UP_S, WINDOW_S
 from workers.delivery.share import Lease, Share
 from workers.delivery.tickets import tickets_of, union
 
-# After this time all loans of a previous owner have ended, even those that could not be read.
+# The time after which all loans of a previous owner have ended, even loans that could not be read.
 OVER_S: Final = LOAN_S + DRIFT_S + WINDOW_S
-# The needs of this many rounds count, so that a pause of one second gives nothing away.
+# How many rounds of needs count, so that a pause of one second gives nothing away.
 ROUNDS_REMEMBERED: Final = 3
 
 
@@ -43,15 +44,15 @@ class Negotiation:
         self._worker_id = worker_id
         self._limit = 1.0
         self._partitions = 1
-        # Owned partitions, with their times of assignment and of first use.
+        # The owned partitions, with the times of their assignment and of first use.
         self._owned: dict[int, tuple[float, float]] = {}
         self._own_tickets = 0
         self._lender = Lender(worker_id)
         self._borrower = Borrower(worker_id)
-        # Loans of others that block this worker's tickets, by lender, borrower and number.
+        # Loans by others of tickets that this worker owns now, by lender, borrower and number.
         self._foreign: dict[tuple[str, str, int], GrantedLoan] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
-        # Partitions assigned before this time have no unknown loans.
+        # Partitions that were assigned before this time have no unknown loans.
         self._plain = Share(1.0, 1)
         self._verified = self._settled_at = -inf
         self._held_last = 0
@@ -64,7 +65,7 @@ class Negotiation:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to note, except for a request or a need."""
+        """Whether there is nothing for a note, except perhaps a request or a need."""
         if self._lender or self._borrower:
             return False
         need = max(self._needs, default=0.0)
@@ -82,8 +83,8 @@ class Negotiation:
         self._limit = limit
         if partitions == self._partitions:
             return
-        # The size of tickets changes. This is so rare that all owned tickets may wait for the lent
-        # ones.
+        # Let all owned tickets wait for the lent ones, because the size of tickets changes. This is
+        # rare.
         blocks = [*self._lender.blocks(), *(lent.block for lent in self._foreign.values())]
         free_at = max((block.free_at for block in blocks), default=-inf)
         self._owned = {i: (at, max(since, free_at)) for i, (at, since) in self._owned.items()}
@@ -95,7 +96,7 @@ class Negotiation:
         self._foreign.clear()
 
     def own(self, assigned_at: Mapping[int, float], *, verified: float) -> None:
-        """Own exactly these partitions of the topic, each with its time of assignment.
+        """Set the partitions that this worker owns, each with its time of assignment.
 
         `verified` is when the last reading of other workers' notes began.
         """
@@ -111,9 +112,9 @@ class Negotiation:
         self._verify(verified)
 
     def share(self, now: float) -> Share:
-        """Return what may be sent from now on, unless a note changes it."""
+        """Return the share of the rate that this worker may use until a note changes it."""
         if now >= self._settled_at and self.is_idle and not self._foreign:
-            return self._all_own()  # the usual case
+            return self._all_own()  # the usual case: the worker owns all partitions
         leases = (*self._own_leases(now), *self._borrower.leases())
         return Share(self._limit, self._partitions, leases, self._tickets_max)
 
@@ -121,14 +122,17 @@ class Negotiation:
         leases = (Lease(self._own_tickets),)
         plain = Share(self._limit, self._partitions, leases, self._tickets_max)
         if self._plain != plain:
-            # Keeps the same object, so that an unchanged share is quickly recognised.
+            # Keep the same object, so that an unchanged share is recognised quickly.
             self._plain = plain
         return self._plain
 
     def fall_silent(self) -> None:
-        """Use half of the last share, at most what is owned: no note was read for long."""
+        """Use half of the last share, because no notes could be read for long.
+
+        Use at most what is owned.
+        """
         if self.is_shared and self._tickets_max == inf:
-            # Lent tickets come back, so this worker has at least half of what it owns.
+            # Use at least half of what is owned, because lent tickets come back.
             last = 0 if self.is_idle else self._held_last
             self._tickets_max = max(last, self._own_tickets.bit_count()) / 2
 
@@ -142,9 +146,9 @@ class Negotiation:
         return max(since, assigned_at + OVER_S) if unread else since
 
     def _first_pause(self, count: int) -> float:
-        """Return the first pause: other workers may have stopped only now. Start a little slower.
+        """Return the first pause of the limiter, because other workers may have stopped only now.
 
-        A limiter exceeds its rate by this much where it starts and where it stops.
+        A limiter exceeds its rate by this much when it starts and when it stops.
         """
         if self._limit < self._partitions:
             return WINDOW_S
@@ -152,7 +156,7 @@ class Negotiation:
         return min(WINDOW_S, excess * self._partitions / max(count, 1))
 
     def _own_leases(self, now: float) -> Iterator[Lease]:
-        """Yield the owned tickets, in parts by the time when they are free."""
+        """Yield the owned tickets in parts, each with the time from which it is free."""
         rest = self._own_tickets
         blocks = [*self._lender.blocks(), *self._blocks_of_others()]
         for block in sorted(blocks, key=lambda block: -block.free_at):
@@ -174,7 +178,7 @@ class Negotiation:
     def read_notes(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, verified: float
     ) -> None:
-        """Read the last notes of all others; `verified` is when reading them began."""
+        """Read the last notes of all other workers; `verified` is when reading them began."""
         self._verify(verified)
         self._tickets_max = inf
         comparable = self._comparable(notes)
@@ -183,14 +187,14 @@ class Negotiation:
         self.read_loans(notes, sharing_round.now)
 
     def read_loans(self, notes: Collection[RateNote], now: float) -> None:
-        """Remember which of this worker's tickets others lend."""
+        """Remember which of this worker's tickets other workers have lent."""
         noted = {
             (note.worker_id, borrower, loan.number): loan.outstanding
             for note in self._comparable(notes)
             for borrower, loan in note.lent.items()
             if borrower != self._worker_id
         }
-        # Notes of dead workers are read repeatedly, and are not new each time.
+        # Skip known loans: notes of dead workers are read again and again.
         known = {
             key: lent
             for key, lent in self._foreign.items()
@@ -209,19 +213,19 @@ class Negotiation:
     # ---- deciding -------------------------------------------------------------------------------
 
     def need(self, rate: float) -> None:
-        """Set the requests per second that are needed for this round."""
+        """Set how many requests per second are needed in this round."""
         self._needs.append(rate)
 
     def decide(
         self, notes: Collection[RateNote], sharing_round: SharingRound, *, asks: bool = True
     ) -> RateNote | None:
-        """Lend, take back and request tickets by recent needs; return the note about it.
+        """Lend, take back and request tickets, by recent needs; return the note for other workers.
 
-        In the first few rounds a worker does not know what it can lend. Lent tickets are not in
-        `share` from here on, and must not be used before the note is written.
+        In the first few rounds a worker does not know what it can lend. From here on lent tickets
+        are not in `share`: they must be unused before the note is written.
 
         Returns:
-            None if there is nothing to note, and the last note may be dropped.
+            None if no note is needed, and the last note may be deleted.
         """
         now, need = sharing_round.now, max(self._needs, default=0.0)
         blocked = union(b.tickets for b in self._blocks_of_others() if b.free_at > now)

@@ -1,4 +1,4 @@
-"""The streams that workers write and read. Every worker creates them at its start."""
+"""The streams that workers write and read. Every worker creates them when it starts."""
 
 import asyncio
 from datetime import timedelta
@@ -12,7 +12,7 @@ from app.domain.errors import AngeliaError, ValidationFailedError
 from app.log.interface import LogTopic, MessageLog
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
-# The stream carries whole bodies and their description.
+# The topic of undelivered messages. Its records have whole bodies and their descriptions.
 UNDELIVERED_TOPIC: Final = LogTopic(
     name=streams.UNDELIVERED,
     partitions=streams.UNDELIVERED_PARTITIONS,
@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 
 
 class OwnStreams:
-    """Creates the streams, however long the log takes. `waits_for` has what this waits for."""
+    """Creates the streams, however long the log takes. `waits_for` says what is still missing."""
 
     def __init__(self) -> None:
         self._left = {topic.name: "is not made yet" for topic in (UNDELIVERED_TOPIC, TRACES_TOPIC)}
@@ -55,7 +55,8 @@ class OwnStreams:
             try:
                 await log.create_topic(topic)
             except ValidationFailedError:
-                # The namespace or the number of replicas is wrong: waiting does not help.
+                # Raise the error, because waiting does not help: the namespace or the number of
+                # replicas is wrong.
                 raise
             except AngeliaError as exc:
                 self._left[topic.name] = exc.message

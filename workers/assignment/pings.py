@@ -1,4 +1,4 @@
-"""Test messages that a user waits for: this worker sends those requested from it."""
+"""Test messages that a user waits for: this worker sends the ones that name it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,8 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
 from app.domain.runtime.ping import Ping, Pong, ping_in
 
-# The number of requests that may wait. Further ones are refused, and their senders are notified.
+# The maximum number of waiting requests; further ones are refused. Then the maximum number that run
+# at the same time.
 WAITING_MAX: Final = 100
 UNDER_WAY_MAX: Final = 10
 
@@ -21,11 +22,14 @@ class Pinging(Protocol):
     """Sends test messages."""
 
     async def ping(self, subscription: Subscription) -> Pong:
-        """Return the result of a test message. Never raise for subscriber or network errors."""
+        """Send a test message, and return the result.
+
+        Errors of the subscriber or network are results.
+        """
 
 
 class PongBoard(Protocol):
-    """The place where requesters of a ping look for the result."""
+    """The place where a process that requested a ping gets the result."""
 
     async def post(self, ping: Ping, pong: Pong) -> None:
         """Post the result to the requester.
@@ -36,7 +40,7 @@ class PongBoard(Protocol):
 
 
 class PingDesk:
-    """Takes the ping requests for one worker: `receive` is called with each notice."""
+    """Takes the ping requests for one worker: call `receive` with each notice."""
 
     def __init__(self, worker_id: str, pinging: Pinging, board: PongBoard) -> None:
         self._worker_id = worker_id
@@ -46,7 +50,7 @@ class PingDesk:
         self._free = asyncio.Semaphore(UNDER_WAY_MAX)
 
     def receive(self, payload: str) -> None:
-        """Take a notice. Ignore those for other workers, and too many."""
+        """Take a notice. Notices for other workers, and too many, are ignored."""
         ping = ping_in(payload) if payload else None
         if ping is not None and ping.worker == self._worker_id and not self._requests.full():
             self._requests.put_nowait(ping)

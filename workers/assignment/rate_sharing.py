@@ -1,8 +1,8 @@
-"""Shares subscription rates between workers: each second they note what they need and lend.
+"""Shares subscription rates between workers: each second they write notes about needs and loans.
 
 One query reads the notes of the others, and one statement writes all notes of this worker, for all
 subscriptions with several workers. If there are none, nothing is read or written. Deliveries do not
-wait for it: if the database fails, each worker has the rate of its own partitions, minus what it
+wait for this: if the database fails, each worker has the rate of its own partitions, minus what it
 lends.
 """
 
@@ -29,26 +29,27 @@ from workers.delivery.stall_watchdog import StallWatchdog
 INTERVAL: Final = timedelta(seconds=1)
 # How often to check that this process runs, and that notes of others can be read.
 WATCH_INTERVAL: Final = timedelta(seconds=0.5)
-# Without notes of others for this long, a worker uses only half of its share.
+# How long notes of other workers may be missing; then a worker uses only half of its share.
 SILENCE_S: Final = 5.0
-# At most this many subscriptions of a worker request more; the others keep what they have.
+# The maximum number of subscriptions for which a worker requests more; the others keep what they
+# have.
 ASKING_MAX: Final = 1_000
-# Deliveries continue between turns.
+# The number of decisions in one turn of the event loop; deliveries continue between turns.
 DECISIONS_PER_TURN: Final = 50
-# Notes that are this many rounds old are no longer answered.
+# The age, in rounds, up to which notes are answered.
 ROUNDS_REMEMBERED: Final = 16
 
 _log = structlog.get_logger()
 
 
 class NoteStore(Protocol):
-    """The store in which workers leave notes for each other. All methods raise UnavailableError."""
+    """The store of the workers' notes. All methods may raise UnavailableError."""
 
     async def others(self) -> Collection[RateNote]:
-        """Return the last notes of all other workers, on all subscriptions."""
+        """Return the last notes of all other workers, about all subscriptions."""
 
     async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
-        """Leave these notes, and remove those on the subscriptions in `drop`."""
+        """Store these notes, and remove the notes about the subscriptions in `drop`."""
 
 
 class SharedConsumers(Protocol):
@@ -74,7 +75,7 @@ class OwnedSubscription(NamedTuple):
 
 
 class RateSharing:
-    """Sets how much of its rate each consumer may use. No other class does."""
+    """Sets how much of its rate each consumer may use. No other class does this."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class RateSharing:
         self._store = store
         self._clock = clock
         self._negotiations: dict[str, Negotiation] = {}
-        # By topic and partition index.
+        # The times of assignment, by topic and partition index.
         self._assigned_at: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._newest = float("-inf")
         # When the last reading of other workers' notes began, and its result.
@@ -97,9 +98,10 @@ class RateSharing:
         self._notes: Mapping[str, list[RateNote]] = {}
         self._number = 0
         self._written_at: OrderedDict[int, float] = OrderedDict()
-        # The subscriptions on which this worker may have notes.
+        # The subscriptions about which this worker may have notes.
         self._noted: set[str] = set()
-        # Subscriptions with lent, borrowed or needed tickets, and whether there can be any.
+        # The subscriptions with lent, borrowed or needed tickets; and whether any subscription is
+        # shared.
         self._negotiating: set[str] = set()
         self._shared = False
         self._unread_since: float | None = None
@@ -110,18 +112,18 @@ class RateSharing:
     # ---- for the supervisor ---------------------------------------------------------------------
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Note newly owned partitions."""
+        """Add newly owned partitions."""
         self._newest = self._clock()
         for partition in partitions:
             self._assigned_at[partition.topic][partition.index] = self._newest
 
     def gone(self, partitions: Iterable[Partition]) -> None:
-        """Note partitions that are no longer owned."""
+        """Remove partitions that this worker no longer owns."""
         for partition in partitions:
             self._assigned_at[partition.topic].pop(partition.index, None)
 
     def hold(self, held: Iterable[OwnedSubscription]) -> None:
-        """Deliver exactly these subscriptions, each with this worker's share."""
+        """Set the subscriptions to deliver; each gets this worker's share."""
         now = self._clock()
         ids = set()
         self._shared = False
@@ -138,7 +140,7 @@ class RateSharing:
             self._wake.set()
 
     async def settled(self) -> None:
-        """Wait until others can read what this worker has lent so far, or never can."""
+        """Wait until other workers can read what this worker has lent, or surely never can."""
         await self._resting.wait()
 
     def _hold(self, held: OwnedSubscription, now: float) -> None:
@@ -171,13 +173,13 @@ class RateSharing:
             await asyncio.sleep(WATCH_INTERVAL.total_seconds())
 
     async def run_round(self) -> None:
-        """Run one round if there is anything to share; none soon after this process stalled."""
+        """Run one round if there is anything to share, but not soon after this process stalled."""
         if not self._has_reason():
             self._unread_since = None
             return
         began = self._clock()
         if self._consumers.watchdog.wait(began) > 0:
-            return  # another worker may own its partitions now, so they must not be lent
+            return  # other workers may own its partitions now, so it must not lend tickets
         if self._unread_since is None:
             self._unread_since = began
         try:
@@ -190,7 +192,7 @@ class RateSharing:
             self._resting.set()
 
     def check(self) -> None:
-        """Report a heartbeat, and detect that notes of others cannot be read."""
+        """Check that this process runs, and whether notes of other workers can be read."""
         now = self._clock()
         if self._consumers.watchdog.beat(now):
             _log.warning("worker_stalled")
@@ -210,14 +212,17 @@ class RateSharing:
         return bool(self._shared or self._negotiating or self._noted or waiting)
 
     async def _decided(self, notes: Mapping[str, list[RateNote]], began: float) -> list[RateNote]:
-        """Apply all notes at once: what is lent is not used any more when its loan is noted."""
+        """Decide from all notes at once.
+
+        Tickets are out of use before the note about lending them is written.
+        """
         now = self._clock()
         all_new = self._newest > self._read_began or self._was_silent(now)
         self._read_began, self._notes, self._unread_since = began, notes, None
         self._number += 1
         sharing_round = SharingRound(self._number, now, self._written_at)
         demands = self._consumers.demands()
-        # For all other subscriptions, the large majority, nothing has changed.
+        # Leave out all other subscriptions, the large majority, for which nothing has changed.
         concerned = list(
             self._negotiations if all_new else self._negotiating | notes.keys() | demands.keys()
         )
@@ -233,10 +238,7 @@ class RateSharing:
         return written
 
     def _need(self, subscription_id: str, demand: Demand | None) -> bool:
-        """Remember what the subscription needs.
-
-        Return whether it is negotiated now or was before.
-        """
+        """Set what the subscription needs; return whether its rate is or was negotiated."""
         negotiation = self._negotiations.get(subscription_id)
         if negotiation is None:
             return False
@@ -269,7 +271,8 @@ class RateSharing:
         self._written_at[self._number] = self._clock()
         while len(self._written_at) > ROUNDS_REMEMBERED:
             self._written_at.popitem(last=False)
-        # Until the result is known, all of these notes may exist.
+        # Remember all of these notes before writing: until the result is known, all of them may
+        # exist.
         self._noted |= ids
         await self._store.leave_notes(notes, drop)
         self._noted = ids
@@ -284,7 +287,7 @@ class RateSharing:
 
 
 def by_subscription(notes: Iterable[RateNote]) -> dict[str, list[RateNote]]:
-    """Return the notes on each subscription."""
+    """Return the notes about each subscription."""
     found: dict[str, list[RateNote]] = {}
     for note in notes:
         found.setdefault(note.subscription_id, []).append(note)

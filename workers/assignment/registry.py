@@ -1,4 +1,4 @@
-"""The topics and subscriptions that this worker knows: the last state it was notified of."""
+"""The topics and subscriptions that this worker knows, in their last known state."""
 
 from collections.abc import Collection, Iterable
 
@@ -10,7 +10,7 @@ from workers.consumer.subscription_consumers import CursorKey
 
 
 class Registry:
-    """Topics and subscriptions by name and id. Pure: it changes only in `apply`."""
+    """Finds topics and subscriptions by name and id. Pure: changed only by `apply`."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -19,7 +19,7 @@ class Registry:
         self._by_topic: dict[str, dict[str, Subscription]] = {}
 
     def apply(self, changes: Changes) -> None:
-        """Take over what changed."""
+        """Apply the changes."""
         for subscription_id in changes.deleted_subscription_ids:
             self._remove(subscription_id)
         for name in changes.deleted_topics:
@@ -32,15 +32,15 @@ class Registry:
         self.number = changes.number
 
     def get(self, subscription_id: str) -> Subscription | None:
-        """The subscription, unless it was deleted."""
+        """Return the subscription; None if it was deleted."""
         return self._subscriptions.get(subscription_id)
 
     def of_topic(self, topic: str) -> Collection[Subscription]:
-        """The topic's subscriptions."""
+        """Return the topic's subscriptions."""
         return self._by_topic.get(topic, {}).values()
 
     def wanted(self, owned: Iterable[Partition]) -> set[CursorKey]:
-        """The cursors that an owner of these partitions must have open."""
+        """Return the cursors that an owner of these partitions must have open."""
         return {
             CursorKey(subscription.id, partition)
             for partition in owned
@@ -51,9 +51,9 @@ class Registry:
     def resting_groups(
         self, owned: Iterable[Partition], *, closing: Collection[CursorKey] = ()
     ) -> dict[str, list[Partition]]:
-        """The groups of suspended subscriptions, with the owned partitions of their topics.
+        """Return the groups of suspended subscriptions, with the owned partitions of their topics.
 
-        Partitions with a `closing` cursor are left out.
+        Partitions with a cursor in `closing` are left out.
         """
         groups: dict[str, list[Partition]] = {}
         for partition in owned:

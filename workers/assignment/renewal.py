@@ -1,4 +1,4 @@
-"""Commits positions again that have not moved for long, so that no log forgets them."""
+"""Commits positions that have not moved for long again, so that no log drops them."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -14,11 +14,11 @@ from app.log.interface import MessageLog
 from workers.assignment.supervisor import Supervisor
 from workers.consumer.subscription_consumers import SubscriptionConsumers
 
-# Kafka forgets the offsets of a group without members seven days (by default) after their last
-# commit.
+# How often positions are renewed. Kafka drops the offsets of a group without members seven days (by
+# default) after their last commit.
 INTERVAL: Final = timedelta(hours=1)
-# A commit has a deadline, in which a log handles some hundreds of groups: with more, the rest would
-# fail each time.
+# The number of groups in one commit: it has a deadline, in which a log can store some hundreds of
+# groups.
 GROUPS_AT_ONCE: Final = 200
 
 _log = structlog.get_logger()
@@ -47,7 +47,7 @@ class Renewal:
         """Renew the positions now.
 
         Raises:
-            LogUnavailableError: The log is down, or refused some of them.
+            LogUnavailableError: The log is down, or refused some positions.
         """
         for _, cursor in self._consumers.cursors():
             cursor.renew()
@@ -63,8 +63,8 @@ class Renewal:
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[tuple[str, Partition], str]:
         committed = await self._log.committed(groups)
-        # A subscription that was resumed meanwhile, or that another worker owns, may be further
-        # already.
+        # Leave out subscriptions that were resumed, and partitions that another worker owns: their
+        # positions may be newer.
         resting = self._resting()
         still = {
             group: {each: found[each] for each in found if each in resting.get(group, ())}

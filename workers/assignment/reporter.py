@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 class StatusStore(Protocol):
-    """The store of reports. Both methods raise UnavailableError."""
+    """The store of reports. Both methods may raise UnavailableError."""
 
     async def beat(self, *, applied_change: int, partitions: int) -> None:
         """Write the heartbeat of this worker."""
@@ -34,7 +34,7 @@ class StatusStore(Protocol):
 
 
 class WorkerState(Protocol):
-    """The reported state of the worker itself."""
+    """The state of the worker itself, for its heartbeat."""
 
     @property
     def applied(self) -> int | None:
@@ -50,7 +50,7 @@ class WorkerState(Protocol):
 
 
 class Reporter:
-    """Writes reports. Nothing waits for them; a report that fails is covered by the next one."""
+    """Writes reports. Nothing waits for a report; if one fails, the next one has the same facts."""
 
     def __init__(
         self,
@@ -128,14 +128,15 @@ class Reporter:
             discarded=committed.discarded,
             filtered=committed.filtered,
             volume=committed.volume,
-            # Messages that a closed cursor took but did not finish will be taken by the next owner.
+            # Report the committed offset of a closed cursor: the next owner takes messages that it
+            # did not finish.
             position=committed.offset if cursor.closing else cursor.position,
         )
 
     async def _loads(self) -> list[SubscriptionLoad]:
         """Return the load of each consumer that was active in the last minute.
 
-        After that it is reported one last time.
+        After that, each consumer is reported one last time.
         """
         now, consumers = time.monotonic(), list(self._consumers.consumers())
         are_busy = await made_of(consumers, lambda consumer: _is_busy(consumer, now))

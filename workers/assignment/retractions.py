@@ -15,16 +15,16 @@ from app.domain.streams import UNDELIVERED
 from app.log.interface import Bounds, MessageLog
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# Each takes some kilobytes at most.
+# The number of retractions in one append; each takes some kilobytes at most.
 RETRACTIONS_PER_APPEND: Final = 200
 
 _log = structlog.get_logger()
 
 
 class Unsettled(NamedTuple):
-    """A cursor that continues from `start`.
+    """A cursor that continues from `start`, but may have uncommitted discards.
 
-    The worker that `committed` there may have recorded more.
+    The worker that `committed` there may have recorded more discards after that.
     """
 
     partition: Partition
@@ -33,7 +33,7 @@ class Unsettled(NamedTuple):
 
 
 async def settle(log: MessageLog, unsettled: Collection[Unsettled]) -> None:
-    """Return when the stream has these retractions, however long that takes."""
+    """Return when the stream has the retractions of these cursors, however long that takes."""
     while True:
         try:
             retractions = list(_retractions(unsettled, await _bounds(log, unsettled)))
@@ -56,8 +56,8 @@ def _retractions(
         bound = bounds.get(partition)
         if bound is None:
             continue
-        # Messages that the log no longer has are not sent again: only their discards are left of
-        # them.
+        # Retract only discards of messages that the log still has: other messages are not sent
+        # again.
         retraction = retraction_of(committed, partition.index, start=max(start.offset, bound.start))
         if retraction.offset < bound.end:
             yield retraction_record(retraction)

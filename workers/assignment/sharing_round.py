@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 
 class SharingRound(NamedTuple):
-    """The number and time of a round, and when the notes before it were written, by number.
+    """The number and time of a round, and when earlier notes were written, by number.
 
-    `now` (monotonic seconds) is after reading the notes of others, and before writing own ones.
+    `now` (monotonic seconds) is a time after reading the notes of others, and before writing own
+    notes.
     """
 
     number: int

@@ -1,4 +1,7 @@
-"""Where cursors start: at the log's commit, its copy, or the start of the subscription."""
+"""Finds where cursors start.
+
+At the log's commit, at its copy, or at the start of the subscription.
+"""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +21,7 @@ from app.log.interface import Committed, MessageLog
 from workers.assignment.retractions import Unsettled, settle
 
 RETRY_PAUSE: Final = timedelta(milliseconds=500)
-# A call has a deadline: after it, only the missing groups are requested again, not thousands.
+# The number of groups in one call: after its deadline only the missing groups are requested again.
 GROUPS_PER_CALL: Final = 500
 
 _log = structlog.get_logger()
@@ -27,28 +30,31 @@ Wanted = tuple[Subscription, Partition]
 
 
 class StartPositions(NamedTuple):
-    """Start positions by the log's commits. Those that are `unsettled` need retractions first."""
+    """Start positions from the log's commits.
+
+    `unsettled` cursors need retractions before they start.
+    """
 
     settled: Mapping[Wanted, Progress]
     unsettled: Mapping[Wanted, Unsettled]
 
 
 class CursorCopies(Protocol):
-    """The database's copies of commits."""
+    """The copies of commits in the database."""
 
     async def cursors(self, subscription_id: str) -> Collection[CursorStatus]:
         """Return the subscription's cursors as last reported."""
 
 
 class StartFinder:
-    """Finds the start positions; waits while the log, or the database if needed, is down."""
+    """Finds start positions. Waits while the log is down, or the database if it is needed."""
 
     def __init__(self, log: MessageLog, copies: CursorCopies) -> None:
         self._log = log
         self._copies = copies
 
     async def committed(self, wanted: Collection[Wanted]) -> StartPositions:
-        """Return the positions of those with a commit of their own incarnation."""
+        """Return the positions of cursors with a commit of the same incarnation."""
         committed = await self._committed(wanted)
         settled: dict[Wanted, Progress] = {}
         unsettled: dict[Wanted, Unsettled] = {}
@@ -67,13 +73,15 @@ class StartFinder:
         return StartPositions(settled, unsettled)
 
     async def settle(self, unsettled: Collection[Unsettled]) -> None:
-        """Wait until the uncommitted discards of these are retracted."""
+        """Wait until the uncommitted discards of these cursors are retracted."""
         await settle(self._log, unsettled)
 
     async def copied(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> dict[Wanted, Progress]:
-        """Return the positions from the database's copy, else the start of the subscription.
+        """Return the positions in the database's copy.
+
+        Without a copy, the start of the subscription.
 
         A position never moves to the end of the topic silently.
         """
@@ -124,8 +132,8 @@ def _copied_progress(
             subscription_id=subscription.id, offset=subscription.start.get(partition.index, 0)
         )
     else:
-        # The copy is from before a known seek: sending messages after that seek again is better
-        # than losing some.
+        # Start at the last seek: the copy is older, and sending messages again is better than
+        # losing some.
         progress = Progress(
             subscription_id=subscription.id,
             offset=copy.offset,

@@ -1,4 +1,4 @@
-"""The database as the control plane of a worker: changes in, heartbeats and reports out."""
+"""The database, as a worker uses it: reads changes, writes heartbeats and reports."""
 
 import os
 import socket
@@ -28,12 +28,12 @@ from app.storage.runtime.pings import notify_pong
 from app.storage.runtime.rate_notes import RateNoteRepository
 from app.storage.runtime.receipts import notify_receipts
 
-# The author of suspensions in audit events.
+# The author of suspensions, in audit events.
 WORKER: Final = Caller(name="worker")
 
 
 class DatabaseChanges:
-    """Changes from the database, announced by its notifications."""
+    """Reads changes from the database, and waits for its notifications."""
 
     def __init__(self, database: Database, notices: Notices) -> None:
         self._database = database
@@ -49,7 +49,7 @@ class DatabaseChanges:
 
 
 class DatabaseStatus:
-    """Heartbeats and reports of one worker."""
+    """Writes heartbeats and reports of one worker into the database."""
 
     def __init__(self, database: Database, worker_id: str) -> None:
         self._database = database
@@ -83,18 +83,18 @@ class DatabaseStatus:
             return await StatusRepository(session).cursors(subscription_id)
 
     async def post(self, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-        """Notify the processes that wait for these receipts."""
+        """Send these receipts to the processes that wait for them."""
         async with self._database.transaction() as session:
             await notify_receipts(session, receipts)
 
     async def remove(self) -> None:
-        """Remember that this worker has stopped."""
+        """Delete this worker from the database, because it has stopped."""
         async with self._database.transaction() as session:
             await WorkerRepository(session).remove(self._worker_id)
 
 
 class DatabaseCircuits:
-    """Shared circuits in the database, announced by its notifications."""
+    """Reads and publishes shared circuits in the database, and waits for its notifications."""
 
     def __init__(self, database: Database, notices: Notices, worker_id: str) -> None:
         self._database = database
@@ -107,7 +107,7 @@ class DatabaseCircuits:
             return await CircuitRepository(session).read(names)
 
     async def publish(self, circuit: SharedCircuit) -> int | None:
-        """Publish the state.
+        """Publish the circuit's state.
 
         Returns:
             The number of this change, or None if another worker was first.
@@ -116,7 +116,7 @@ class DatabaseCircuits:
             return await CircuitRepository(session).write(circuit)
 
     async def lease(self, circuit: SharedCircuit, *, length: timedelta) -> bool:
-        """Reserve the probe for this worker for `length`; return whether it may send it."""
+        """Reserve the probe for this worker for `length`; return whether this worked."""
         async with self._database.transaction() as session:
             circuits = CircuitRepository(session)
             return await circuits.lease(circuit, self._worker_id, length=length)
@@ -132,7 +132,7 @@ class DatabaseCircuits:
 
 
 class DatabaseNotes:
-    """One worker's notes to the others, and theirs."""
+    """Writes one worker's notes to the others into the database, and reads theirs."""
 
     def __init__(self, database: Database, worker_id: str) -> None:
         self._database = database
@@ -144,7 +144,7 @@ class DatabaseNotes:
             return await RateNoteRepository(session).others(self._worker_id)
 
     async def leave_notes(self, notes: Collection[RateNote], drop: Collection[str]) -> None:
-        """Leave these notes, and remove those on the subscriptions in `drop`."""
+        """Store these notes, and remove the notes about the subscriptions in `drop`."""
         async with self._database.transaction() as session:
             repository = RateNoteRepository(session)
             await repository.write(notes)
@@ -181,10 +181,10 @@ class DatabaseSuspensions:
         self._database = database
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend it unless it was changed or deleted meanwhile.
+        """Suspend the subscription, unless it was changed or deleted since.
 
         Returns:
-            Whether it was suspended.
+            Whether this call suspended it.
         """
         async with self._database.transaction() as session:
             subscriptions = SubscriptionRepository(session)

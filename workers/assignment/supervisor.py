@@ -1,8 +1,8 @@
 """Keeps a cursor open for each active subscription in each owned partition, and no others.
 
-Subscriptions arrive as changes, partitions as ownership events. Every decision is made in
-`_reconcile`, synchronously, from the known state. Slow work (finding a start, letting requests end)
-runs in separate tasks and ends with another `_reconcile`.
+Subscriptions are known from changes, and partitions from ownership events. Every decision is made
+in `_reconcile`, synchronously, from the known state. Slow work (finding a start position, waiting
+for requests to end) runs in separate tasks, and ends with another call of `_reconcile`.
 """
 
 import asyncio
@@ -27,8 +27,7 @@ from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
 # How long requests in flight may take when their partition is revoked, and then the commit.
-# Together with the notes for other workers, this is less than the time that the log waits for a
-# revocation.
+# Together with writing notes for other workers, this is less than the time for which the log waits.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
@@ -47,7 +46,7 @@ class StreamOwner(Protocol):
 
 
 class Supervisor:
-    """Opens and closes cursors; no other class does."""
+    """Opens and closes cursors. No other class does this."""
 
     def __init__(
         self,
@@ -67,8 +66,8 @@ class Supervisor:
         self._tasks = tasks
         self._opening: set[CursorKey] = set()
         self._closing: dict[CursorKey, Cursor] = {}
-        # Counts the assignments of each partition: results of look-ups from an earlier assignment
-        # are outdated.
+        # How often each partition was assigned: results of look-ups from an earlier assignment are
+        # outdated.
         self._terms: Counter[Partition] = Counter()
         self._closed = asyncio.Event()
         self._stopping = False
@@ -77,11 +76,11 @@ class Supervisor:
 
     @property
     def closing(self) -> Collection[CursorKey]:
-        """The cursors that still have to commit for the last time."""
+        """The cursors that are closing: they still have to make their last commit."""
         return self._closing.keys()
 
     async def run(self) -> None:
-        """Follow the ownership until cancelled."""
+        """Follow the ownership events until cancelled."""
         async for event in self._ownership.events():
             self._on_ownership(event)
 
@@ -100,10 +99,10 @@ class Supervisor:
         self._reconcile()
 
     async def stop(self) -> list[tuple[CursorKey, Cursor]]:
-        """Let requests in flight end and commit all positions; return the closed cursors."""
+        """Let requests in flight end, and commit all positions; return the closed cursors."""
         self._stopping = True
         self._recorder.own(())
-        # Other workers may get its partitions from now on: it lends nothing of them any more.
+        # Lend nothing from now on: other workers may get the partitions.
         self._rates.hold(())
         self._finish_soon(list(self._consumers.keys()), LAST_REQUEST_TIMEOUT, LAST_COMMIT_TIMEOUT)
         closed = list(self._closing.items())
@@ -137,15 +136,15 @@ class Supervisor:
         self._rates.gone(partitions)
 
     async def _hand_over(self, event: Revoked) -> None:
-        # A suspension may have started to close some of them earlier, and may wait longer than this
-        # can.
+        # Wait no longer than the handover allows: some cursors may be closing because of a
+        # suspension, which may wait longer.
         over_at = asyncio.get_running_loop().time() + HANDOVER_TIMEOUT.total_seconds()
         closing = {key for key in self._closing if key.partition in event.partitions}
         if not await self._until_closed(closing, REQUEST_TIMEOUT + COMMIT_TIMEOUT):
             self._abandon_closing(event.partitions)
         await self._until_loans_settled(over_at)
-        # Reached only when all requests in flight have ended and are committed, or will never be
-        # committed by this worker, and the next owner can read what was lent of the rate.
+        # Release the partition only now: all requests in flight have ended and are committed or
+        # abandoned, and the next owner can read which tickets were lent.
         event.release()
 
     def _open_in(self, partitions: Collection[Partition]) -> list[CursorKey]:
@@ -164,8 +163,8 @@ class Supervisor:
 
     def _close(self, keys: Collection[CursorKey]) -> None:
         deleted = [key for key in keys if self.registry.get(key.subscription_id) is None]
-        # Another subscription may have the same name already: the position of the deleted one is
-        # useless.
+        # Abandon deleted subscriptions: their positions are useless, and another one may have the
+        # same name already.
         abandon(self._consumers.halt(deleted))
         self._abandon_deleted()
         kept = set(keys) - set(deleted)
@@ -177,8 +176,8 @@ class Supervisor:
     def _close_to_begin_anew(self, subscription: Subscription) -> None:
         """Close the cursors of a subscription that was moved or changes to or from batches.
 
-        They are opened again when nothing is in flight. Collected messages and waiting retries are
-        read again.
+        The cursors are opened again when nothing is in flight. Collected messages and waiting
+        retries are read again.
         """
         current = self._consumers.current(subscription.id)
         if current is not None and _begins(current) != _begins(subscription):
@@ -200,10 +199,12 @@ class Supervisor:
         request_timeout: timedelta,
         commit_timeout: timedelta | None = None,
     ) -> None:
-        """Close these; without `commit_timeout`, those in partitions that stay owned.
+        """Close these cursors.
 
-        The last commit is repeated until it succeeds or the partition goes to another worker: it
-        contains counts that no other worker would report.
+        Without `commit_timeout`, this worker stays the owner of their partitions.
+
+        Then the last commit is repeated until it succeeds or another worker gets the partition,
+        because the commit has counts that no other worker would report.
         """
         if keys:
             halted = self._consumers.halt(keys)
@@ -222,7 +223,7 @@ class Supervisor:
         await finished
         for key, cursor in cursors.items():
             del self._closing[key]
-            if key.partition in self.owned:  # otherwise the next owner reports it
+            if key.partition in self.owned:  # otherwise the next owner reports the position
                 self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()
@@ -275,7 +276,8 @@ class Supervisor:
         for subscription, partition in wanted:
             if (subscription, partition) not in known:
                 missing.setdefault(subscription, []).append(partition)
-        # The database or a stream may be down: only the subscriptions that need it wait.
+        # Start each subscription in a task of its own: the database or a stream may be down, and
+        # only those that need it should wait.
         for subscription, partitions in missing.items():
             self._tasks.create_task(self._start_from_copy(subscription, partitions, terms))
         if found.unsettled:
@@ -286,8 +288,8 @@ class Supervisor:
         self, unsettled: Mapping[Wanted, Unsettled], terms: Counter[Partition]
     ) -> None:
         await self._starts.settle(unsettled.values())
-        # Reached only when their retraction is durable: all later records come after it, and are
-        # committed after it.
+        # Start the cursors only now: their retractions are durable, so all later records come after
+        # them.
         self._started({key: each.start for key, each in unsettled.items()}, terms)
 
     async def _start_from_copy(
@@ -299,7 +301,7 @@ class Supervisor:
         self._started(await self._starts.copied(subscription, partitions), terms)
 
     def _started(self, found: Mapping[Wanted, Progress], terms: Counter[Partition]) -> None:
-        """Open the cursors that are still wanted: much may have changed during the look-up."""
+        """Open those cursors that are still needed: much may have changed during the look-up."""
         keys = {
             CursorKey(sub.id, partition): progress for (sub, partition), progress in found.items()
         }
@@ -338,13 +340,14 @@ def by_topic(owned: Iterable[Partition]) -> Mapping[str, frozenset[int]]:
 
 
 def _begins(subscription: Subscription) -> tuple[object, ...]:
-    """The settings that cannot change under an open cursor."""
+    """Return the settings that cannot change while a cursor is open."""
     return subscription.batching, subscription.seek
 
 
 def closing_timeout(policy: DeliveryPolicy) -> timedelta:
     """How long requests in flight may take after a suspension: as long as they need.
 
-    The partition stays owned and no worker waits for it, so that the results count.
+    This worker stays the owner of the partition, and no other worker waits for it. So the results
+    of these requests count.
     """
     return policy.request_timeout + REQUEST_TIMEOUT

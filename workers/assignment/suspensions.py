@@ -1,4 +1,4 @@
-"""Suspends subscriptions that cannot continue, in the database, so that every worker knows."""
+"""Stores suspensions of subscriptions that cannot continue, so that every worker knows."""
 
 import asyncio
 from datetime import timedelta
@@ -18,18 +18,18 @@ class SuspensionStore(Protocol):
     """The store of subscription states."""
 
     async def suspend(self, subscription: Subscription, reason: str) -> bool:
-        """Suspend it unless it was changed since it was `subscription`.
+        """Suspend the subscription, unless it was changed since this version.
 
         Raises:
             UnavailableError: The database cannot be reached.
 
         Returns:
-            Whether it was suspended.
+            Whether this call suspended it.
         """
 
 
 class Suspender:
-    """Suspends in the background, and retries until the database answers.
+    """Suspends subscriptions in the background, and retries until the database responds.
 
     If the worker ends before the suspension is written, the next worker detects the reason again.
     """
@@ -39,7 +39,7 @@ class Suspender:
         self._tasks = tasks
 
     def suspend(self, subscription: Subscription, reason: str) -> None:
-        """Suspend it soon, unless somebody else changes it meanwhile."""
+        """Suspend the subscription soon, unless a user changes it before."""
         self._tasks.create_task(self._suspend(subscription, reason))
 
     async def _suspend(self, subscription: Subscription, reason: str) -> None:

@@ -1,1 +1,1 @@
-"""Writes the results of deliveries to PostgreSQL: undelivered messages and traces."""
+"""Writes undelivered messages and traces from their streams to PostgreSQL."""

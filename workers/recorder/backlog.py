@@ -1,4 +1,4 @@
-"""Reports how many trace entries wait in this process: if it dies, they are lost."""
+"""Reports how many trace entries wait in this process, which are lost if it dies."""
 
 from datetime import timedelta
 from typing import Final, Protocol
@@ -7,7 +7,7 @@ BACKLOG_INTERVAL: Final = timedelta(seconds=1)
 
 
 class WaitingTraces(Protocol):
-    """Entries that the traces stream does not have yet."""
+    """Entries that are not in the stream of traces yet."""
 
     @property
     def waiting(self) -> int:
@@ -15,14 +15,16 @@ class WaitingTraces(Protocol):
 
     @property
     def behind(self) -> bool:
-        """Whether the stream accepts nothing now, or is slower than new entries."""
+        """Whether the stream accepts nothing now, or takes less than new entries come."""
 
 
 class WaitingStore(Protocol):
     """The store of these reports."""
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Report this number of missing entries of the worker, in place of its last report.
+        """Report this number of missing entries of the worker.
+
+        It replaces the worker's last report.
 
         Raises:
             UnavailableError: The database cannot be reached.
@@ -30,7 +32,7 @@ class WaitingStore(Protocol):
 
 
 class Backlog:
-    """Reports waiting entries while the stream accepts nothing, and withdraws the report later.
+    """Reports waiting entries while the stream accepts nothing, and later takes the report back.
 
     Entries that were dropped for lack of space are not included: the stream reports them as lost.
     """

@@ -17,8 +17,8 @@ from app.log.interface import Chunk, Tail
 
 RETRY_PAUSE: Final = timedelta(seconds=1)
 RECORDS_MAX: Final = 1_000
-# The number of chunks that were read and not recorded, each about a megabyte at most. At this
-# number reading waits.
+# The maximum number of chunks that were read and not recorded, each about a megabyte at most. At
+# this number reading waits.
 CHUNKS_MAX: Final = 16
 
 _log = structlog.get_logger()
@@ -29,7 +29,7 @@ StoredT_contra = TypeVar("StoredT_contra", contravariant=True)
 
 
 class StreamStore(Protocol[StoredT_contra]):
-    """The store of a stream. Its methods raise UnavailableError."""
+    """The store of a stream. Its methods may raise UnavailableError."""
 
     async def positions(self) -> Mapping[Partition, int]:
         """Return the next offset to record for each partition of the stream."""
@@ -43,10 +43,10 @@ class StreamStore(Protocol[StoredT_contra]):
 class Recorder(Generic[RowT]):
     """Reads the partitions of one stream that this worker owns.
 
-    `read` converts a record to a row, or to None for a foreign record. At most `records_max`
-    records are stored in one transaction. Records wait for `linger`, so that few transactions are
-    needed. `missed` makes a row for the number of records that the log dropped before they were
-    recorded.
+    `read` converts a record to a row, or to None if the record is not one of Angelia. At most
+    `records_max` records are stored in one transaction. Records wait for `linger`, so that few
+    transactions are needed. `missed` makes a row for the number of records that the log dropped
+    before they were recorded.
     """
 
     def __init__(
@@ -66,9 +66,8 @@ class Recorder(Generic[RowT]):
         self._missed = missed
         self._records_max = records_max
         self._owned: frozenset[Partition] = frozenset()
-        # The offset to record next in each followed partition. No other offset may be recorded: a
-        # chunk from further on, left from an earlier ownership, would mark all records before it as
-        # recorded.
+        # The offset to record next in each followed partition. No other offset may be recorded. A
+        # later chunk, left from an earlier ownership, would mark all records before it as recorded.
         self._next: dict[Partition, int] = {}
         self._linger = linger
         self._retry_pause = retry_pause
@@ -77,7 +76,7 @@ class Recorder(Generic[RowT]):
         self._coming = asyncio.Condition()
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these partitions from now on."""
+        """Set the partitions to read, from now on exactly these."""
         owned = frozenset(partitions)
         for partition in self._owned - owned:
             self._tail.unfollow(partition)
@@ -87,7 +86,7 @@ class Recorder(Generic[RowT]):
             self._changed.set()
 
     async def run(self) -> None:
-        """Record until cancelled."""
+        """Record the streams until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_owned())
             tasks.create_task(self._read_all())
@@ -144,7 +143,7 @@ class Recorder(Generic[RowT]):
         await self._record_run(partition, chunks[first:])
 
     async def _record_gap(self, partition: Partition, gap: Chunk) -> None:
-        """Continue after a gap: the log dropped records because of its retention."""
+        """Continue after a gap, where the log has dropped records because of its retention."""
         missing = gap.next_offset - self._next.get(partition, gap.next_offset)
         if gap.offset > self._next.get(partition, -1) or missing <= 0:
             return
@@ -154,13 +153,13 @@ class Recorder(Generic[RowT]):
         await self._store_rows(partition, rows, next_offset=gap.next_offset)
 
     async def _record_run(self, partition: Partition, chunks: Sequence[Chunk]) -> None:
-        """Record those of `chunks` that come next, up to the first gap."""
+        """Record those of `chunks` that follow the recorded offset, up to the first gap."""
         start = end = self._next.get(partition, -1)
         records: list[Record] = []
         for chunk in chunks:
             if chunk.offset <= end:
                 records += [record for record in chunk.records if record.offset >= end]
-                # The start of a recreated log is lower.
+                # Use the larger offset: the start of a recreated log may be lower.
                 end = max(chunk.next_offset, end)
         size = self._records_max
         for first in range(0, len(records) - size, size):
@@ -177,7 +176,7 @@ class Recorder(Generic[RowT]):
         for record in records:
             if (row := self._read(record)) is not None:
                 rows.append(row)
-            # Reading one record may take a millisecond: deliveries run in between.
+            # Let deliveries run in between: reading one record may take a millisecond.
             await asyncio.sleep(0)
         await self._store_rows(partition, rows, next_offset=next_offset)
 
@@ -208,16 +207,16 @@ class StreamReader(Protocol):
     """Reads partitions of a stream."""
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these partitions from now on."""
+        """Set the partitions to read, from now on exactly these."""
 
 
 class Recorders:
-    """The recorders by stream. None waits for the store of another."""
+    """The recorders of all streams. None waits for the store of another."""
 
     def __init__(self, by_stream: Mapping[str, StreamReader]) -> None:
         self._by_stream = by_stream
 
     def own(self, partitions: Collection[Partition]) -> None:
-        """Read exactly these partitions from now on, each by the recorder of its stream."""
+        """Set the partitions to read. Each is read by the recorder of its stream."""
         for stream, recorder in self._by_stream.items():
             recorder.own([each for each in partitions if each.topic == stream])

@@ -1,4 +1,4 @@
-"""The database as the store of traces: packs of the stream, stored unchanged, by day."""
+"""The database as the store of traces: packs of the stream are stored by day, unchanged."""
 
 import asyncio
 import time
@@ -21,9 +21,11 @@ from app.tracing.buffer import ROWS_PER_PACK
 from app.tracing.packs import Pack
 from workers.recorder.packs import by_day, joined, require_readable
 
-# A pack has about 500 entries, so a transaction has about 10,000, which takes about 50 ms.
+# The number of packs in one transaction. A pack has about 500 entries, and 10,000 entries take
+# about 50 ms.
 PACKS_MAX: Final = 20
-# A transaction costs as much as a thousand entries, and small packs are joined.
+# How long packs wait for others: a transaction takes as long as a thousand entries, and small packs
+# are joined.
 LINGER: Final = timedelta(milliseconds=500)
 KEEP_EVERY: Final = timedelta(minutes=1)
 # The share of the space for traces above which the log warns.
@@ -36,7 +38,8 @@ WAITING: Final = "They waited in their worker when it was last heard of"
 
 UNREADABLE: Final = "Not in a form that this version knows"
 
-# Causes of loss, as metrics name them. All other losses are counted where they happen.
+# Reasons for the loss of entries, by their text, with their names in metrics. Losses for other
+# reasons are counted where they happen.
 CAUSES: Final[Mapping[str, str]] = {
     NO_DAY: "no-day",
     NO_ROOM: "no-room",
@@ -45,13 +48,16 @@ CAUSES: Final[Mapping[str, str]] = {
 }
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# The errors that packs of a foreign form raise.
+# The errors that packs of an unknown form raise.
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError)
 _log = structlog.get_logger()
 
 
 def missed(records: int) -> Pack:
-    """Return a record for packs that were never read: `lost` is the most they may contain."""
+    """Return a pack that reports packs that were never read.
+
+    `lost` is the most they may contain.
+    """
     return Pack("", time.time_ns() // 1_000, records * ROWS_PER_PACK, DROPPED, {}, ())
 
 
@@ -70,7 +76,7 @@ class StoredStats:
 
 
 class DatabaseTraces:
-    """Stores each pack once, and keeps the stored ones within their limits of time and space.
+    """Stores each pack once, and deletes stored packs above the limits of time and space.
 
     Entries that may not be stored are counted as lost.
     """
@@ -79,7 +85,7 @@ class DatabaseTraces:
         self._database = database
         self._kept = kept
         self._bytes_max = bytes_max
-        # The days since 1970 that may be stored; set as soon as the database answers.
+        # The days (since 1970) that may be stored; set as soon as the database responds.
         self._days: range = range(0)
         self._full = False
         self._ids: dict[TraceSource, int] = {}
@@ -112,7 +118,7 @@ class DatabaseTraces:
                 losses.append(_loss(pack, pack.lost, pack.why))
             if missing := len(pack.rows) - sum(len(each.rows) for each in kept):
                 losses.append(_loss(pack, missing, why))
-            # Deliveries run in between.
+            # Let deliveries run in between.
             await asyncio.sleep(0)
         stored = list[PackRow]()
         for pack in joined(packs):
@@ -134,7 +140,7 @@ class DatabaseTraces:
             await TraceRepository(session).lose(loss)
 
     async def keep(self) -> None:
-        """Create the next days, and drop what is too old or exceeds the space.
+        """Create the partitions of the next days; drop days that are too old or too large.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -167,7 +173,7 @@ class DatabaseTraces:
     async def _source_ids(self, packs: Iterable[Pack]) -> Mapping[TraceSource, int]:
         today = datetime.now(UTC).date()
         if self._ids_of != today:
-            # Once a day all used ids are marked as in use.
+            # Look up the ids again each day, so that all used ids are marked as in use.
             self._ids, self._ids_of = {}, today
         unknown = {each for pack in packs for each in pack.sources.values()} - self._ids.keys()
         if unknown:
@@ -176,11 +182,11 @@ class DatabaseTraces:
         return self._ids
 
     def _parted(self, pack: Pack) -> tuple[Sequence[Pack], str]:
-        """Return the parts of the pack to store, and why the rest is not stored."""
+        """Return the parts of the pack that can be stored, and why the rest is not stored."""
         try:
             require_readable(pack)
         except _UNREADABLE as exc:
-            # It may come from another version. Only its own entries are lost.
+            # Log the error, and count the pack's entries as lost: it may come from another version.
             _log.error("traces_unreadable", worker=pack.worker, exc_info=exc)
             return (), UNREADABLE
         return ((), NO_ROOM) if self._full else (by_day(pack, self._days), NO_DAY)

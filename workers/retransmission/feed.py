@@ -1,4 +1,4 @@
-"""Appends one retransmission to its topic, beside new messages."""
+"""Appends the messages of one retransmission to its topic, between new messages."""
 
 import asyncio
 import time
@@ -25,16 +25,16 @@ from workers.retransmission.store import RetransmissionStore
 LEASE: Final = timedelta(seconds=15)
 TICK: Final = timedelta(milliseconds=100)
 RENEW_EVERY: Final = timedelta(milliseconds=500)
-# The longest time for an append; after the lease another worker may have continued the
-# retransmission.
+# The longest time for an append: after the lease, another worker may continue the retransmission.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
-# The time between two appends. Many messages at once would delay new messages behind them for as
-# long as the subscription's rate needs to send them.
+# The time between two appends. Many messages at once would delay the new messages behind them,
+# because the subscription's rate is limited.
 PIECE_EVERY: Final = timedelta(milliseconds=10)
-# This many pieces are recorded together, which takes one or two milliseconds of the loop.
+# The number of pieces that are recorded together, which takes one or two milliseconds of the event
+# loop.
 PIECES_MAX: Final = 8
-# If a piece is later than this (seconds), the next pieces do not catch up.
+# How late (in seconds) a piece may be so that the next pieces still catch up.
 LATE_MAX: Final = 0.05
 READ_BACK_BYTES: Final = 1024 * 1024
 
@@ -42,14 +42,14 @@ _log = structlog.get_logger()
 
 
 class RetransmissionLostError(Exception):
-    """The retransmission has ended, or another worker has it: nothing more is done here."""
+    """The retransmission has ended, or another worker has it: this worker stops sending it."""
 
 
 class RetransmissionFeed:
-    """Appends the messages at their rate, until all are finished.
+    """Appends the messages of one retransmission at its rate, until all are finished.
 
-    Messages that a dead worker appended and did not record are first read back from the log, so
-    that each message is appended once.
+    A dead worker may have appended messages without recording this. They are first read back from
+    the log, so that each message is appended once.
     """
 
     def __init__(self, log: MessageLog, store: RetransmissionStore, sending: Sending) -> None:
@@ -58,16 +58,18 @@ class RetransmissionFeed:
         self._sending = sending
         self._pace = RetransmissionPace(sending.share, time.monotonic())
         self._written = 0
-        # The offsets, by partition, of messages that are not known to be finished.
+        # The offsets of messages that are not known to be finished, by partition.
         self._ahead: dict[int, list[int]] = {}
         self._kept_until = time.monotonic() + LEASE.total_seconds()
         self._renewed_at = 0.0
 
     async def run(self) -> None:
-        """Send all messages. After an error any worker may continue.
+        """Append all messages, and wait until they are finished.
+
+        After an error any worker may continue.
 
         Raises:
-            RetransmissionLostError: It has ended, or another worker has it.
+            RetransmissionLostError: The retransmission has ended, or another worker has it.
             UnavailableError: The log or the database cannot be reached.
         """
         subscription = await self._renew_lease()
@@ -87,7 +89,7 @@ class RetransmissionFeed:
         _log.info("retransmitted", retransmission=self._sending.id, messages=self._written)
 
     async def _append_allowed(self, source: ChosenMessages, subscription: Subscription) -> bool:
-        """Append what may be appended by now; return whether nothing is left."""
+        """Append as many messages as are allowed by now; return whether none are left."""
         now = time.monotonic()
         if subscription.state is State.SUSPENDED:
             self._pace.rest(now)
@@ -103,7 +105,10 @@ class RetransmissionFeed:
         return not chosen
 
     async def _append_all(self, chosen: Sequence[ChosenMessage], piece: int) -> None:
-        """Append them in pieces of `piece`, then record that. After a crash they are read back."""
+        """Append messages in pieces of `piece`, then record this.
+
+        After a crash they are read back.
+        """
         sent: list[Sent] = []
         due = time.monotonic()
         for first in range(0, len(chosen), piece):
@@ -138,7 +143,7 @@ class RetransmissionFeed:
         return await self._renew_lease()
 
     async def _renew_lease(self) -> Subscription:
-        """Renew the lease, report the progress, and read the subscription again."""
+        """Renew the lease, report the progress, and return the current subscription."""
         began = time.monotonic()
         finished = self._written - sum(map(len, self._ahead.values()))
         if not await self._store.keep(self._sending, finished, LEASE):

@@ -1,4 +1,4 @@
-"""Takes retransmissions with chosen messages, and sends several at a time."""
+"""Takes retransmissions whose messages are chosen, and sends several at the same time."""
 
 import asyncio
 from datetime import timedelta
@@ -20,14 +20,14 @@ _log = structlog.get_logger()
 
 
 class RetransmissionFeeder:
-    """Sends retransmissions until it is cancelled; then other workers continue them."""
+    """Sends retransmissions until cancelled; then other workers continue them."""
 
     def __init__(self, log: MessageLog, store: RetransmissionStore) -> None:
         self._log = log
         self._store = store
 
     async def run(self) -> None:
-        """Take one after the other. A separate task sends each."""
+        """Take one retransmission after the other. A separate task sends each."""
         async with asyncio.TaskGroup() as tasks:
             slots = asyncio.Semaphore(FEEDS_MAX)
             while True:
@@ -54,7 +54,8 @@ class RetransmissionFeeder:
         except RetransmissionLostError:
             _log.info("retransmission_left", retransmission=sending.id)
         except (UnavailableError, TimeoutError) as exc:
-            # It is unknown what was appended: the worker that takes it next reads it back.
+            # Wait, then let any worker take it: what was appended is unknown, and is read back
+            # first.
             _log.warning("retransmission_interrupted", retransmission=sending.id, error=str(exc))
             await asyncio.sleep(TAKE_EVERY.total_seconds())
             await self._released(sending)

@@ -15,7 +15,7 @@ from workers.retransmission.store import RetransmissionStore
 
 RUNS_MAX: Final = 500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
-# Messages that are further apart are read one by one.
+# The distance, in offsets, above which messages are read one by one.
 _NEAR: Final = 200
 _SPARSE_BYTES_MAX: Final = 64 * 1024
 
@@ -31,8 +31,8 @@ class ChosenMessage(NamedTuple):
 class ChosenMessages:
     """Reads the chosen messages of each partition in order; the partitions take turns.
 
-    `positions` has the start in each partition. Messages that neither the log nor the table still
-    has are skipped.
+    `positions` has where to start in each partition. Messages that are neither in the log nor in
+    the table any more are skipped.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The store of the retransmissions that workers send."""
+"""The store of the retransmissions that workers send, in the database."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -45,14 +45,14 @@ class RetransmissionStore(Protocol):
 
 
 class DatabaseRetransmissions:
-    """Retransmissions in the database. Every method raises StorageUnavailableError."""
+    """Retransmissions in the database. Every method may raise StorageUnavailableError."""
 
     def __init__(self, database: Database, worker: str) -> None:
         self._database = database
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """Take the oldest one without a worker, for `lease`."""
+        """Take the oldest retransmission without a worker, for `lease`."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).take(lease)
 
@@ -60,7 +60,7 @@ class DatabaseRetransmissions:
         """Renew the lease and report the number of finished messages.
 
         Returns:
-            False if it is lost.
+            False if the lease is lost.
         """
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).keep(
@@ -68,7 +68,7 @@ class DatabaseRetransmissions:
             )
 
     async def subscription(self, sending: Sending) -> Subscription | None:
-        """Return its current subscription; None if it was deleted."""
+        """Return the current subscription of the retransmission; None if it was deleted."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).subscription(sending)
 
@@ -83,7 +83,7 @@ class DatabaseRetransmissions:
             return await SendingRepository(session, self._worker).ends(sending)
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """Return the offsets of its messages in that partition, from `offset` on, in order."""
+        """Return the offsets of its messages in a partition, from `offset` on, in order."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).sent_from(
                 sending, partition, offset
@@ -106,38 +106,38 @@ class DatabaseRetransmissions:
     async def archived(
         self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]:
-        """Return archived records of a run, in order, from `first` on.
-
-        The log no longer has them.
-        """
+        """Return records of a run from the archive, in order, from `first` on."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).archived(
                 sending, run, first=first, limit=limit
             )
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Record what was appended; return False if the lease is lost."""
+        """Record the appended messages; return False if the lease is lost."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).record(sending, sent)
 
     async def written(self, sending: Sending) -> int:
-        """Return how many of its messages are recorded as appended."""
+        """Return how many messages of the retransmission are recorded as appended."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).written(sending)
 
     async def end(
         self, sending: Sending, state: RetransmissionState, reason: str | None = None
     ) -> None:
-        """Record that it has ended."""
+        """Record that the retransmission has ended."""
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).end(sending, state, reason)
 
     async def release(self, sending: Sending) -> None:
-        """Release it, so that any worker may continue it."""
+        """Release the retransmission, so that any worker may continue it."""
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).release(sending)
 
     async def unmark(self, retransmission_id: str, positions: Sequence[tuple[int, int]]) -> None:
-        """Remove the marks of messages that are not sent: their discards may be sent again."""
+        """Remove the "sent again" marks of messages that are not sent.
+
+        Their discards may be sent again.
+        """
         async with self._database.transaction() as session:
             await SendingRepository(session, self._worker).unmark(retransmission_id, positions)

@@ -1,4 +1,4 @@
-"""A worker's metrics and spans, sent to an OTLP endpoint."""
+"""Sends a worker's metrics and spans to an OTLP endpoint."""
 
 from typing import TYPE_CHECKING
 
@@ -15,5 +15,5 @@ class Exported:
         self._otlp = otlp
 
     async def watch(self, observed: ObservedWorker) -> None:
-        """Export it until cancelled."""
+        """Export the worker's metrics until cancelled."""
         await self._otlp.run(observed.read)

@@ -7,13 +7,13 @@ from app.metrics.readings import Readings
 
 
 class ObservedWorker(Protocol):
-    """A running worker."""
+    """A running worker, as its observers see it."""
 
     async def read(self) -> Readings:
-        """Return its current metrics."""
+        """Return the worker's current metrics."""
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what each of its parts waits for, within a second; empty if nothing."""
+        """Return what each part of the worker waits for, within a second; empty if none waits."""
 
 
 class WorkerObserver(Protocol):

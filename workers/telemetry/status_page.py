@@ -15,12 +15,13 @@ from app.accepted import prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observer import ObservedWorker
 
-# Few collectors and probes connect: further requests get "come later".
+# The maximum number of connections: only a few metric collectors and health checks connect. Others
+# get 503.
 CONNECTIONS_MAX: Final = 32
 KEEP_ALIVE_S: Final = 75
 SHUTDOWN_S: Final = 1
 
-# As in ASGI.
+# Types of ASGI.
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -48,9 +49,11 @@ _UP: Final = _Answer(HTTPStatus.OK, _TEXT, b"UP")
 
 
 class StatusPage:
-    """The page as an ASGI application. It is alive before the worker, and ready with it.
+    """The page as an ASGI application.
 
-    It needs no authentication: it shows names and counts, and nothing of messages.
+    It responds before the worker runs, and is ready when the worker is.
+
+    No authentication is needed: the page shows names and counts, and nothing of messages.
     """
 
     def __init__(self) -> None:
@@ -66,7 +69,7 @@ class StatusPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        del receive  # the body does not matter
+        del receive  # the body of the request is not used
         answer = await self._answer(scope)
         headers = [
             (b"content-type", answer.content_type.encode()),
@@ -116,7 +119,7 @@ def _accept(scope: Scope) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, except that the worker handles signals."""
+    """A uvicorn server that leaves signals to the worker."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -125,7 +128,9 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def served(page: StatusPage, address: Address) -> AsyncIterator[Address]:
-    """Serve at `address` inside the block; yield the address, with a free port in place of 0.
+    """Serve the page at `address` inside the block.
+
+    Yield the address, which has a port even if 0 was given.
 
     Raises:
         OSError: The port is in use.

@@ -1,4 +1,4 @@
-"""A worker's metrics, computed from counts that exist anyway."""
+"""Computes a worker's metrics from counts that exist anyway."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,9 +28,10 @@ from workers.consumer.outcome.latency import BOUNDS, Latency
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
-# Consumers read in one turn of the loop: about a millisecond, with eight partitions each.
+# The number of consumers read in one turn of the event loop: about a millisecond, with eight
+# partitions each.
 CONSUMERS_PER_TURN: Final = 10
-# Names read in one turn: less than half a millisecond.
+# The number of names read in one turn: less than half a millisecond.
 NAMES_PER_TURN: Final = 200
 
 
@@ -39,15 +40,15 @@ class Connections(Protocol):
 
     @property
     def connections(self) -> int:
-        """Connections that are open or being opened."""
+        """The number of connections that are open or being opened."""
 
     @property
     def idle_connections(self) -> int:
-        """Open connections that wait for a request."""
+        """The number of open connections that wait for a request."""
 
     @property
     def waiting_requests(self) -> int:
-        """Requests that wait for a connection."""
+        """The number of requests that wait for a connection."""
 
 
 class KnownConsumers(Protocol):
@@ -61,7 +62,7 @@ class KnownConsumers(Protocol):
 
 
 class DeliveryState(Protocol):
-    """What a worker knows of its assignment."""
+    """What a worker knows about the partitions and subscriptions that it has to deliver."""
 
     @property
     def applied(self) -> int | None:
@@ -73,12 +74,15 @@ class DeliveryState(Protocol):
 
     @property
     def waits(self) -> Mapping[str, str]:
-        """Return what each of its parts waits for; empty if nothing."""
+        """Return what each part of the worker waits for; empty if none waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMetrics:
-    """The metrics of one worker; see `ObservedWorker`. Subscriptions beyond `cap` are summed up."""
+    """The metrics of one worker; see `ObservedWorker`.
+
+    Subscriptions beyond `cap` are added up as one.
+    """
 
     state: DeliveryState
     consumers: KnownConsumers
@@ -92,7 +96,7 @@ class WorkerMetrics:
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self) -> Readings:
-        """Return all current metrics. Other work of the loop runs in between."""
+        """Return all current metrics. Other work of the event loop runs in between."""
         async with self._reading:
             return await self._read()
 
@@ -117,7 +121,10 @@ class WorkerMetrics:
         return readings
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what it waits for: its assignment, its streams, or the log."""
+        """Return what the worker waits for.
+
+        Its partitions and subscriptions, its streams, or the log.
+        """
         return {**self.state.waits, "log": await self._log_problem()}
 
     async def _log_problem(self) -> str:
@@ -134,7 +141,7 @@ class WorkerMetrics:
 async def _by_names(
     consumers: Iterable[SubscriptionConsumer],
 ) -> Mapping[Labels, list[SubscriptionConsumer]]:
-    """Group consumers by name: a recreated subscription continues the same series."""
+    """Group consumers by name: a recreated subscription continues the same time series."""
     found: dict[Labels, list[SubscriptionConsumer]] = {}
     for number, consumer in enumerate(consumers, 1):
         subscription = consumer.subscription
@@ -177,7 +184,10 @@ def _together(counts: Sequence[AttemptCounts]) -> AttemptCounts:
 
 
 def _took(latencies: Sequence[Latency]) -> Distribution:
-    """Return the sum. Changing counts are copied, because the text is written later."""
+    """Return the sum of the latencies.
+
+    Counts are copied, because they change before the text is written.
+    """
     counts = [sum(each) for each in zip(*(one.within for one in latencies), strict=True)]
     return Distribution(BOUNDS, counts, sum(one.seconds for one in latencies))
 
