@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import jsonschema_rs
@@ -20,8 +20,25 @@ STAGES: Final = re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE)
 BASES: Final = set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))
 
 
+OURS: Final = ("migrate", "api", "worker", "spark")
+# Of each service that is not always started.
+PROFILES: Final[Mapping[str, Sequence[str]]] = {
+    "kafka": ["kafka"],
+    "prometheus": ["monitoring"],
+    "grafana": ["monitoring"],
+}
+DEPLOY: Final = ROOT / "deploy"
+
+
+def read(name: str) -> Any:  # noqa: ANN401 - YAML is of any type
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
 def test_compose_starts_the_parts_of_the_service() -> None:
-    assert set(SERVICES) == {"postgres", "kafka", "migrate", "api", "worker", "spark"}
+    assert set(SERVICES) == {"postgres", *OURS, *PROFILES}
+    assert {
+        name: each["profiles"] for name, each in SERVICES.items() if "profiles" in each
+    } == PROFILES
 
 
 def test_compose_has_the_form_of_the_compose_specification() -> None:
@@ -30,10 +47,10 @@ def test_compose_has_the_form_of_the_compose_specification() -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_an_image_is_pinned_to_a_version(name: str) -> None:
-    assert re.search(r":\d+(\.\d+)+$", SERVICES[name]["image"])
+    assert re.search(r":v?\d+(\.\d+)+$", SERVICES[name]["image"])
 
 
-@pytest.mark.parametrize("name", ["migrate", "api", "worker", "spark"])
+@pytest.mark.parametrize("name", OURS)
 def test_an_image_of_ours_has_the_version_of_the_project(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert SERVICES[name]["image"].endswith(f":{project['version']}")
@@ -45,7 +62,7 @@ def test_settings_are_ones_that_exist(name: str) -> None:
     assert ours <= {f"ANGELIA_{field}".upper() for field in Settings.model_fields}
 
 
-@pytest.mark.parametrize("name", ["migrate", "api", "worker", "spark"])
+@pytest.mark.parametrize("name", OURS)
 def test_settings_of_our_processes_can_be_read(name: str) -> None:
     given = {
         key.removeprefix("ANGELIA_").lower(): re.sub(r"\$\{\w+:-(\w*)\}", r"\1", value)
@@ -53,12 +70,23 @@ def test_settings_of_our_processes_can_be_read(name: str) -> None:
     }
     settings = Settings.model_validate(given)
     assert not settings.embedded_database
-    assert not settings.embedded_log
+    assert settings.embedded_log
+    broker = SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")[0]
+    address = broker.removeprefix("INTERNAL://")
+    assert f"ANGELIA_KAFKA_BOOTSTRAP={address}" in (ROOT / "docker-compose.yml").read_text()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_processes_write_nothing_but_what_is_in_memory_or_a_volume(name: str) -> None:
+    assert SERVICES[name]["read_only"]
+    assert SERVICES[name]["tmpfs"] == ["/tmp:exec,mode=1777"]  # noqa: S108 - of a container
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_waits_for_what_can_be_waited_for(name: str) -> None:
-    for needed, how in SERVICES[name].get("depends_on", {}).items():
+    needs = SERVICES[name].get("depends_on", {})
+    for needed, how in needs.items() if isinstance(needs, dict) else ():
+        assert how.get("required", True) is (needed not in PROFILES)
         if how["condition"] == "service_healthy":
             assert "healthcheck" in SERVICES[needed]
         else:
@@ -84,7 +112,32 @@ def test_volumes_that_are_used_are_declared() -> None:
         for service in SERVICES.values()
         for volume in service.get("volumes", [])
     }
-    assert used == set(COMPOSE["volumes"])
+    files = {place for place in used if place.startswith("./")}
+    assert used - files == set(COMPOSE["volumes"])
+    assert all((ROOT / place).is_file() for place in files)
+
+
+def test_prometheus_scrapes_our_processes_as_the_jobs_of_the_alert_rules() -> None:
+    ours, example = read("compose/prometheus.yml"), read("prometheus/prometheus.yml")
+    assert ours["rule_files"] == example["rule_files"]
+    scraped = {each["job_name"]: each for each in ours["scrape_configs"]}
+    assert set(scraped) == {each["job_name"] for each in example["scrape_configs"]}
+    targets = {name: each["static_configs"][0]["targets"] for name, each in scraped.items()}
+    worker = SERVICES["worker"]["environment"]["ANGELIA_WORKER_ADDRESS"].rpartition(":")[2]
+    api = SERVICES["api"]["ports"][0].rpartition(":")[2]
+    assert targets == {"angelia-api": [f"api:{api}"], "angelia-worker": [f"worker:{worker}"]}
+    (secret,) = SERVICES["prometheus"]["secrets"]
+    key = scraped["angelia-api"]["authorization"]["credentials_file"]
+    assert (secret in COMPOSE["secrets"], key) == (True, f"/run/secrets/{secret}")
+
+
+def test_grafana_finds_prometheus_and_the_dashboard() -> None:
+    (source,) = read("compose/grafana-datasource.yml")["datasources"]
+    port = SERVICES["prometheus"]["ports"][0].rpartition(":")[2]
+    assert source["url"] == f"http://prometheus:{port}"
+    (provider,) = read("compose/grafana-dashboards.yml")["providers"]
+    mounted = [volume.split(":")[1] for volume in SERVICES["grafana"]["volumes"]]
+    assert f"{provider['options']['path']}/angelia.json" in mounted
 
 
 def test_the_image_copies_what_exists_and_is_let_through() -> None:
@@ -105,7 +158,7 @@ def test_the_image_has_a_version_a_user_and_a_health_check() -> None:
     assert "--require-hashes" in DOCKERFILE
 
 
-@pytest.mark.parametrize("name", ["migrate", "api", "worker", "spark"])
+@pytest.mark.parametrize("name", OURS)
 def test_a_process_is_built_from_a_stage_of_the_image_that_can_run_it(name: str) -> None:
     target = SERVICES[name]["build"]["target"]
     assert target == ("spark" if name == "spark" else "service")
