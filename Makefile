@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark test tests test-long test-s3 test-image check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native native-clean test tests test-long test-s3 test-image check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -45,6 +45,27 @@ demo: $(RUN) ## publish a stream of events, and account for every delivery
 
 spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Java 17 or newer
 	@exec $(BIN)/angelia spark
+
+# Where `app.native` looks for what is compiled, and what it compares: `$(call native,FOLDER)`.
+native_value = $(BIN)/python -c 'from app import native; print(native.$(1))'
+
+# The digest is taken first: an edit while it compiles makes it outdated.
+native: $(DEV) ## compile the hot path in place, by mypyc and a C compiler; edited sources run until the next time
+	@command -v $(CC) >/dev/null || { echo 'A C compiler is missing: sudo apt-get install -y gcc'; exit 1; }
+	@[ "$$($(call native_value,is_current()))" = True ] || { set -e; rm -rf build/native; \
+		digest=$$($(call native_value,sources_digest())); folder=$$($(call native_value,FOLDER)); \
+		ANGELIA_NATIVE=1 $(BIN)/python setup.py --quiet build_ext \
+			--build-lib "$$folder" --build-temp build/native/c; \
+		printf %s "$$digest" >"$$folder/sources.sha256"; }
+	@echo "The hot path is compiled, in build/native"
+
+native-clean: ## remove what make native has compiled
+	rm -rf build/native
+
+# NATIVE=1: the tests run on the compiled hot path.
+ifdef NATIVE
+tests test-long unit: native
+endif
 
 # With --jobs=2, as in CI, the tests begin while types are still checked; else after all checks.
 test: java lint tests ## everything: checks, then the tests on real servers

@@ -8,6 +8,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from app import native
+
 pytest_plugins = [
     "tests.dealing",
     "tests.servers.postgres",
@@ -27,6 +29,11 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=25)
 settings.register_profile("thorough", settings.get_profile("patient"), max_examples=100)
 settings.load_profile("quick")
+
+
+def pytest_report_header() -> str:
+    """Say which hot path is tested."""
+    return f"hot path: {'compiled' if native.is_compiled() else 'interpreted'}"
 
 
 def pytest_collection_finish() -> None:

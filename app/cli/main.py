@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from app import native
 from app.cli import output
 from app.cli.environment import give_api_key
 from app.cli.errors import CliError, leaves
@@ -195,7 +196,8 @@ def _write_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it by po
         return
     from importlib.metadata import version  # noqa: PLC0415 - other commands do not need it
 
-    output.write_text(f"angelia {version('angelia')}")
+    how = " (compiled)" if native.is_compiled() else ""
+    output.write_text(f"angelia {version('angelia')}{how}")
     raise typer.Exit
 
 

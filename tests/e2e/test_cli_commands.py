@@ -4,6 +4,7 @@ import tomllib
 import httpx
 import pytest
 
+from app import native
 from tests.architecture.tree import ROOT
 from tests.e2e.cli import Place, wait_until
 
@@ -28,7 +29,8 @@ def test_processes_of_one_home_share_its_database(place: Place) -> None:
 def test_the_version_is_that_of_the_project(place: Place) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     answer = place.run("--version")
-    assert (answer.returncode, answer.stdout) == (0, f"angelia {project['version']}\n")
+    how = " (compiled)" if native.is_compiled() else ""
+    assert (answer.returncode, answer.stdout) == (0, f"angelia {project['version']}{how}\n")
 
 
 def test_topics_and_subscriptions_are_made_shown_and_deleted(served_place: Place) -> None:
@@ -98,6 +100,8 @@ def test_check_tells_what_is_set_and_what_answers(place: Place) -> None:
     problems = {each["name"]: each["problem"] for each in told["parts"]}
     assert problems["database"] == problems["migrations"] == problems["message log"] == ""
     assert "not ready" in problems["API"]
+    code = next(each["where"] for each in told["parts"] if each["name"] == "code")
+    assert code == ("compiled" if native.is_compiled() else "interpreted")
     assert "embedded" in place.run("check").stdout
 
 

@@ -284,9 +284,13 @@ class UnusableDestination:
     def begin(self, message: Message, retry_count: int, listener: ResponseListener) -> None:
         """Start nothing: `attempt` returns the reason."""
 
-    async def attempt(self, message: Message, *, retry_count: int) -> Outcome:
+    async def attempt(
+        self,
+        message: Message,  # noqa: ARG002 - every message is discarded
+        *,
+        retry_count: int,  # noqa: ARG002 - the same
+    ) -> Outcome:
         """Return a discard of `message`, with the reason."""
-        del message, retry_count
         return self._outcome
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from app import native
 from app.cli import output
 from app.cli.async_client import readiness
 from app.cli.errors import CliError
@@ -54,7 +55,7 @@ def check(*, as_json: JsonOption = False) -> None:
     """
     quiet_logs()
     settings = settings_with()
-    parts = _parts(settings)
+    parts = [_hot_path(), *_parts(settings)]
     if as_json:
         listed = [asdict(part) for part in parts]
         output.write_json({"settings": list(_settings(settings)), "parts": listed})
@@ -112,6 +113,11 @@ def _masked(secret: str) -> str:
     if not parts.scheme or "@" in behind or not _HOSTS.fullmatch(hosts):
         return _MASK
     return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{hosts}{parts.path}"
+
+
+def _hot_path() -> ServicePart:
+    where = "compiled" if native.is_compiled() else "interpreted"
+    return ServicePart(name="code", where=where, problem=native.problem(), required=False)
 
 
 def _parts(settings: Settings) -> Sequence[ServicePart]:

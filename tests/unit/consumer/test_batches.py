@@ -17,6 +17,8 @@ from workers.consumer.source.batches import Batches, Clocks
 from workers.consumer.source.collected_batch import without
 from workers.consumer.source.order import Opened
 from workers.delivery.batch import MessageBatch
+from workers.reading.catchup import BatchListener
+from workers.reading.feed import Batch, Feed, TailReader
 
 PLAIN = Batching(size=3, volume=1_000, time=timedelta(seconds=30), format=BatchFormat.PLAIN)
 PUBLISHED_MS = 1_000_000
@@ -49,6 +51,33 @@ def clock() -> Clock:
 def a_cursor(index: int = 0) -> Cursor:
     start = Progress(subscription_id="s", offset=0)
     return Cursor(Owner(), Partition("shop.orders", index), start)
+
+
+class Source:
+    """Has nothing to read."""
+
+    def fetch(self, feed: Feed, offset: int, on_batch: BatchListener) -> None: ...
+
+    def resume(self, feed: Feed) -> None: ...
+
+    def leave(self, partition: Partition, reader: TailReader) -> None: ...
+
+
+def a_full_cursor() -> Cursor:
+    """Every second message is finished: these gaps fill the metadata of its commit."""
+    cursor = a_cursor()
+    feed = Feed(cursor.partition, 0)
+    feed.readers.add(cursor)
+    cursor.read_from(Source(), feed)
+    records = [Record(offset, PUBLISHED_MS, None, b"1", []) for offset in range(20_000)]
+    messages = [Message(record, cursor.partition) for record in records]
+    feed.put(Batch(0, len(messages), messages, size=1))
+    while not cursor.is_full:
+        taken = cursor.take()
+        assert taken is not None
+        if taken[0].offset % 2:
+            cursor.delivered(taken[0])
+    return cursor
 
 
 def opened(cursor: Cursor, offset: int, body: bytes | None = b"1") -> Opened:
@@ -201,11 +230,7 @@ def test_what_can_be_read_is_read_before_a_batch_goes_in_time(clock: Clock) -> N
 
 
 def test_a_batch_goes_when_nothing_more_can_be_opened_behind_it(clock: Clock) -> None:
-    class Full(Cursor):
-        is_full = True
-
-    cursor = Full(Owner(), Partition("shop.orders", 0), Progress(subscription_id="s", offset=0))
-    order = batches(clock)
+    cursor, order = a_full_cursor(), batches(clock)
     order.admit(opened(cursor, 0))
     assert order.overdue() is not None
 

@@ -22,8 +22,8 @@ class Nobody:
         """Nothing is committed here."""
 
 
-def a_cursor() -> Cursor:
-    return Cursor(Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
+def a_cursor(owner: Nobody | None = None) -> Cursor:
+    return Cursor(owner or Nobody(), ORDERS, Progress(subscription_id="s", offset=0))
 
 
 def queued(*dues: float) -> tuple[RetryQueue, list[DeliveryJob]]:
@@ -69,16 +69,19 @@ def test_gives_the_oldest_though_it_is_not_due_and_not_again() -> None:
 
 @pytest.mark.parametrize("by_age", [False, True])
 def test_keeps_nothing_of_those_that_are_gone(*, by_age: bool) -> None:
-    queue, [job] = queued(0.0)
-    cursor = weakref.ref(job.cursor)
+    queue, owner = RetryQueue(), Nobody()
+    job = DeliveryJob(Message(a_record(0), ORDERS), a_cursor(owner), 1e9)
+    queue.add(job, 0.0)
+    # Its cursor keeps it. A compiled cursor has no weak references itself.
+    kept = weakref.ref(owner)
     for _ in range(10_000):
         taken = queue.take_oldest() if by_age else queue.take(0.0)
         assert taken is job
         queue.add(job, 0.0)
     assert queue.take(0.0) is job
     assert sum(len(heap) for heap in (queue._by_due, queue._by_age)) < 1_000  # noqa: SLF001 - memory cannot be seen from outside
-    del job, taken
-    assert cursor() is None
+    del owner, job, taken
+    assert kept() is None
 
 
 def test_forgets_the_unwanted_and_keeps_the_order_of_the_others() -> None:

@@ -130,14 +130,16 @@ class BatchJob(DeliveryJob):
     `cursor` is the cursor of its first message.
     """
 
-    __slots__ = ("_started",)
+    __slots__ = ("_started", "batch")
 
-    message: CollectedBatch
-    _started: Sequence[Cursor]
+    def __init__(self, batch: CollectedBatch, cursor: Cursor, deadline: float) -> None:
+        super().__init__(batch, cursor, deadline)
+        self.batch = batch
+        self._started: Sequence[Cursor] = ()
 
     def request_started(self) -> None:
         """Called before a request is sent; each cursor of the batch counts it."""
-        self._started = self.message.cursors
+        self._started = self.batch.cursors
         for cursor in self._started:
             cursor.request_started()
 
@@ -151,7 +153,7 @@ class BatchJob(DeliveryJob):
 
     def delivered(self) -> None:
         """Close all messages: the subscriber accepted them."""
-        for opened in self.message.opened:
+        for opened in self.batch.opened:
             opened.cursor.delivered(opened.message)
 
     def recall_attempts(self) -> None:
@@ -159,28 +161,28 @@ class BatchJob(DeliveryJob):
 
         Because new messages can be in a batch with messages that were attempted before.
         """
-        opened = self.message.opened
+        opened = self.batch.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)
 
     def keep_attempts(self) -> None:
         """Store the number of attempts of each message in commits."""
-        for opened in self.message.opened:
+        for opened in self.batch.opened:
             opened.cursor.tried(opened.message, self.attempts)
 
     def leave(self, cursors: AbstractSet[Cursor]) -> bool:
         """Drop the messages of closing `cursors`; return whether none is left."""
-        if not self.message.leave(cursors):
+        if not self.batch.leave(cursors):
             return True
-        self.cursor = self.message.opened[0].cursor
+        self.cursor = self.batch.opened[0].cursor
         return False
 
     def is_left(self) -> bool:
         """Whether all cursors of the batch are closing. Messages of closing cursors are dropped."""
-        return self.leave({cursor for cursor in self.message.cursors if cursor.closing})
+        return self.leave({cursor for cursor in self.batch.cursors if cursor.closing})
 
     def singles(self) -> Iterator[DeliveryJob]:
         """Return each message as a separate job with the attempts of the batch."""
-        for opened in self.message.opened:
+        for opened in self.batch.opened:
             job = DeliveryJob(opened.message, opened.cursor, self.deadline)
             job.due, job.attempts, job.status = self.due, self.attempts, self.status
             job.ttl_s = self.ttl_s
@@ -189,10 +191,11 @@ class BatchJob(DeliveryJob):
     @property
     def is_open(self) -> bool:
         """Whether any message of the batch is unfinished."""
-        return any(each.cursor.is_open(each.message) for each in self.message.opened)
+        return any(each.cursor.is_open(each.message) for each in self.batch.opened)
 
 
 def job_of(message: Message, cursor: Cursor, deadline: float) -> DeliveryJob:
     """Return the job of a message or of a batch."""
-    kind = BatchJob if isinstance(message, CollectedBatch) else DeliveryJob
-    return kind(message, cursor, deadline)
+    if isinstance(message, CollectedBatch):
+        return BatchJob(message, cursor, deadline)
+    return DeliveryJob(message, cursor, deadline)
