@@ -39,8 +39,11 @@ SERVICE: Final = (
         if (name := module.name) != COMMAND_LINE
     ),
     # What is imported when it is needed: most tests need one of them.
+    "alembic.command",
     "app.filtering.paths",
     "app.log.kafka",
+    "app.log.postgres.tables",
+    "httpcore",
 )
 
 

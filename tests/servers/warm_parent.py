@@ -5,8 +5,11 @@ requests on the socket. What it imports of ours is in ROOT: this version, or ano
 its program as `python -m` does, with an environment, a directory and standard streams of its own;
 only the imports are done already. The parent imports and forks, and does nothing else, so a child
 begins as clean as a process that was just started.
+At its end, after what runs at exit, a child does not take down the interpreter: that costs more
+than most programs do.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -175,9 +178,37 @@ def main(number: int, root: Path, modules: list[str]) -> Request | None:
         return Parent(requests).serve()
 
 
+class ShortEnd:
+    """Ends the process once all else that runs at exit has run, if its exit code is known."""
+
+    def __init__(self) -> None:
+        self._code: int | None = None
+        # The first to be registered is the last to be called.
+        atexit.register(self._end)
+
+    def run(self, module: str) -> None:
+        """Run a program as `python -m` does. What it raises ends the process as any other."""
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            if isinstance(end.code, int):
+                self._code = end.code & 0xFF
+            raise
+        self._code = 0
+
+    def _end(self) -> None:
+        if self._code is None:
+            return
+        # What cannot be written is reported by the interpreter.
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._code)
+
+
 if __name__ == "__main__":
     _, socket_number, folder, *names = sys.argv
+    end = ShortEnd()
     if child := main(int(socket_number), Path(folder), names):
         become(child)
-        # Out here, so that what it raises ends the process as it ends any other.
-        runpy.run_module(child.module, run_name="__main__", alter_sys=True)
+        end.run(child.module)

@@ -10,6 +10,13 @@ from tests.e2e.cli import Place
 from tests.servers.warm import WarmProcess, run_command_line, warm
 
 PATIENCE_S = 60.0
+# It ends after the main thread has.
+THREAD = (
+    "import threading\n"
+    "main = threading.current_thread()\n"
+    "threading.Thread(target=lambda: (main.join(), print('bye'))).start()\n"
+    "raise SystemExit(300)"
+)
 
 
 class Started:
@@ -58,6 +65,8 @@ def test_arguments_environment_and_directory_are_its_own(tmp_path: Path) -> None
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
         ("raise KeyboardInterrupt", -signal.SIGINT, "KeyboardInterrupt"),
         ("import atexit; atexit.register(print, 'bye')", 0, "bye\n"),
+        ("print('bye', end=''); raise SystemExit", 0, "bye"),
+        (THREAD, 300 & 0xFF, "bye\n"),
     ],
 )
 async def test_it_ends_as_any_process_does(
@@ -67,6 +76,12 @@ async def test_it_ends_as_any_process_does(
     assert await started.process.ended() == code
     assert started.process.returncode == started.code() == code
     assert said in started.output
+
+
+def test_it_does_not_take_down_the_interpreter(tmp_path: Path) -> None:
+    program = "class Left:\n    def __del__(self): print('taken down')\nleft = Left()"
+    started = Started(tmp_path, f"import sys\n{program}\nsys.modules['left'] = left")
+    assert (started.code(), started.output) == (0, "")
 
 
 def test_one_that_runs_is_ended_by_a_signal(tmp_path: Path) -> None:
