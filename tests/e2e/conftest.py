@@ -17,9 +17,12 @@ def place() -> Iterator[Place]:
         yield place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served_place() -> Iterator[Place]:
-    """Where `angelia up` runs for all tests that only use it: each with topics of its own name."""
+    """Where `angelia up` runs for all tests that only use it: each with topics of its own name.
+
+    It ends with the tests of this folder: idle, it would take CPU for the rest of the run.
+    """
     with _deserted_place() as place, place.started("up") as up:
         up.says("Angelia is ready")
         yield place
