@@ -22,6 +22,8 @@ pytest_plugins = [
 # For each request httpcore looks four times for a module that is not installed, through all of the
 # path: a third of the CPU of a client. Here it is known not to be there.
 sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # None: ModuleNotFoundError at once
+# It makes 38 parsers when it is imported, for formats that no schema of the tests has: a second.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # the same
 
 # How long an example takes is the machine's business, which others may use as well.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
