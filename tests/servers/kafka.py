@@ -283,8 +283,6 @@ class KafkaBroker:
             "controlled.shutdown.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": "2097152",
-            "log.initial.task.delay.ms": "500",
-            "log.retention.check.interval.ms": "500",
             "offsets.topic.num.partitions": "4",
             "offsets.topic.replication.factor": str(len(self.cluster.controller_ports)),
             "transaction.state.log.min.isr": "1",
