@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 
 from app.domain.message import NewRecord, Partition
 from app.log.kafka import Compression, kafka_log
+from tests.contract.kafka.consumers import consuming
 from tests.contract.logs import EVENTUALLY, TOPIC, created, read_all
 from tests.servers.kafka import SharedBroker
 
@@ -32,12 +33,9 @@ async def tailed(log: Any, partition: Partition, count: int) -> list[bytes | Non
 
 
 def read_by_others(broker: SharedBroker, topic: str, count: int) -> list[bytes]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
-    try:
+    with consuming(broker.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         return [next(consumer).value for _ in range(count)]
-    finally:
-        consumer.close()
 
 
 def stored_bytes(broker: SharedBroker, topic: str) -> int:

@@ -7,6 +7,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from app.log.interface import Committed, MessageLog
+from tests.contract.kafka.consumers import consuming
 from tests.contract.logs import TOPIC, created, eventually
 from tests.servers.kafka import SharedBroker
 
@@ -16,15 +17,9 @@ GROUP = "shop.orders_billing"
 @pytest.fixture
 def consumer(kafka_broker: SharedBroker, kafka_namespace: str) -> Iterator[KafkaConsumer]:
     """Somebody who consumes in a group that is ours to commit for."""
-    client = KafkaConsumer(
-        bootstrap_servers=kafka_broker.bootstrap,
-        group_id=kafka_namespace + GROUP,
-        enable_auto_commit=False,
-    )
-    try:
+    group = kafka_namespace + GROUP
+    with consuming(kafka_broker.bootstrap, group_id=group, enable_auto_commit=False) as client:
         yield client
-    finally:
-        client.close()
 
 
 async def test_commits_show_in_kafka_s_own_tools(
