@@ -1,4 +1,4 @@
-"""The caller of a request, and the role that it needs: each route declares a role.
+"""Who calls, and which role a request needs: each route declares a role.
 
 ::
 
@@ -29,7 +29,8 @@ _READING: Final = frozenset({"GET", "HEAD"})
 class Requires:
     """A dependency that checks that the caller has a role for what the path names.
 
-    `writes`: whether methods other than GET change something, which read-only modes refuse.
+    `writes` tells whether methods other than GET change something; then read-only modes refuse
+    them.
     """
 
     def __init__(self, role: Role, *, writes: bool = True) -> None:
@@ -66,7 +67,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 class Unasked(Requires):
-    """A dependency that accepts every request, whatever key it has.
+    """A dependency that accepts every request, with any key or none.
 
     It is for routes about the state of this process.
     """
@@ -94,7 +95,7 @@ def role_of(route: APIRoute) -> Role:
     """Return the role that the route declares.
 
     Raises:
-        LookupError: It declares none.
+        LookupError: The route declares no role.
     """
     found = [each.dependency for each in route.dependencies]
     roles = [each.role for each in found if isinstance(each, Requires)]
@@ -104,7 +105,7 @@ def role_of(route: APIRoute) -> Role:
 
 
 def changes_something(route: APIRoute, method: str) -> bool:
-    """Whether read-only modes refuse the route by that method."""
+    """Return whether read-only modes refuse this method of the route."""
     found = [each.dependency for each in route.dependencies]
     return method not in _READING and any(
         each.writes for each in found if isinstance(each, Requires) and each.role is not Role.OPEN
@@ -125,7 +126,7 @@ def require_roles(routes: Iterable[object]) -> None:
 def token_of(authorization: bytes | None) -> bytes | None:
     """Return the token of an `Authorization` header; None without a header.
 
-    It is the token of Bearer, or the password of Basic.
+    The token is that of the Bearer scheme, or the password of the Basic scheme.
 
     Raises:
         KeyRefusedError: The header has another scheme.

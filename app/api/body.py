@@ -15,18 +15,19 @@ from app.log.deadlines import CallDeadline
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
-# The parser recurses once for each level. Angelia's own bodies have at most five levels.
+# The maximum number of levels: the parser calls itself for each. Angelia's own bodies have at most
+# five.
 NESTING_MAX: Final = 100
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection before its body was complete."""
+    """The client closed the connection before the whole body was received."""
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:
-    """The first header of that (lower-case) name."""
+    """Return the first header of that (lower-case) name."""
     for key, value in headers:
         if key == name:
             return value
@@ -39,10 +40,10 @@ async def read_body(
     """Return the whole body of at most `size_max` bytes, received within `timeout_s`.
 
     Raises:
-        MessageTooLargeError: It is larger.
+        MessageTooLargeError: The body is larger.
         ClientGoneError: The client closed the connection.
         ValidationFailedError: `Content-Length` does not match.
-        RequestRefusedError: It is too slow (408).
+        RequestRefusedError: The client is too slow (408).
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -52,7 +53,7 @@ async def read_body(
 
 
 class BodyReader:
-    """Reads many bodies, each as `read_body` does, with one timer for all."""
+    """Reads request bodies, each as `read_body` does, with one timer for all."""
 
     def __init__(self, timeout_s: float = BODY_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -71,9 +72,9 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any t
     """Return the body as JSON.
 
     Raises:
-        RequestRefusedError: It has another media type (415).
-        MessageTooLargeError: It exceeds MANAGEMENT_BODY_MAX (413).
-        FormatInvalidError: It is not JSON.
+        RequestRefusedError: The body has another media type (415).
+        MessageTooLargeError: The body exceeds MANAGEMENT_BODY_MAX (413).
+        FormatInvalidError: The body is not JSON.
     """
     _require_json(request.headers.get("content-type"))
     return json_of(
@@ -82,7 +83,10 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any t
 
 
 async def read_text(request: Request) -> str:
-    """Return the body as text after a check that it is JSON. It raises the same as `read_json`."""
+    """Return the body as text, after checking that it is JSON.
+
+    The errors are those of `read_json`.
+    """
     _require_json(request.headers.get("content-type"))
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     json_of(raw)
@@ -93,7 +97,7 @@ def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
     """Parse a JSON body of at most NESTING_MAX levels.
 
     Raises:
-        FormatInvalidError: It is not JSON, or nested deeper.
+        FormatInvalidError: The body is not JSON, or has more levels.
     """
     try:
         body = orjson.loads(raw)
@@ -107,7 +111,7 @@ def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def _is_deeper(body: object, levels: int) -> bool:
-    """Whether objects and lists in `body` are nested in more than `levels` levels."""
+    """Whether objects and lists in `body` have more than `levels` levels."""
     level = [body]
     for _ in range(levels):
         level = [
@@ -120,7 +124,7 @@ def _is_deeper(body: object, levels: int) -> bool:
 
 
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
-    # Refused before reading: the server discards the rest while the client reads the response.
+    # Refuse the body before reading: the server drops the rest while the client reads the response.
     if declared is not None and declared > size_max:
         raise too_large(size_max)
     parts: list[bytes] = []
@@ -154,7 +158,7 @@ def _too_slow(timeout_s: float) -> RequestRefusedError:
 
 
 def too_large(size_max: int) -> MessageTooLargeError:
-    """The error for a body beyond the limit."""
+    """Return the error for a body above the limit."""
     return MessageTooLargeError(f"The body is larger than the limit of {size_max} bytes")
 
 

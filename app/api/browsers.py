@@ -1,10 +1,10 @@
-"""Protection of an API without keys: no web page may act in the name of its reader.
+"""Protection of an API without keys: no web page may act in the name of a user who reads it.
 
-A browser sends the requests of any page to any address, also to this machine. If the name of a page
-is changed to resolve to this machine (DNS rebinding), the page can also read the responses. So a
-request must name a known host, and must not come from a page of another origin, unless
-`ANGELIA_CORS_ORIGINS` allows that origin. Clients that are not browsers send the name that they
-connected to, and no origin.
+A browser sends the requests of any web page to any address, also to this machine. If an attacker
+lets the name of the page resolve to this machine (DNS rebinding), the page can also read the
+responses. So a request must name a known host, and must not come from a page of another origin,
+unless `ANGELIA_CORS_ORIGINS` allows that origin. Clients that are not browsers send the name that
+they connected to, and no origin.
 
 Sec-Fetch-Site: https://www.w3.org/TR/fetch-metadata/; Origin: RFC 6454.
 """
@@ -21,19 +21,19 @@ from app.api.codes import OTHER
 from app.domain.errors import PermissionDeniedError
 from app.domain.network.own_hosts import OwnHosts
 
-# The number of cached spellings of allowed hosts.
+# The maximum number of cached spellings of allowed hosts.
 _KNOWN_MAX: Final = 1_000
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@]*)(?::[0-9]*)?")
 _OF_PAGES: Final = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"}
 )
-# From Angelia's own page or from no page: typed, or from a bookmark.
+# Requests from Angelia's own page, or from no page (typed, or from a bookmark).
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused, and what the operator may set."""
+    """Why a request is refused, and which setting the operator may change."""
 
     status: int
     code: str
@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 class BrowserGuard:
     """Passes on only requests that name one of `hosts`.
 
-    It refuses requests of pages outside of `origins`.
+    Requests of pages with an origin outside of `origins` are refused.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: OwnHosts, origins: Sequence[str]) -> None:
@@ -86,10 +86,11 @@ class BrowserGuard:
         if self._any_origin or origin in self._origins:
             return True
         if site is not None and site not in _OWN_SITES:
-            # After a click on a link, the user sees Angelia's response, and the page with the link
-            # does not.
+            # Allow reading by a link: after a click the user sees Angelia's response, and the page
+            # with the link does not.
             return method in _READING and _is_link(said)
-        # The browser knows whether the page has the same origin, even if a proxy changes `Host`.
+        # Trust the browser: it knows whether the page has the same origin, even if a proxy changes
+        # `Host`.
         if origin is None or site == b"same-origin":
             return True
         return _host_in(origin) == said.get(b"host", b"").lower()

@@ -13,12 +13,12 @@ from app.domain.errors import AngeliaError
 
 TIMEOUT: Final = "TIMEOUT"
 OTHER: Final = AngeliaError.code
-# Codes without an error class in the domain, or without a class of their own.
+# Codes without an error class, with their meanings.
 _BESIDE: Final[Mapping[str, str]] = {
     OTHER: "Anything else: no such path or method, a read-only mode, a defect of ours.",
     TIMEOUT: "The body of the request did not come in time.",
 }
-# Set where an example says more than the meaning.
+# Example messages, where these say more than the meaning.
 _MESSAGES: Final[Mapping[str, str]] = {
     "AUTH_ERROR": "The API key is wrong, has expired, or was revoked",
     "DUPLICATE_MESSAGE": "Topic shop.orders has it already: message order-1",

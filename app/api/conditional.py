@@ -1,4 +1,4 @@
-"""`ETag` and `If-Match`: a client can limit a change to a known state of a resource."""
+"""`ETag` and `If-Match`: a client can make a change only if a resource is in a known state."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -28,12 +28,12 @@ IF_MATCH: Final[dict[str, Any]] = {
 
 
 def etag(resource: Topic | Subscription) -> dict[str, str]:
-    """Return the header. No two changes have the same number, even if a resource is recreated."""
+    """Return the `ETag` header. Each change has another number, even if a resource is recreated."""
     return {"ETag": f'"{resource.change}"'}
 
 
 def check(request: Request) -> Callable[[Topic | Subscription], None]:
-    """Return a check of the request's `If-Match`, which raises ChangedMeanwhileError."""
+    """Return a check of the request's `If-Match`. The check raises ChangedMeanwhileError."""
     given = ",".join(request.headers.getlist("if-match"))
     wanted = {each.strip() for each in given.split(",")} - {""}
 
@@ -49,7 +49,7 @@ def if_unchanged(
 ) -> Callable[[Numbered], Numbered]:
     """Return `edit` with a check of the request's `If-Match`.
 
-    It raises ChangedMeanwhileError.
+    The check raises ChangedMeanwhileError.
     """
     require = check(request)
 

@@ -1,4 +1,4 @@
-"""Bodies with a time: as text, as a JSON string, or in an object (Hermes' three forms)."""
+"""Reads bodies with a time: as text, as a JSON string, or in an object (Hermes' three forms)."""
 
 import re
 from typing import Final
@@ -13,9 +13,9 @@ from app.domain.errors import ValidationFailedError
 
 FIELD: Final = "retransmissionDate"
 
-# Neither is valid JSON: `-6h`, and a date.
+# Texts that are a time but not valid JSON: `-6h`, and a date.
 _BARE: Final = re.compile(rb"\s*(-[0-9]+[mhd]|[0-9]{4}-[0-9]{2}-[0-9]{2}\S*)\s*")
-# Media types of clients that do not state a type: curl's `-d`, and clients without the header.
+# Media types of clients that name none: curl's `-d`, and clients without the header.
 _TEXT: Final = frozenset({"text/plain", "application/x-www-form-urlencoded", ""})
 
 
@@ -23,9 +23,9 @@ async def dated_request(request: Request) -> JsonRequest:
     """Return the body as an object; a text or JSON string becomes its `retransmissionDate`.
 
     Raises:
-        FormatInvalidError: It has none of the forms.
-        MessageTooLargeError: It is too large.
-        RequestRefusedError: It has another media type (415).
+        FormatInvalidError: The body has none of the forms.
+        MessageTooLargeError: The body is too large.
+        RequestRefusedError: The body has another media type (415).
     """
     media = media_type(request.headers.get("content-type"))
     is_json = media == "application/json" or media.endswith("+json")

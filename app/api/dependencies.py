@@ -48,7 +48,7 @@ from app.services.replay.seeks import SeekService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """All use cases behind the management routes."""
+    """All use cases that the management routes call."""
 
     access: AccessService
     keys: KeyService
@@ -89,7 +89,7 @@ class Services:
 
     @property
     def signing(self) -> SigningService:
-        """Return the secrets with which deliveries are signed: settings of subscriptions."""
+        """Return the use cases of signing secrets."""
         return SigningService(self.subscriptions)
 
 

@@ -1,4 +1,4 @@
-"""Two ways for a request: publishing has its own short one, everything else uses FastAPI."""
+"""Chooses the way of a request: publishing has a short one of its own, all else uses FastAPI."""
 
 from urllib.parse import parse_qsl
 
@@ -10,7 +10,7 @@ from app.domain.errors import ValidationFailedError
 
 
 class Dispatcher:
-    """`POST /topics/{topic}` to `publish`, when this process publishes; the rest to `others`."""
+    """Sends `POST /topics/{topic}` to `publish`, if there is one, and all else to `others`."""
 
     def __init__(self, *, publish: ASGIApp | None, others: ASGIApp) -> None:
         self._publish = publish
@@ -23,14 +23,17 @@ class Dispatcher:
         elif self._publish and scope["method"] == "POST" and published_topic(scope) is not None:
             await self._publish(scope, receive, send)
         elif scope["method"] == "HEAD":
-            # The server sends no body, because it knows the original method.
+            # Handle HEAD as GET: the server sends no body, because it knows the original method.
             await self._others({**scope, "method": "GET"}, receive, send)
         else:
             await self._others(scope, receive, send)
 
 
 def _zero_in(scope: Scope) -> ValidationFailedError:
-    """Refuse a zero character: no name has one, and the database accepts none in a query."""
+    """Return the error for a zero character.
+
+    No name has one, and the database refuses it in a query.
+    """
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     named = (name for name, value in query if "\0" in value and "\0" not in name)
     place = "path" if "\0" in scope["path"] else next(named, "query")

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 _JAVASCRIPT: Final = "text/javascript"
-# Only the files of this package are used, under these names; its code is not run.
+# The files of this package that are used, by their names here; the package's code is not run.
 _PACKAGE: Final = "fastapi_offline"
 _FILES: Final[Mapping[str, str]] = {
     "swagger-ui.css": "text/css",
@@ -24,14 +24,14 @@ _FILES: Final[Mapping[str, str]] = {
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        # Swagger UI sets styles of single elements.
+        # Allow styles of single elements, which Swagger UI sets.
         "style-src 'self' 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-# Another release may have other files under the same names.
+# Cache for a short time, because another release may have other files under the same names.
 _CACHED: Final = {"Cache-Control": "max-age=600"}
 
 _PAGE: Final = """<!doctype html>
@@ -52,7 +52,7 @@ _PAGE: Final = """<!doctype html>
 </body>
 </html>
 """
-# A proxy may have removed a path prefix: the API is next to this page.
+# Use relative URLs: a proxy may have removed a path prefix, and the API is next to this page.
 _START: Final = """"use strict";
 fetch("openapi.json")
   .then((answer) => answer.json())
@@ -103,7 +103,7 @@ async def _page(_request: Request) -> Response:
 
 
 async def _to_page(_request: Request) -> Response:
-    # Relative, like all links.
+    # Redirect by a relative URL, like all links.
     return RedirectResponse("../docs")
 
 

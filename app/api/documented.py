@@ -13,7 +13,7 @@ Responses = dict[int | str, dict[str, Any]]
 _REF: Final = "#/components/schemas/{}"
 
 JSON: Final = "application/json"
-# Marks a response that gets the usual codes of its status when the document is made.
+# Marks a response that gets the usual error codes of its status when the document is made.
 USUAL: Final = "x-angelia-usual"
 
 _TEXT: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -61,7 +61,7 @@ RETRY_HEADER: Final = {
 
 
 def errors(*said: int | type[AngeliaError]) -> Responses:
-    """Return the error responses of a route: these kinds, and the usual ones of these statuses.
+    """Return the error responses of a route: these kinds, and the usual errors of these statuses.
 
     500 and 503 are usual for every route. See `app.api.openapi.errors`.
     """
@@ -76,12 +76,12 @@ def errors(*said: int | type[AngeliaError]) -> Responses:
 
 
 def reference(code: str) -> dict[str, str]:
-    """Return a reference to the example of that code, which the document has once."""
+    """Return a reference to the example of that code, which is in the document once."""
     return {"$ref": f"#/components/examples/{code}"}
 
 
 def schema_reference(model: type[Schema]) -> dict[str, str]:
-    """Return a reference to the schema of that model, which is added with the document.
+    """Return a reference to the schema of that model, which the document adds later.
 
     If FastAPI gets the model itself, it builds a validator for each response of each route. That
     takes half of the start time.
@@ -131,7 +131,7 @@ def takes(
     patch: bool = False,
     required: bool = True,
 ) -> dict[str, Any]:
-    """Return `openapi_extra` for a body that is a `model`, or a merge patch of one."""
+    """Return `openapi_extra` for a request body that is a `model`, or a merge patch of it."""
     schema: dict[str, Any] = dict(schema_reference(model))
     if patch:
         schema = {
@@ -142,7 +142,7 @@ def takes(
 
 
 def takes_string(example: str, values: tuple[str, ...]) -> dict[str, Any]:
-    """Return `openapi_extra` for a body that is one of a few JSON strings."""
+    """Return `openapi_extra` for a request body that is one of a few JSON strings."""
     return {"requestBody": _body({"type": "string", "enum": list(values)}, example)}
 
 
@@ -175,13 +175,14 @@ QUEUE_FULL: Final = refusal(
     code="JOB_QUEUE_FULL",
     message="100 jobs wait already: try again when some ended",
 )
-"""For routes that request work from Spark."""
+"""The error of routes that request work from Spark: too many jobs are waiting."""
 
 
 def asks(**described: str) -> dict[str, Any]:
     """Return `openapi_extra` for optional query parameters, from their descriptions.
 
-    For a route that reads them itself: FastAPI's parsing takes longer than a database statement.
+    This is for routes that read parameters themselves, because FastAPI's parsing takes longer than
+    a database statement.
     """
     return {"parameters": [_query_parameter(name, about) for name, about in described.items()]}
 

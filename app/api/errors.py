@@ -48,7 +48,8 @@ from app.field_errors import error_text
 _log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S: Final = 1
-# Not Basic, although it is accepted: browsers would ask their users for a password.
+# The scheme that a 401 names. Not Basic, although it is accepted: browsers would ask users for a
+# password.
 CHALLENGE: Final = 'Bearer realm="angelia"'
 _LATER: Final = (
     UnavailableError,
@@ -59,8 +60,9 @@ _LATER: Final = (
 )
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
-# The first matching class decides, so special ones come first. Hermes answers 400 for a missing
-# subscription, and 403 for a group or topic that is not empty.
+# The HTTP status of each error class. The first class that fits counts, so special classes come
+# first. Hermes answers 400 for a missing subscription, and 403 for a group or topic that is not
+# empty.
 _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (SubscriptionNotFoundError, 400),
     (NotFoundError, 404),
@@ -87,14 +89,14 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
     (PingTooSoonError, 429),
-    # Only the operator can mend this, not a client.
+    # 503, because only the operator can solve this, and not a client.
     (SecretKeyError, 503),
     (UnavailableError, 503),
 )
 
 
 class RequestRefusedError(Exception):
-    """A request refused for its form (media type, size, time), before its content is read."""
+    """A request is refused for its form (media type, size, time), before its content is read."""
 
     def __init__(self, status: int, message: str, *, code: str = "VALIDATION_ERROR") -> None:
         super().__init__(message)
@@ -104,7 +106,7 @@ class RequestRefusedError(Exception):
 
 
 def status_of(error: AngeliaError) -> int:
-    """Return the HTTP status of an error; 500 for one that clients should never get."""
+    """Return the HTTP status of an error; 500 for an error that clients should never get."""
     return status_of_kind(type(error))
 
 
@@ -124,7 +126,10 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 
 
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
-    """Return headers for the error: `Retry-After` (seconds) if a retry may work, the key scheme."""
+    """Return headers for the error.
+
+    `Retry-After` (seconds) if a retry may work, and the scheme of keys.
+    """
     if isinstance(error, KeyMissingError | KeyRefusedError):
         return {"www-authenticate": CHALLENGE}
     return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, _LATER) else {}
@@ -136,7 +141,7 @@ def error_response(error: AngeliaError) -> JSONResponse:
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Answer every error of Angelia and of the framework in the same form."""
+    """Install handlers, so that all errors of Angelia and of the framework have the same form."""
     app.add_exception_handler(AngeliaError, _on_angelia_error)
     app.add_exception_handler(RequestRefusedError, _on_refused)
     app.add_exception_handler(HTTPException, _on_http_exception)
@@ -193,7 +198,7 @@ async def _on_parameter_error(_request: Request, error: Exception) -> JSONRespon
 
 
 async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    # Starlette raises `error` again after this response, so that the server logs it. Clients must
-    # not see its text.
+    # Answer without the error's text, which clients must not see. Starlette raises `error` again
+    # after this response, so that the server logs it.
     _log.error("request_broke", path=request.url.path, kind=type(error).__name__)
     return JSONResponse({"message": "Internal error", "code": "OTHER"}, 500)

@@ -23,7 +23,7 @@ from app.services.idempotent_requests import IdempotentRequests
 _log = structlog.get_logger(__name__)
 
 HEADER: Final = "idempotency-key"
-# Marks a repeated response.
+# The header that marks a repeated response.
 REPEATED: Final = "Angelia-Repeated"
 _KEY: Final = re.compile(r"[!-~]{1,128}")
 _KEPT: Final = frozenset({"content-type", "etag", "location"})
@@ -35,12 +35,12 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class RepeatableRoute(APIRoute):
     """A route that runs a POST once for each caller's `Idempotency-Key` within a day.
 
-    The response is stored after the operation. If the process dies in between, a repeated request
-    runs again, and finds what the first one created. Errors are not stored.
+    The response is stored after the operation. If the process dies between the two, a repeated
+    request runs again, and finds what the first request created. Errors are not stored.
     """
 
     def get_route_handler(self) -> Handler:
-        """Return FastAPI's handler inside this one."""
+        """Return a handler that calls FastAPI's handler."""
         handle = super().get_route_handler()
 
         async def repeatable(request: Request) -> Response:
@@ -58,7 +58,7 @@ async def _once(request: Request, key: str, handle: Handler) -> Response:
         raise ValidationFailedError.of("Idempotency-Key", message)
     caller = await caller_of(request)
     if caller is NOBODY:
-        # The request is refused soon: there is no response to store.
+        # Run the request without storing the response: it will be refused.
         return await handle(request)
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     keyed = KeyedRequest(
@@ -94,7 +94,8 @@ async def _keep(requests: IdempotentRequests, keyed: KeyedRequest, response: Res
     try:
         await requests.answered(keyed, answer)
     except StorageUnavailableError as error:
-        # The operation is done, and its sender must know. Only a repetition may run again.
+        # Log the error only: the operation is done, and its sender must know. A repeated request
+        # may run again.
         _log.warning("answer_not_kept", reason=error.message)
 
 
@@ -104,7 +105,7 @@ def _digest(request: Request, raw: bytes) -> bytes:
 
 
 def _given(raw: bytes) -> Receive:
-    """Return a receive function for a body that was already read."""
+    """Return a receive function that returns a body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def receive() -> Message:

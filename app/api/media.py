@@ -1,4 +1,4 @@
-"""Responses and request preferences that several routes share."""
+"""Common parts of requests and responses of several routes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,16 @@ from app.domain.errors import FormatInvalidError, ValidationFailedError
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
-# A header shows at most this many characters of the name of an ignored field.
+# The maximum number of characters of an ignored field's name that a header shows.
 _NAME_SHOWN_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRequest:
-    """A request with a JSON object as its body. `strict`: refuse fields that would be ignored."""
+    """A request with a JSON object as its body.
+
+    `strict` means to refuse fields that would be ignored.
+    """
 
     body: JsonObject
     strict: bool
@@ -32,8 +35,8 @@ class JsonRequest:
 class AnswerNotes:
     """What a response reports besides its body.
 
-    `ignored`: fields of the request without effect. `applied`: whether the workers have applied the
-    change.
+    `ignored` are the fields of the request that had no effect. `applied` tells whether the workers
+    have applied the change.
     """
 
     ignored: Sequence[Ignored] = ()
@@ -41,7 +44,7 @@ class AnswerNotes:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self) -> dict[str, str]:
-        """Return the headers for this."""
+        """Return these reports as headers."""
         headers = dict(self.extra)
         if names := ", ".join(_shown(each) for each in self.ignored[:NEAREST_MAX]):
             headers["Angelia-Ignored-Fields"] = names
@@ -51,7 +54,7 @@ class AnswerNotes:
 
 
 async def json_request(request: Request) -> JsonRequest:
-    """Return the body and the preferences of `request`; it raises the same as `read_json`."""
+    """Return the body and the preferences of `request`. The errors are those of `read_json`."""
     return JsonRequest(body=json_object(await read_json(request)), strict=is_strict(request))
 
 
@@ -67,7 +70,7 @@ async def json_string(request: Request) -> str:
     """Return the body, which must be a JSON string.
 
     Raises:
-        FormatInvalidError: It is not one.
+        FormatInvalidError: The body is no JSON string.
     """
     body = await read_json(request)
     if not isinstance(body, str):
@@ -94,7 +97,7 @@ def limit_of(text: str | None) -> int:
     """Parse the query parameter `limit`.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The number is not valid.
     """
     if text is None:
         return LIMIT_DEFAULT
@@ -107,7 +110,7 @@ def status_code_of(text: str) -> int:
     """Parse the query parameter `status`, an HTTP status code.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The text is no status code.
     """
     if not (text.isascii() and text.isdigit() and len(text) == 3):  # noqa: PLR2004 - as 404
         raise ValidationFailedError.of("status", "must be DISCARDED, or a status code as 404")
@@ -137,7 +140,7 @@ def prefers_text(request: Request) -> bool:
 
 
 def _shown(field: Ignored) -> str:
-    """Return a field for the header, with the field that may have been meant."""
+    """Return a field for the header, with the name that may have been meant."""
     meant = f"; did-you-mean={field.meant}" if field.meant else ""
     return f"{_header_safe(field.path)}{meant}"
 
@@ -152,5 +155,5 @@ def _accept(request: Request) -> str:
 
 
 def _header_safe(name: str) -> str:
-    """Return a field name in a form for headers: a client's field can be any text."""
+    """Return a field name in a form for headers, because a client may send any text as a field."""
     return quote(name, safe=".-_[]$")[:_NAME_SHOWN_MAX]

@@ -14,7 +14,7 @@ from app.domain.paging import KeyPage, NamePage
 
 
 def next_link(request: Request, after: str, **fixed: str) -> dict[str, str]:
-    """Return the header with the link to what follows `after`, with `fixed` parameters."""
+    """Return the `Link` header for the page that follows `after`, with `fixed` parameters."""
     query = {**request.query_params, **fixed, "after": after}
     return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
 

@@ -1,6 +1,6 @@
-"""A path with a missing or extra slash at its end: a relative redirect to the served path.
+"""Redirects paths with a missing or extra slash at the end to the served path, by a relative URL.
 
-FastAPI's own redirects are absolute, and contain whatever host the request names.
+FastAPI's own redirects are absolute, and contain the host that the request names.
 """
 
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 
 def redirect_slashes(app: FastAPI) -> None:
-    """Let `app`, with `redirect_slashes` off, redirect such paths."""
+    """Let `app`, whose own `redirect_slashes` is off, redirect such paths."""
     not_found = app.router.default
 
     async def default(scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,7 +28,7 @@ def redirect_slashes(app: FastAPI) -> None:
 
 
 def _other(path: str) -> str | None:
-    """Return the same path without the slashes at its end, or with one."""
+    """Return the same path without slashes at its end, or with one slash."""
     return (path.rstrip("/") or None) if path.endswith("/") else f"{path}/"
 
 
@@ -40,7 +40,7 @@ def _is_served(app: FastAPI, scope: Scope, path: str) -> bool:
 def _reference(path: str, other: str) -> str:
     """Return `other` relative to `path`.
 
-    It starts with a dot, so that no part is taken for a host.
+    The result starts with a dot, so that no part is taken for a host.
     """
     name = quote(other.rstrip("/").rpartition("/")[2], safe="")
     if path.endswith("/"):

@@ -15,7 +15,7 @@ from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailed
 
 JsonObject = dict[str, Any]
 
-# At most this many unknown fields of a body are compared with known names: a body can have many.
+# The maximum number of unknown fields that are compared with known names: a body can have many.
 NEAREST_MAX: Final = 50
 
 
@@ -28,7 +28,7 @@ class Schema(BaseModel):
         serialize_by_alias=True,
         strict=True,
         frozen=True,
-        # Built with the first body of its kind: most processes use few of them.
+        # Build the validator with the first body of its kind: most processes use few kinds.
         defer_build=True,
     )
 
@@ -54,9 +54,9 @@ OwnT = TypeVar("OwnT", bound=OwnSchema)
 class Unsupported:
     """A field of Hermes or Angelia that is not supported yet.
 
-    A `harmless` value matches what is done anyway and is accepted. Other values are refused if
-    ignoring them would change the delivery or the permissions (`refused`); else they are ignored
-    and reported as ignored.
+    A `harmless` value asks for what is done anyway, and is accepted. Other values are refused if
+    ignoring them would change deliveries or permissions (`refused`). Otherwise they are ignored,
+    and the response says so.
     """
 
     harmless: Callable[[object], bool]
@@ -64,22 +64,22 @@ class Unsupported:
 
 
 def only(*values: object) -> Callable[[object], bool]:
-    """Return a check for one of `values` (in JSON, unlike in Python, 0 is not false)."""
+    """Return a check that a value is one of `values`. In JSON, unlike in Python, 0 is not false."""
     return lambda given: any(type(given) is type(value) and given == value for value in values)
 
 
 def off(given: object) -> bool:
-    """Whether the value is false, the only harmless one."""
+    """Whether the value is false, the only harmless value of such a field."""
     return given is False
 
 
 def on(given: object) -> bool:
-    """Whether the value is true, the only harmless one."""
+    """Whether the value is true, the only harmless value of such a field."""
     return given is True
 
 
 def never(_given: object) -> bool:
-    """Return False: no value is harmless."""
+    """Return False, because no value of such a field is harmless."""
     return False
 
 
@@ -103,7 +103,7 @@ class OtherFields:
 
 
 def checked(check: Callable[[str], str]) -> AfterValidator:
-    """Return a validator that calls `check`, which raises ValidationFailedError."""
+    """Return a validator that calls `check`, and reports its ValidationFailedError."""
 
     def validate(text: str) -> str:
         try:
@@ -129,7 +129,7 @@ def json_object(body: object) -> JsonObject:
     """Return `body` if it is a JSON object.
 
     Raises:
-        FormatInvalidError: It is not an object.
+        FormatInvalidError: The body is not an object.
     """
     if not isinstance(body, dict):
         message = "The body must be a JSON object"
@@ -157,7 +157,7 @@ def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a body is parsed, besides its model.
+    """Additional rules by which a body is parsed.
 
     `fixed` fields may be missing, but must not have another value. `strict` (the client's `Prefer:
     handling=strict`) refuses fields that would be ignored.
@@ -205,7 +205,7 @@ def ignored_fields(
 ) -> tuple[Ignored, ...]:
     """Return the fields of `body` without effect, for the header `Angelia-Ignored-Fields`.
 
-    The first of them have the nearest names.
+    The first fields come with the names that may have been meant.
     """
     judged = _judged(model, merged({}, body), others)
     found = (other for other, verdict in judged if not verdict.refused)

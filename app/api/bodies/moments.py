@@ -18,7 +18,7 @@ def moment_of(text: str, *, now: datetime, path: str) -> datetime:
     A time before the year 1 becomes the start of year 1.
 
     Raises:
-        ValidationFailedError: It has none of these forms; names `path`.
+        ValidationFailedError: The text has none of these forms; the error names `path`.
     """
     try:
         return _before(text, now) or parsed_moment(text)
@@ -27,7 +27,7 @@ def moment_of(text: str, *, now: datetime, path: str) -> datetime:
 
 
 def instant_of(text: str | None, *, path: str) -> datetime | None:
-    """Parse as `moment_of`, relative to now; return None for None."""
+    """Parse a time as `moment_of` does, relative to now; return None for None."""
     return None if text is None else moment_of(text, now=datetime.now(UTC), path=path)
 
 

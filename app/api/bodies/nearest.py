@@ -9,16 +9,16 @@ from pydantic import BaseModel
 
 from app.api.bodies.problems import schema_in
 
-# Names above this similarity differ by a prefix, a plural or a typing error.
+# The similarity above which two names differ only by a prefix, a plural or a typing error.
 _ALIKE: Final = 0.72
-# The comparison takes longer for longer names, and no field has such a long name.
+# The maximum length of compared names: longer ones take longer, and no field has such a long name.
 _LENGTH_MAX: Final = 64
 
 
 def nearest_field(root: type[BaseModel], model: type[BaseModel], path: str) -> str | None:
-    """Return the name of the nearest field of `model`, which is the object at `path`.
+    """Return the most similar field name of `model`, which is the object at `path`.
 
-    If none is near, return the path of a field with exactly this name elsewhere in `root`.
+    If no name is similar, return the path of a field with exactly this name elsewhere in `root`.
     """
     name = path.rpartition(".")[2].lower()
     if len(name) > _LENGTH_MAX:
@@ -39,7 +39,7 @@ def _fields(model: type[BaseModel]) -> Mapping[str, str]:
 def _paths(root: type[BaseModel]) -> Mapping[str, str]:
     """Return the paths of all fields below `root` by lower-case name.
 
-    The first one of equal names.
+    If names are equal, the first counts.
     """
     found: dict[str, str] = {}
     for path in _walked(root):

@@ -1,4 +1,4 @@
-"""The problems of a body, field by field, in words that say what would be right."""
+"""Describes the problems of a body, field by field, and what would be right."""
 
 from functools import cache
 from typing import Any, Final, get_args
@@ -15,7 +15,7 @@ _NO_NUMBER: Final = {"float_type", "float_parsing", "finite_number"}
 
 
 def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldProblem]:
-    """Every problem, by the path of its field."""
+    """Return every problem of the body, with the path of its field."""
     return [
         FieldProblem(
             path=".".join(str(part) for part in item["loc"]) or "body",
@@ -26,14 +26,14 @@ def problems_of(model: type[BaseModel], error: ValidationError) -> list[FieldPro
 
 
 def schema_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field of this type holds, alone or in a list."""
+    """Return the model of a field's value, alone or in a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(schema_in, get_args(annotation))), None)
 
 
 def _message(model: type[BaseModel], error: ErrorDetails) -> str:
-    """Return what a value must be; for a number both of its bounds."""
+    """Return the error text: what a value must be; for a number both limits."""
     kind, path = error["type"], error["loc"]
     if kind in _OUT_OF_RANGE and (span := _range_of(model, path)):
         return f"must be {span}"
@@ -43,7 +43,7 @@ def _message(model: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """Return both bounds of a number, if its schema has them."""
+    """Return both limits of a number, if its schema has them."""
     schema = _json_schema(model)
     node = schema
     for part in path:
@@ -57,7 +57,7 @@ def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
 
 
 def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the target of a reference, or of a choice between a schema and null."""
+    """Return the schema that a reference points to; without null if there is a choice."""
     for each in node.get("anyOf", ()):
         if each.get("type") != "null":
             return _resolved(each, schema)

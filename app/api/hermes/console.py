@@ -19,7 +19,7 @@ from app.domain.owner import Owner
 
 router = APIRouter(tags=["access"])
 
-# Above this requestTimeout in milliseconds the console shows a warning.
+# The requestTimeout in milliseconds above which the console shows a warning.
 _TIMEOUT_WARNING_MS: Final = 1001
 _UNITS: Final = ("SECONDS", "MINUTES", "HOURS", "DAYS")
 _ANSWER: Final[Responses] = {
@@ -49,7 +49,7 @@ def _configuration(settings: ConsoleSettings) -> dict[str, Any]:
         },
         "dashboard": {"metrics": "", "docs": "/docs"},
         "metrics": {"fetchingDashboardUrlEnabled": False},
-        # Callers have API keys; there is no other login.
+        # Offer no login: callers have API keys.
         "auth": {"oauth": _no_login()},
         "owner": {"sources": [{"name": Owner().source, "placeholder": "name of a team"}]},
         "topic": _topic_configuration(),

@@ -46,7 +46,7 @@ PUBLISH_PATH: Final = "/topics/{topic}"
 BATCH_PATH: Final = "/topics/{topic}/batch"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
-    # Before the routes that have a topic name at a place where these have a fixed word.
+    # Put these routes first: they have a fixed word where the others have a topic name.
     queries.router,
     topics.router,
     schemas.router,
@@ -77,7 +77,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit.router,
 )
 
-# Often requested during many deliveries: a request is compared with one route after the other.
+# The routers that are often requested during many deliveries, so they come first: a request is
+# compared with one route after the other.
 _OFTEN: Final = (undelivered.router, traces.router)
 
 
@@ -88,17 +89,16 @@ def management_app(
     batch: ASGIApp | None = None,
     status_only: bool = False,
 ) -> FastAPI:
-    """Return the application over `services`; without services it only describes itself.
+    """Return the application with `services`; without services it can only describe itself.
 
-    `publish` handles publishing, and `batch` the publishing of batches; `Allow` names their methods
-    too. `status_only` leaves out everything except these and `/status`, for a process that only
-    publishes.
+    `publish` handles publishing, and `batch` publishing of batches; their methods are in `Allow`
+    too. With `status_only`, only these and `/status` are served, for a process that only publishes.
     """
     app = FastAPI(
         title=TITLE,
         version=VERSION,
         description=DESCRIPTION,
-        # FastAPI's pages load their scripts from a public CDN; see `app.api.docs_page`.
+        # Switch off FastAPI's pages, which load scripts from a public CDN; see `app.api.docs_page`.
         docs_url=None,
         redoc_url=None,
         openapi_url=None if status_only else "/openapi.json",
@@ -110,7 +110,8 @@ def management_app(
     app.add_exception_handler(ClientGoneError, _on_gone)
     for router in (status.router,) if status_only else (status.router, *_routers(services)):
         require_roles(router.routes)
-        # Added unchanged: `include_router` would create each of them again, and compare twice.
+        # Add the routes unchanged: `include_router` would create each of them again, and compare
+        # twice.
         app.routes.extend(router.routes)
     if not status_only:
         app.routes.extend(docs_routes())
@@ -122,12 +123,12 @@ def management_app(
 
 
 def _routers(services: Services | None) -> Sequence[APIRouter]:
-    """Return the routers in the order of the documents, or in the order for quick look-up."""
+    """Return the routers, in the order of the documents or in the order for fast look-up."""
     if services is None:
         return ROUTERS
     return (*_OFTEN, *(each for each in ROUTERS if each not in _OFTEN))
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:
-    # The client is gone and nothing is wrong here, so nothing is logged.
+    # Log nothing: the client is gone, and nothing is wrong here.
     return Response(status_code=400)

@@ -46,7 +46,10 @@ _ROLE: Final = "x-angelia-role"
 
 
 def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> None:
-    """Add to the document, in place, what callers need; publishing has no routers."""
+    """Add to the document, in place, which keys and roles callers need.
+
+    Publishing has no routers.
+    """
     described["components"]["securitySchemes"] = dict(_SCHEMES)
     for router in routers:
         for route in router.routes:

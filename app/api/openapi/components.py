@@ -1,4 +1,4 @@
-"""A smaller OpenAPI document: parts that several operations share are components."""
+"""Makes the OpenAPI document smaller: parts that several operations share become components."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
-    """Drop the titles that FastAPI and Pydantic make from names: they only repeat them.
+    """Return the schema without the titles that FastAPI and Pydantic make from names.
 
     Args:
         schema: Any part of a document that may hold JSON schemas.
@@ -69,7 +69,7 @@ class _Components:
         self._parts: Json = {}
 
     def count(self, name: str, part: Json) -> None:
-        """Count one more use of `part`; equal parts have one name."""
+        """Count one more use of `part`. Equal parts get one name."""
         text = json.dumps(part, sort_keys=True)
         self._counts[text] += 1
         if self._counts[text] == _TWICE:
@@ -82,7 +82,7 @@ class _Components:
         return dict(sorted(self._parts.items()))
 
     def reference(self, part: Json) -> Json:
-        """Return a reference to the part, or the part itself if it is used once."""
+        """Return a reference to the part; the part itself if it is used only once."""
         name = self._names.get(json.dumps(part, sort_keys=True))
         return part if name is None else {"$ref": f"#/components/{self._kind}/{name}"}
 
@@ -95,7 +95,7 @@ def _below(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON is of any type
     if key in {"example", "examples", "info"}:
         return value
     if key == "properties":
-        # Its keys are names of fields, and one may be called `title`.
+        # Handle the values only: the keys are names of fields, and one may be called `title`.
         return {name: without_titles(schema) for name, schema in value.items()}
     return without_titles(value)
 

@@ -39,7 +39,7 @@ from app.api.openapi.publishing import batch_operation, publish_operation
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{model}"
 _NAMED: Final = re.compile(r'"#/components/schemas/(\w+)"')
-# The routes read these themselves, so FastAPI does not know them.
+# Models of bodies that routes read themselves, so that FastAPI does not know them.
 _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
     TopicBody,
@@ -64,7 +64,10 @@ _BODIES: Final[Sequence[type[Schema]]] = (
 
 
 def document() -> dict[str, Any]:
-    """Return the document of the whole API with publishing; clients get it through `shared`."""
+    """Return the document of the whole API, with publishing.
+
+    Clients get it after `shared` made it smaller.
+    """
     described = management_app().openapi()
     schemas = described["components"]["schemas"]
     answered = _definitions(_answered(described), "serialization")
@@ -84,7 +87,7 @@ def document() -> dict[str, Any]:
 
 
 def serve_document(app: FastAPI) -> None:
-    """Serve this document instead of FastAPI's; it is made on the first request."""
+    """Serve this document instead of FastAPI's. It is made at the first request."""
     app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
 
 
@@ -95,7 +98,7 @@ def _definitions(models: Iterable[type[Schema]], mode: JsonSchemaMode) -> dict[s
 
 
 def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a response, in which fields without a value are left out."""
+    """Return the schema of a response without null: fields without a value are left out."""
     for each in schema.get("properties", {}).values():
         if each.get("default", ...) is None:
             del each["default"]
@@ -103,7 +106,7 @@ def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answered(described: Mapping[str, Any]) -> Iterator[type[Schema]]:
-    """Yield the models that responses refer to: FastAPI does not know them."""
+    """Yield the models that responses refer to, which FastAPI does not know."""
     responses = [
         operation["responses"]
         for path in described["paths"].values()
@@ -120,13 +123,13 @@ def _below(model: type[Schema]) -> Iterator[type[Schema]]:
 
 
 def _topic(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the path parameter."""
+    """Return the path parameter for the topic."""
     parameter: dict[str, Any] = described["paths"]["/topics/{topic}"]["get"]["parameters"][0]
     return parameter
 
 
 def _drop_unused(described: dict[str, Any]) -> None:
-    """Remove FastAPI's own validation errors, which Angelia's replace."""
+    """Remove FastAPI's own validation errors, because Angelia has its own."""
     for path in described["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)
@@ -135,7 +138,7 @@ def _drop_unused(described: dict[str, Any]) -> None:
 
 
 def _drop_unsaid(described: dict[str, Any]) -> None:
-    """Remove FastAPI's default JSON from responses without a described body."""
+    """Remove FastAPI's default JSON content from responses without a described body."""
     for path in described["paths"].values():
         for operation in path.values():
             for answer in operation["responses"].values():

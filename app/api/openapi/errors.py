@@ -33,7 +33,7 @@ from app.domain.errors import (
 )
 
 _SCHEMA: Final = {"$ref": f"#/components/schemas/{ErrorRead.__name__}"}
-# The error for a missing object, by the path parameter that names it.
+# The error for each path parameter whose object may be missing.
 _NAMED: Final[Mapping[str, type[NotFoundError]]] = {
     "group": GroupNotFoundError,
     "topic": TopicNotFoundError,
@@ -62,7 +62,7 @@ class _Operation:
 
     @property
     def asks(self) -> bool:
-        """Whether the route has any input that can be invalid."""
+        """Whether the route has any input, which could be invalid."""
         parameters = self.documented.get("parameters", ())
         return self.takes_body or any(each["in"] != "path" for each in parameters)
 
@@ -96,7 +96,7 @@ def add_errors(operation: dict[str, Any], *kinds: type[AngeliaError]) -> None:
 
 
 def rendered(responses: Mapping[int | str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the responses of `errors` in the form of FastAPI's document."""
+    """Return the responses of `errors` in the form that FastAPI's document has."""
     return {str(status): _rendered(answer) for status, answer in responses.items()}
 
 
@@ -122,7 +122,7 @@ def _changing(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str]]:
 
 def _complete(operation: _Operation, documented: dict[str, Any]) -> None:
     if "500" in documented["responses"]:
-        # A path or query with a zero character is refused everywhere (`app.api.statements`).
+        # Add this error to all routes: a path or query with a zero character is refused everywhere.
         documented["responses"] = rendered(errors(ValidationFailedError)) | documented["responses"]
     if operation.takes_json:
         documented["responses"] = rendered(errors(*_OF_BODIES)) | documented["responses"]
@@ -161,7 +161,7 @@ def _usual(status: int, operation: _Operation) -> Iterator[str]:
         case 503:
             yield StorageUnavailableError.code
             if operation.changes:
-                # A read-only mode.
+                # The error of a read-only mode.
                 yield OTHER
         case _:
             return

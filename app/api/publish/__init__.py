@@ -1,1 +1,1 @@
-"""Publishing: raw ASGI routes, which must be fast."""
+"""Publishing: ASGI routes without a framework, because they must be fast."""

@@ -28,13 +28,13 @@ class Answer(NamedTuple):
 
 
 def failure(error: Exception, message_id: bytes | None = None) -> Answer:
-    """Return the response for any error; an internal error is logged, and not shown."""
+    """Return the response for any error. An internal error is logged, and its text is not shown."""
     if isinstance(error, AngeliaError):
         headers = [(key.encode(), value.encode()) for key, value in error_headers(error).items()]
         return Answer(status_of(error), headers, orjson.dumps(error_body(error)))
     if isinstance(error, RequestRefusedError):
         body = orjson.dumps({"message": error.message, "code": error.code})
-        # A client that is too slow to send a body must not keep the connection.
+        # Close the connection: a client that is too slow to send a body must not keep it.
         over = error.status == _REQUEST_TIMEOUT
         return Answer(error.status, [(b"connection", b"close")] if over else [], body)
     about = {} if message_id is None else {"message_id": message_id.decode("latin-1")}

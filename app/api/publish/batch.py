@@ -1,4 +1,4 @@
-"""`POST /topics/{topic}/batch` as a raw ASGI application: many messages, a result for each."""
+"""`POST /topics/{topic}/batch` as an ASGI application: many messages, with a result for each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ from app.services.publishing.publisher import Publication, record_of
 
 BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-# Between other requests, this many bytes of a batch are parsed at a time.
+# How many bytes of a batch are parsed before other requests are handled.
 _BYTES_PER_TURN: Final = 256 * 1024
 # The same for a batch that is validated against a schema.
 _CHECKED_BYTES_PER_TURN: Final = 32 * 1024
@@ -55,9 +55,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one message: for a refused one, `record` is None and `error` has the reason.
+    """The result of one message of a batch.
 
-    `topic` is its target; `own` means that the publisher gave it its id.
+    If the message is refused, `record` is None and `error` has the reason. `topic` is its topic.
+    `own` means that its id is from the publisher.
     """
 
     id: bytes
@@ -69,11 +70,11 @@ class Outcome:
 
     @property
     def status(self) -> int:
-        """Return the status that it would have if published alone."""
+        """Return the status that the message would have if it were published alone."""
         return _CREATED if self.error is None else status_of(self.error)
 
     def answered(self, asked_for: str) -> dict[str, Any]:
-        """Return it as JSON for a publisher that requested the topic `asked_for`."""
+        """Return the result as JSON, for a publisher that requested the topic `asked_for`."""
         said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
             said |= {"code": self.error.code, "message": self.error.message}
@@ -87,7 +88,7 @@ class Outcome:
 
 
 class BatchRoute:
-    """Stores each valid message, and returns a result for each, in their order."""
+    """Stores each valid message of a batch, and returns a result for each, in their order."""
 
     def __init__(
         self,
@@ -106,7 +107,10 @@ class BatchRoute:
         self._ids = MessageIds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 201 if all are stored, 207 if some are; otherwise see `answer_of`."""
+        """Answer 201 if all messages are stored, 207 if some are.
+
+        For other cases see `answer_of`.
+        """
         try:
             answer = await self._published(scope, receive)
         except ClientGoneError:
@@ -167,12 +171,12 @@ class BatchRoute:
         return following
 
     async def _store_all(self, outcomes: Sequence[Outcome]) -> list[Topic]:
-        """Store what can be stored, and return the topics used.
+        """Store the messages that can be stored; return the topics that got any.
 
         An error of a whole topic becomes the error of each of its messages.
 
         Raises:
-            AngeliaError: Because of such an error, nothing is stored.
+            AngeliaError: Nothing is stored, because of such an error.
         """
         by_topic: dict[str, list[Outcome]] = {}
         for outcome in outcomes:
@@ -186,7 +190,7 @@ class BatchRoute:
         return topics
 
     async def _store(self, topic: Topic, outcomes: Sequence[Outcome]) -> AngeliaError | None:
-        """Store the messages; return the error if it failed for all of them."""
+        """Store the messages of one topic; return the error if storing failed for all of them."""
         records = [outcome.record for outcome in outcomes if outcome.record]
         own_ids = [outcome.id if outcome.own else None for outcome in outcomes]
         answers: Sequence[AngeliaError | bool]
@@ -207,7 +211,7 @@ class BatchRoute:
 
 
 def _reported(error: Exception, topic: Topic) -> AngeliaError:
-    """Return the error for publishers; an internal error is logged, and not shown."""
+    """Return the error to show to publishers. An internal error is logged, and not shown."""
     if isinstance(error, AngeliaError):
         return error
     _log.error("publish_broke", exc_info=error, topic=topic.name)
@@ -216,7 +220,7 @@ def _reported(error: Exception, topic: Topic) -> AngeliaError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedBatch:
-    """A received batch on its way to one topic."""
+    """A received batch whose messages go to one topic."""
 
     topic: Topic
     named: RequestedSchema
@@ -227,16 +231,16 @@ class ReceivedBatch:
     envelope: bool
     ids: MessageIds
     now_ms: int
-    # For all of its messages.
+    # The work that may be spent on all messages of the batch.
     work: RequestWork
 
 
 def answer_of(outcomes: Sequence[Outcome], asked_for: str) -> Answer:
     """Return one result for each message, and a status for all of them.
 
-    201: all are stored; 207: some are. If none is, the response is an error with the results in it:
-    its status is their common status; otherwise 503 if a later retry may store a message, and 400
-    if not.
+    201 means that all messages are stored, and 207 that some are. If none is stored, the response
+    is an error that contains the results. Its status is their common status, if they have one.
+    Otherwise it is 503 if a retry may store a message, and 400 if not.
     """
     results = [outcome.answered(asked_for) for outcome in outcomes]
     statuses = {outcome.status for outcome in outcomes}
@@ -270,7 +274,7 @@ async def _outcomes(
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     turns = BatchTurns(bytes_max=per_turn, clock=perf_counter)
     for item in items(batch.body, batch.form, envelope=batch.envelope):
-        # Finding the end of a large message takes as long as parsing it.
+        # Count the time before a message: finding its end takes as long as parsing it.
         if turns.is_over(0):
             await asyncio.sleep(0)
             turns.begin()
@@ -294,9 +298,9 @@ async def _routed(
     *,
     directory: TopicDirectory,
 ) -> Outcome:
-    """Return the result in the first topic with a subscription that wants the message.
+    """Store the message in the first topic with a subscription that wants it; return the result.
 
-    If no subscription wants it, the result is an error.
+    If no subscription wants the message, the result is an error.
     """
     for batch in batches:
         outcome = outcome_of(item, batch)
@@ -308,7 +312,7 @@ async def _routed(
 
 
 def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
-    """Return what to store of one message, or its error: an error affects only its own message."""
+    """Return what to store for one message, or its error, which affects no other message."""
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)
     message_id = item.id or batch.ids.new()

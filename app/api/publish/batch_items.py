@@ -1,4 +1,4 @@
-"""The messages in a batch, each with the exact bytes that its publisher sent (pure)."""
+"""Divides a batch into messages, with the exact bytes that the publisher sent (pure)."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -35,9 +35,11 @@ _FORMS: Final = {
 
 
 class BatchItem(NamedTuple):
-    """One message of a batch. Without `id` it gets a new one; without `key` it has the batch's.
+    """One message of a batch.
 
-    `checked`: it was parsed as JSON.
+    Without `id` the message gets a new one. Without `key` it has the key of the batch.
+
+    `checked` means that the message was parsed as JSON.
     """
 
     body: bytes
@@ -63,7 +65,7 @@ def form_of(media: str) -> Form:
 
 
 def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[BatchItem | AngeliaError]:
-    """Yield each message, or why it is invalid, in order. They are parsed on demand.
+    """Yield each message, or why it is invalid, in order. Messages are parsed one by one.
 
     With `envelope` each is `{"message": …, "id": …, "key": …}`, and only `message` is stored.
 
@@ -120,7 +122,7 @@ def _key(given: object) -> bytes | None:
 
 
 def _lines(body: bytes) -> Iterator[bytes]:
-    """Return the lines that are not blank, one by one; megabytes of blank lines take little."""
+    """Yield the lines that are not blank. Megabytes of blank lines take little time."""
     end = 0
     while found := _NOT_BLANK.search(body, end):
         begin = body.rfind(b"\n", end, found.start()) + 1 or end
@@ -132,7 +134,8 @@ def _lines(body: bytes) -> Iterator[bytes]:
 def _elements(body: bytes) -> Iterator[bytes]:
     """Yield the elements of a JSON array as raw bytes."""
     text = _text(body)
-    # Then positions in the text equal those in the body, and nothing must be encoded again.
+    # If the text is ASCII, positions in it are positions in the body, so nothing must be encoded
+    # again.
     same = body.isascii()
     at = _opened(text)
     if text[at : at + 1] == "]":

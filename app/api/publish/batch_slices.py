@@ -1,14 +1,17 @@
-"""How long a batch is parsed before other requests have their turn (pure)."""
+"""Limits how long a batch is parsed before other requests are handled (pure)."""
 
 from collections.abc import Callable
 from typing import Final
 
-# Validating a small message against a schema may take up to 10 ms.
+# The time of one turn: validating a small message against a schema may take up to 10 ms.
 TURN_S: Final = 0.005
 
 
 class BatchTurns:
-    """Turns of the event loop. Each ends after a number of bytes or a time."""
+    """Divides work into turns of the event loop.
+
+    Each turn ends after a number of bytes or a time.
+    """
 
     def __init__(self, *, bytes_max: int, clock: Callable[[], float]) -> None:
         self._bytes_max = bytes_max
@@ -17,7 +20,7 @@ class BatchTurns:
         self._ends = clock() + TURN_S
 
     def is_over(self, size: int) -> bool:
-        """Whether a turn ends with a message of `size` bytes."""
+        """Return whether a turn ends after a message of `size` bytes."""
         self._bytes += size
         return self._bytes > self._bytes_max or self._clock() >= self._ends
 

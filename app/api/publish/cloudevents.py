@@ -17,9 +17,11 @@ _REQUIRED: Final = ("id", "source", "type")
 
 
 class PublishedEvent(NamedTuple):
-    """`id`: the event's, if a message can have it; `key`: its `partitionkey` (the extension).
+    """The parts of a published event that Angelia uses.
 
-    `checked`: the topic stores its body unchanged, because it is JSON, or an event without data.
+    `id` is the event's id, if a message can have it. `key` is the event's `partitionkey` (the
+    extension). `checked` means that the topic stores the body unchanged, because it is JSON, or an
+    event without data.
     """
 
     id: bytes | None
@@ -34,8 +36,8 @@ def event_of(raw: bytes) -> PublishedEvent:
     """Parse an event in structured mode.
 
     Raises:
-        FormatInvalidError: It is not JSON.
-        ValidationFailedError: It is not an event.
+        FormatInvalidError: The body is not JSON.
+        ValidationFailedError: The body is not an event.
     """
     try:
         event = orjson.loads(raw)
@@ -55,19 +57,20 @@ def event_of(raw: bytes) -> PublishedEvent:
 
 
 def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes) -> PublishedEvent:
-    """Return the event with its attributes in these headers; NO_EVENT if they have none."""
+    """Return the event whose attributes are in these headers; NO_EVENT if there are none."""
     attributes = dict(reversed(propagated))
     given_id = attributes.get(_BINARY_ID, b"")
     return PublishedEvent(
         id=given_id if is_own_id(given_id) else None,
         key=attributes.get(_BINARY_KEY) or None,
-        # Data is optional (CloudEvents 1.0, 2.4). Without data there is no body (HTTP, 3.1.2).
+        # Allow an event without data: data is optional (CloudEvents 1.0, 2.4), and then there is no
+        # body (HTTP binding, 3.1.2).
         checked=bool(given_id) and not body,
     )
 
 
 def _problems(event: dict[str, Any]) -> list[FieldProblem]:
-    """Return the attributes that CloudEvents 1.0 requires and this event lacks."""
+    """Return the attributes that CloudEvents 1.0 requires and the event lacks."""
     problems = [
         FieldProblem(path=name, message="must be a string that is not empty")
         for name in _REQUIRED

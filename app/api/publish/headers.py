@@ -12,8 +12,8 @@ from app.domain.catalogue.headers import AUTHORIZATION
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 
-# Printable ASCII without spaces and without the dot, which separates the parts of a signed webhook
-# (Standard Webhooks 1.0).
+# Allowed ids: printable ASCII without spaces, and without the dot, which separates the parts of a
+# signed webhook (Standard Webhooks 1.0).
 _OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
 OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
 
@@ -21,17 +21,17 @@ _CONTENT_TYPE: Final = b"content-type"
 _PARTITION_KEY: Final = b"partition-key"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _AUTHORIZATION: Final = AUTHORIZATION.encode()
-# The largest size of all propagated headers together: the space that a record has beside its body.
+# The maximum size of all propagated headers together: the space that a record has besides its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
-# W3C Trace Context: the second header has no meaning without the first.
+# The headers of W3C Trace Context. The second has no meaning without the first.
 _TRACE: Final = frozenset({b"traceparent", b"tracestate"})
-# The attributes of a CloudEvent in binary mode.
+# The start of the headers with a CloudEvent's attributes, in binary mode.
 _EVENT_PREFIX: Final = b"ce-"
 _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUTHORIZATION})
 
 
 class PublishHeaders:
-    """The headers about a message, read in one pass; of repeated ones the first counts.
+    """The headers of a publish request, read in one pass. If one is repeated, the first counts.
 
     `given_id` is the publisher's raw id; see `own_id`.
     """
@@ -50,14 +50,17 @@ class PublishHeaders:
         self.authorization = first.get(_AUTHORIZATION)
 
     def value(self, name: bytes) -> bytes | None:
-        """Return the value of any other header by lower-case name: the first one, if any."""
+        """Return the value of any other header by its lower-case name.
+
+        The first one if it is repeated.
+        """
         return next((value for key, value in self._all if key == name), None)
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:
-        """Return those for the topic's subscribers, with repetitions.
+        """Return the headers that the topic propagates to its subscribers, also repeated ones.
 
         Raises:
-            MessageTooLargeError: They are too large for the log.
+            MessageTooLargeError: The headers are too large for the log.
         """
         names = _propagated_names(topic.propagated_headers)
         found = tuple(
@@ -73,7 +76,7 @@ class PublishHeaders:
 
 @lru_cache(maxsize=1024)
 def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
-    # Lower case, as in a received request.
+    # Use lower case, as in a received request.
     passed_on = {*_TRACE, *(name.lower().encode("ascii") for name in names)}
     return frozenset(passed_on - {_AUTHORIZATION})
 
@@ -87,7 +90,7 @@ def own_id(headers: PublishHeaders) -> bytes | None:
     """Return the id in `Idempotency-Key`, if there is one.
 
     Raises:
-        ValidationFailedError: It is not a valid id.
+        ValidationFailedError: The value is not a valid id.
     """
     given = headers.given_id
     if given is not None and not is_own_id(given):
@@ -99,7 +102,7 @@ def flag(scope: Scope, name: str) -> bool:
     """Parse a boolean query parameter; a missing one is false.
 
     Raises:
-        ValidationFailedError: It is neither true nor false.
+        ValidationFailedError: The value is neither true nor false.
     """
     given = query_value(scope, name)
     if given not in {None, "true", "false"}:
@@ -108,7 +111,7 @@ def flag(scope: Scope, name: str) -> bool:
 
 
 def query_value(scope: Scope, name: str) -> str | None:
-    """Return the query parameter, if present; of repeated ones the last."""
+    """Return the query parameter, if present; the last one if it is repeated."""
     query: bytes = scope["query_string"]
     if not query:
         return None

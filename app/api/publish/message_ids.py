@@ -9,7 +9,10 @@ _VARIANTS: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
 class MessageIds:
-    """A source of ids. Reading random bytes for each id would take longer than everything else."""
+    """A source of message ids.
+
+    Reading random bytes for each id would take longer than everything else.
+    """
 
     def __init__(self) -> None:
         self._made: list[bytes] = []

@@ -1,4 +1,4 @@
-"""`POST /topics/{topic}` as a raw ASGI application: the route that must be fast."""
+"""`POST /topics/{topic}` as an ASGI application without a framework, because it must be fast."""
 
 import time
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _NO_TOPIC: Final = frozenset({"", "query"})
 
 
 def published_topic(scope: Scope) -> str | None:
-    """Return the topic of this path; None for other paths, whatever the method."""
+    """Return the topic in this path, for any method; None for other paths."""
     path: str = scope["path"]
     name = path[len(_PREFIX) :]
     is_topic = path.startswith(_PREFIX) and name not in _NO_TOPIC and "/" not in name
@@ -51,7 +51,7 @@ def published_topic(scope: Scope) -> str | None:
 
 
 class PublishRoute:
-    """Stores a published body; every answer carries `Hermes-Message-Id`, errors too."""
+    """Stores a published body. Every response has `Hermes-Message-Id`, error responses too."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PublishRoute:
         self._publisher = publisher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 201 when the log has the message, otherwise with the error."""
+        """Answer 201 when the log has the message; otherwise answer with the error."""
         message_id = self._ids.new()
         name = published_topic(scope) or ""
         headers = PublishHeaders(scope["headers"])
@@ -84,7 +84,7 @@ class PublishRoute:
             wait = wait_of(scope)
             caller = await self._gate.caller(token_of(headers.authorization))
             topic, routes = await publish_topic(name, scope, self._directory)
-            # The requested topic is checked: its owners decide to which topics its messages go.
+            # Check the requested topic: its owners decide to which other topics its messages go.
             self._gate.require(caller, self._directory.known(name) or topic)
             refusing = topic
             body = await self._bodies.read(
@@ -110,7 +110,7 @@ class PublishRoute:
                 publication = await checked
             elif not event.checked:
                 json_body(body)
-            # The id from the publisher, if it gave one.
+            # Use the id from the publisher, if there is one.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(
                 scope, wait, topic.name, directory=self._directory, waiters=self._waiters
@@ -119,7 +119,7 @@ class PublishRoute:
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
                 )
-                # Nobody waits for a duplicate, so nothing acknowledges it.
+                # Do not wait for a duplicate: nothing acknowledges it.
                 answer = Answer(stored_status(waiting), said_of_topic(topic, name, self._directory))
                 if duplicate:
                     answer.headers.append(DUPLICATE)
@@ -139,7 +139,7 @@ class PublishRoute:
     async def _routed(
         self, routes: Routes, given: Publication, headers: PublishHeaders, *, is_checked: bool
     ) -> tuple[Topic, Publication]:
-        """Return the first topic with a subscription that wants it, and what it stores.
+        """Return the first topic with a subscription that wants the message, and its record.
 
         Raises:
             UnroutableError: No subscription wants it.
@@ -192,5 +192,5 @@ def _event(
 
 
 def now_ms() -> int:
-    """The time in milliseconds since the epoch."""
+    """Return the time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

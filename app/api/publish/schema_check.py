@@ -19,7 +19,7 @@ from app.services.publishing.publisher import Publication
 
 SCHEMA_VERSION = b"schema-version"
 SCHEMA_ID = b"schema-id"
-# More digits than any version or id has.
+# The maximum number of digits: more than any version or id has.
 _DIGITS_MAX = 18
 
 
@@ -46,19 +46,19 @@ class SchemaCheck:
     ) -> Publication:
         """Return the publication as it is stored.
 
-        For a topic with schemas it raises the same as `typed`.
+        For a topic with schemas, the errors are those of `typed`.
         """
         named = requested_schema_of(headers)
         topic = await self.known(topic, _looked_up(topic, publication, named))
         return stored(topic, publication, named, now_ms=now_ms)
 
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
-        """Return the known topic with its schema prepared.
+        """Return the topic as known in memory, with its schema compiled.
 
-        The newest versions are looked up if the request names an unknown one.
+        If the request names an unknown version, the newest versions are looked up first.
         """
         topic = await self._looked_at(topic, named)
-        # Nearly always the newest one is in force.
+        # Use the newest version, which is nearly always the one in force.
         schema: TopicSchema | None = topic.schemas[-1] if topic.schemas else None
         if named != _NOT_NAMED:
             schema = schema_if_known(topic, version=named.version, id=named.id)
@@ -76,7 +76,10 @@ class SchemaCheck:
 
 
 def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
-    """Return the schema to look up: the named one, or the one in the Avro prefix."""
+    """Return the schema to look up.
+
+    The one that the request names, or the one in the Avro prefix.
+    """
     if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
         return named
     if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):
@@ -94,7 +97,7 @@ def stored(
 ) -> Publication:
     """Do as `SchemaCheck.checked` with the known topic and the remaining `work`."""
     if topic.schema is None and named == RequestedSchema():
-        # All versions are retired: the topic is like one that never had a schema.
+        # Check only that the body is JSON, if all versions are retired.
         json_body(publication.body)
         return publication
     given = Given(
@@ -119,7 +122,7 @@ def requested_schema_of(headers: PublishHeaders) -> RequestedSchema:
     """Parse `Schema-Version` and `Schema-Id`.
 
     Raises:
-        ValidationFailedError: They are not valid.
+        ValidationFailedError: The headers are not valid.
     """
     return RequestedSchema(_number(headers, SCHEMA_VERSION), _number(headers, SCHEMA_ID))
 

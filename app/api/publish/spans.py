@@ -1,4 +1,4 @@
-"""Publishing as a span: a child of the publisher's span, and a parent for deliveries."""
+"""Publishing as an OpenTelemetry span: child of the publisher's span, parent of deliveries."""
 
 import random
 import time
@@ -19,14 +19,14 @@ _MESSAGE_ID: Final = b"hermes-message-id"
 
 
 def topic_in_path(scope: Scope) -> str | None:
-    """Return the topic that the router found in the path."""
+    """Return the topic that is in the path, as found by the router."""
     name: str = scope["path_params"]["topic"]
     return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Where spans are sent, and the share of requests without a trace that get one."""
+    """Where spans are sent, and the share of requests without a trace that get a trace."""
 
     spans: SpanBuffer
     share: float
@@ -35,7 +35,7 @@ class Sampling:
     def parent_and_own(
         self, given: SpanContext | None
     ) -> tuple[SpanContext | None, SpanContext] | None:
-        """Return the parent context and the span's own; None if it is not recorded.
+        """Return the contexts of the parent and of the new span; None if there is no span.
 
         The process that started a trace decides whether it is recorded.
         """
@@ -47,8 +47,8 @@ class Sampling:
 class Spanned:
     """Records a span for each sampled request to `route`.
 
-    Its messages carry this span in `traceparent` instead of the publisher's; other messages carry
-    what their publishers sent.
+    Messages of sampled requests have this span in `traceparent`; other messages have what their
+    publisher sent.
     """
 
     def __init__(self, route: ASGIApp, sampling: Sampling, *, named_by: NamedBy) -> None:

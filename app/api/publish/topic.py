@@ -1,4 +1,4 @@
-"""The possible topics of a publish request, and what its response reports of the chosen one."""
+"""The topics to which a published message may go, and what the response reports about this."""
 
 from starlette.types import Scope
 
@@ -13,7 +13,7 @@ from app.services.directory.topics import TopicDirectory
 async def publish_topic(
     name: str, scope: Scope, directory: TopicDirectory
 ) -> tuple[Topic, Routes | None]:
-    """Return the topic of that name; with `?mandatory=true` the first of its routes, and these.
+    """Return the topic of that name. With `?mandatory=true` return its first route, and all routes.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -35,7 +35,10 @@ def unwanted(routes: Routes) -> UnroutableError:
 
 
 def said_of_topic(topic: Topic, asked_for: str, directory: TopicDirectory) -> RawHeaders:
-    """Return how many subscriptions get the message, and its topic if another was requested."""
+    """Return headers.
+
+    How many subscriptions get the message, and its topic if another was requested.
+    """
     said = [(b"angelia-subscriptions", b"%d" % directory.subscriptions(topic.name))]
     if topic.name != asked_for:
         said.append((b"angelia-alternate-topic", topic.name.encode()))

@@ -1,6 +1,7 @@
 """`?wait=5s` of a publish request: the response says what happened to the message.
 
-With `ackExpression` it is sent when that is true, and its status shows whether it ever was.
+With `ackExpression` the response is sent when that condition is true, and its status shows whether
+it ever was.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ def wait_of(scope: Scope) -> timedelta | None:
     """Return how long the publisher waits, if requested.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The duration is not valid.
     """
     given = query_value(scope, "wait")
     if given is None:
@@ -57,7 +58,7 @@ def waiting_for(
     """Let the publisher wait for the topic's subscriptions in the block, if requested.
 
     Raises:
-        ValidationFailedError: Its acknowledgement condition is not valid.
+        ValidationFailedError: The acknowledgement condition is not valid.
     """
     if wait is None:
         return nullcontext()
@@ -67,9 +68,9 @@ def waiting_for(
 
 
 async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple[int, bytes]:
-    """Return status and body of the response.
+    """Wait, and return status and body of the response.
 
-    202 means that the message is stored, and not acknowledged.
+    202 means that the message is stored, but not acknowledged.
 
     Raises:
         ClientGoneError: The client closed the connection.
@@ -82,14 +83,14 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
             body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
-        pass  # reported below
+        pass  # reported by the results below
     if body is None:
         raise ClientGoneError
     return stored_status(waiting), body
 
 
 def stored_status(waiting: Waiting | None) -> int:
-    """Return 202 if the requested acknowledgement is missing, otherwise 201."""
+    """Return 202 if an acknowledgement was requested and is missing, otherwise 201."""
     unacknowledged = waiting is not None and waiting.acknowledged is False
     return HTTPStatus.ACCEPTED if unacknowledged else HTTPStatus.CREATED
 

@@ -13,11 +13,10 @@ from app.api.server.request_head import content_length, head_problem, without_up
 from app.api.server.request_parts import CHUNKS_MAX, RequestParts
 from app.api.server.unread_answers import UnreadAnswers
 
-# The most bytes in a row without the end of a request head or any body.
+# The maximum number of bytes in a row without the end of a request head and without any body.
 BARREN_BYTES_MAX: Final = 64 * 1024
-# At most this much of the received data is parsed before checking for a waiting request: a few
-# dozen of the smallest requests. For the rest of a body the limit is higher, because it may be
-# large.
+# How much received data is parsed before checking whether a request waits: a few dozen of the
+# smallest requests. For the rest of a body the limit is higher.
 _LOOKED_AT: Final = 4 * 1024
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
 _FULL: Final = b"Too many connections are open and at work: try again soon."
@@ -28,9 +27,9 @@ _REFUSAL_OF_ONE_MORE: Final = (
 
 
 class _Held(FlowControl):
-    """Flow control that resumes reading only if no received data waits.
+    """Flow control that resumes reading only if all received data is parsed.
 
-    Applications request to resume when they want a body that is already received.
+    Applications resume reading when they want a body, which may already be received.
     """
 
     def __init__(self, transport: asyncio.Transport, *, waits: Callable[[], bool]) -> None:
@@ -38,24 +37,25 @@ class _Held(FlowControl):
         self._waits = waits
 
     def resume_reading(self) -> None:
-        """Resume, unless received data waits."""
+        """Resume reading, unless received data waits."""
         if not self._waits():
             super().resume_reading()
 
 
 class _HeadRefusedError(Exception):
-    """Raised inside the parser, which then stops; the text is for the client."""
+    """Raised inside the parser, which then stops. The error's text is for the client."""
 
 
 class BoundedConnection(HttpToolsProtocol):
     """Uvicorn's own protocol with limits for waiting and for memory.
 
-    It is closed when a client takes longer than PATIENCE_S for its first byte, for the head of a
-    request, or for the rest of an answered request (routes limit the time for a body); and when the
-    head exceeds about BARREN_BYTES_MAX. Between requests uvicorn's keep-alive time applies.
+    The connection is closed when a client takes longer than PATIENCE_S for its first byte, for the
+    head of a request, or for the rest of an answered request (routes limit the time for a body). It
+    is also closed when the head is larger than about BARREN_BYTES_MAX. Between requests uvicorn's
+    keep-alive time applies.
 
-    It is aborted when its client reads less than READ_MIN in PATIENCE_S of the responses that keep
-    it busy, or that keep it open after it was closed.
+    The connection is aborted when the client reads less than READ_MIN of waiting responses in
+    PATIENCE_S, also after the connection was closed.
 
     Pipelined requests wait unread behind the current one, except for a few. So a client that sends
     thousands takes no more time of the loop than one that sends a few. For the same reason, after
@@ -79,15 +79,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._unread_answers = UnreadAnswers()
-        # Received data that is not parsed yet: at most one read, because no read follows it.
+        # Received data that is not parsed yet: at most from one read, because reading then pauses.
         self._unread = b""
-        # The rest is parsed in the next turn of the loop.
+        # Whether the rest is parsed in the next turn of the event loop.
         self._goes_on = False
         self._in_body = False
         self._parts = RequestParts()
-        # The head of a request with a protocol upgrade was received.
+        # Whether the head of a request with a protocol upgrade was received.
         self._upgrading = False
-        # Why nothing more is read; sent after all earlier requests are answered.
+        # The reason why nothing more is read. It is sent after all earlier requests are answered.
         self._refusal: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
@@ -103,7 +103,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._look_again()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop watching it."""
+        """Stop watching the connection."""
         if self._among is not None:
             self._among.closed(self)
         if self._watch:
@@ -112,9 +112,9 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def make_room(self) -> None:
-        """Close immediately, to make place for another connection; no request is in flight."""
+        """Close immediately to make space for another connection. No request is in flight."""
         if self.transport.get_write_buffer_size():
-            # It would stay open until its client has read everything.
+            # Abort: otherwise the connection would stay open until its client has read everything.
             self.transport.abort()
         else:
             self.transport.close()
@@ -153,15 +153,15 @@ class BoundedConnection(HttpToolsProtocol):
         return bool(self._unread or self.pipeline)
 
     def _rest(self) -> None:
-        """Stop reading while received data waits."""
+        """Stop reading while received data waits to be parsed."""
         if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
             if not self.pipeline:
-                # It does not wait for a response.
+                # Continue: the data does not wait for a response.
                 self._go_on_soon()
 
     def _go_on_soon(self) -> None:
-        """Continue in a later turn of the loop, so that other work runs in between."""
+        """Continue in a later turn of the event loop, so that other work runs in between."""
         if not self._goes_on:
             self._goes_on = True
             self.loop.call_soon(self._go_on)
@@ -175,13 +175,13 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _is_ahead(self) -> bool:
-        """Whether the application has a large body to read, and will resume reading after it."""
+        """Whether the application has a large body to read; after that it will resume reading."""
         cycle = self.cycle
         return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _take(self, data: bytes) -> None:
-        """Parse data, unless it has brought no progress for too long."""
-        # The callbacks below set it back on progress.
+        """Parse data, unless the client has sent too much without any progress."""
+        # Count all bytes; the callbacks below set the count back on progress.
         self._barren_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
@@ -202,7 +202,7 @@ class BoundedConnection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data[start:end])
             except httptools.HttpParserUpgrade as upgrade:
-                # The parser has skipped the body, if there is one: it must parse all of it again.
+                # Let the parser read the body again, because it has skipped it.
                 rest = data[start + upgrade.args[0] :]
                 if len(rest) == left:
                     raise httptools.HttpParserError("the same head again") from None
@@ -226,17 +226,18 @@ class BoundedConnection(HttpToolsProtocol):
         self._refusal, self._unread, self._waiting_since = reason, b"", None
         self.flow.pause_reading()
         if not self._in_body:
-            # None before the first request, whatever uvicorn's annotation says.
+            # `cycle` is None before the first request, although uvicorn's annotation does not say
+            # so.
             if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
                 self.send_400_response(reason)
         elif self.pipeline:
-            # The newest request, because its body cannot be read.
+            # Drop the newest request, because its body cannot be read.
             self.pipeline.popleft()
         else:
             self._refuse_current(reason)
 
     def _refuse_current(self, reason: str) -> None:
-        """Do the same for the body of the current request."""
+        """Refuse the body of the current request, in the same way."""
         if self.cycle.response_complete:
             self.transport.close()
         elif self.cycle.response_started:
@@ -253,9 +254,9 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Handle a field of the head; fields behind the body are ignored (RFC 9110, section 6.5.1).
+        """Handle a field of the head; fields after the body are ignored (RFC 9110, section 6.5.1).
 
-        A proxy that sets or removes a field in the head may pass on one behind the body.
+        A proxy that sets or removes a field in the head may pass on the same field after the body.
         """
         if not self._in_body:
             super().on_header(name, value)
@@ -264,7 +265,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Check the complete head. From here on the application waits for the body.
 
         Raises:
-            _HeadRefusedError: Other servers may interpret the request differently.
+            _HeadRefusedError: Other servers might read the request differently.
         """
         parser = self.parser
         problem = head_problem(parser.get_method(), parser.get_http_version(), self.headers)
@@ -295,7 +296,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_body = False
         self._parts.ended()
         if not self.parser.should_keep_alive():
-            # Otherwise a trailer may set it: the parser reads nothing behind it.
+            # Close after this request: otherwise a field after the body could keep the connection
+            # open, where the parser reads nothing.
             self.cycle.keep_alive = False
         super().on_message_complete()
 
@@ -321,25 +323,26 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._waiting_since is not None and self._waits() and not self._goes_on:
-            # The client is not the reason for the wait: the rest of that head may be received.
-            # (Data that waits for a turn proves nothing: a client may send without end.)
+            # Restart the time: the client is not the reason for the wait, because the rest of that
+            # head may be received. But data that waits for a turn proves nothing: a client may send
+            # without end.
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
-        # Also for a closed connection, which is open until its client has read the responses.
+        # Watch also a closed connection, which stays open until its client has read the responses.
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
 
     def _unread_s(self, now: float) -> float:
-        """For how long the client has read too little of what waits for it."""
-        # Nothing is written meanwhile, so the rest shrinks as soon as something is read.
+        """Return for how long the client has read too little of what waits for it."""
+        # Measure only while nothing is written: then the rest shrinks as soon as the client reads.
         waits_for_client = self.flow.write_paused or self.transport.is_closing()
         left = self.transport.get_write_buffer_size() if waits_for_client else 0
         return self._unread_answers.unmoved_s(left, now)
 
 
 def _reason(error: httptools.HttpParserError) -> str:
-    """Return a reason for the client, which may have sent anything."""
+    """Return a reason for the client, without quoting what it sent."""
     if isinstance(error.__context__, _HeadRefusedError):
         return str(error.__context__)
     if isinstance(error, httptools.HttpParserCallbackError):

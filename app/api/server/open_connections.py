@@ -1,31 +1,32 @@
-"""The number of open connections of the API, and which are closed for new ones."""
+"""Limits the number of open connections of the API, and closes some for new ones."""
 
 import resource
 from contextlib import suppress
 from typing import Final, Protocol
 
-# Files that a process needs besides connections: for the log, the database, and itself.
+# The number of files that a process needs besides connections: for the log, the database, and
+# itself.
 _OTHER_FILES: Final = 200
 
 
 class Closable(Protocol):
-    """A connection for `OpenConnections`."""
+    """A connection, as `OpenConnections` uses it."""
 
     def make_room(self) -> None:
         """Close immediately: no request is in flight."""
 
 
 class OpenConnections:
-    """Keeps at most `connections_max` open, and prefers those with a request.
+    """Keeps at most `connections_max` connections open, and prefers those with a request.
 
-    For a new connection, the oldest one without any request is closed, otherwise the one that has
-    been idle the longest. If all have requests, the new one is refused. So nobody can take the
-    connections of publishers by opening many.
+    If there are too many, a new connection replaces the oldest one that never had a request,
+    otherwise the one that has been idle the longest. If all have requests, the new connection is
+    refused. So nobody can take all connections from publishers by opening many.
     """
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
-        # Used as ordered sets: the first has waited longest.
+        # Used as ordered sets: the first connection has waited longest.
         self._unused: dict[Closable, None] = {}
         self._idle: dict[Closable, None] = {}
         self._at_work: set[Closable] = set()
@@ -34,26 +35,26 @@ class OpenConnections:
         return len(self._unused) + len(self._idle) + len(self._at_work)
 
     def opened(self, connection: Closable) -> bool:
-        """Register a connection; return whether there is room for it."""
+        """Register a connection; return whether there is space for it."""
         if len(self) >= self._connections_max and not self._make_room():
             return False
         self._unused[connection] = None
         return True
 
     def began(self, connection: Closable) -> None:
-        """Remember that a request has started on it."""
+        """Called when a request has started on the connection."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.add(connection)
 
     def ended(self, connection: Closable) -> None:
-        """Remember that all its requests are answered."""
+        """Called when all requests of the connection are answered."""
         if connection in self._at_work:
             self._at_work.discard(connection)
             self._idle[connection] = None
 
     def closed(self, connection: Closable) -> None:
-        """Remember that it is closed; may be called more than once."""
+        """Called, perhaps more than once, when the connection is closed."""
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         self._at_work.discard(connection)
@@ -70,7 +71,7 @@ class OpenConnections:
 def connections_allowed(wanted: int) -> int:
     """Return `wanted`, or less if the system allows fewer open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems accept no infinite limit
+    with suppress(ValueError, OSError):  # some systems do not accept an infinite limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""Rules for request heads, so that every server finds the same end of a request."""
+"""Rules for request heads, so that every server finds the end of a request at the same place."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 
 _VERSIONS: Final = ("1.1", "1.0")
-# Some servers read no longer number.
+# The maximum number of digits of a length: some servers read no longer numbers.
 _LENGTH_DIGITS_MAX: Final = 20
 
 
 def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
-    """Return why a request with this head is refused; None if it is not.
+    """Return why a request with this head is refused; None if it is accepted.
 
     Names of `headers` are in lower case. The parser already refuses contradictions: two lengths, or
     a length together with chunks.

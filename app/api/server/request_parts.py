@@ -1,26 +1,26 @@
 """Divides received data, so that the first line of each request is seen.
 
 The parser reports neither the first line nor where a request ends in the bytes. So it gets the data
-in parts that end where a head or a body ends: then the next part starts a request. Within chunks
-their sizes show where the last one is, whatever they contain.
+in parts that end where a head or a body ends: then the next part starts a request. In a chunked
+body, the sizes of the chunks show where the last chunk is.
 """
 
 import re
 from enum import Enum, auto
 from typing import Final
 
-# A method, a target and a version with one space between them (RFC 9112, section 3). The parser
-# checks each of them, and `head_problem` the version.
+# A first line: method, target and version with one space between them (RFC 9112, section 3). The
+# parser checks each of the three, and `head_problem` the version.
 _FIRST_LINE: Final = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/[^ \r\n]*\r\n")
 _NO_FIRST_LINE: Final = "Expected method, target and version with one space between them"
 _END: Final = b"\r\n\r\n"
 # The line before a chunk: its size, perhaps with extensions (section 7.1).
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
-# Some servers read no longer size, or only its last digits.
+# The maximum number of digits of a size: some servers read no longer size, or only its last digits.
 _SIZE_DIGITS_MAX: Final = 20
 _LONG_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{%d}" % (_SIZE_DIGITS_MAX + 1))
 _NO_SIZE: Final = f"The size of a chunk must have at most {_SIZE_DIGITS_MAX} digits"
-# A part has at most this many chunks: each is a step of the parser and of the server.
+# The maximum number of chunks in a part: each takes a step of the parser and of the server.
 CHUNKS_MAX: Final = 256
 
 
@@ -33,25 +33,26 @@ class _Within(Enum):
 
 
 class RequestParts:
-    """Follows the requests of a connection through the parser's callbacks."""
+    """Follows the requests of a connection by the parser's callbacks."""
 
     def __init__(self) -> None:
         self._within = _Within.LINE
-        # The received part of a first line.
+        # The received start of a first line.
         self._line = b""
-        # The bytes before the next part: an end may be split between two reads.
+        # The last bytes before the next part, because an end may be split between two reads.
         self._before = b""
-        # The remaining bytes of the body, or of the chunk and its line end.
+        # The remaining bytes of the body, or of the chunk with its line end.
         self._left = 0
-        # How many chunks have started since this was set to 0.
+        # How many chunks have started since this was last set to 0.
         self.chunks = 0
-        # Why the line at the end of the last part is refused, although the parser accepts it.
+        # The reason why the line at the end of the last part is refused, although the parser
+        # accepts it.
         self.problem = ""
 
     def cut(self, data: bytes, start: int) -> int:
         """Return the end in `data` of the part that starts at `start`.
 
-        It is at most the end of the data.
+        The result is at most the end of the data.
         """
         match self._within:
             case _Within.LINE:
@@ -64,20 +65,23 @@ class RequestParts:
                 return self._blank_line_end(data, start)
 
     def head_ended(self, length: bytes | None) -> None:
-        """Remember the end of a head, with a body of that length; None: chunks or no body."""
+        """Called at the end of a head.
+
+        `length` is that of the body, or None for chunks or no body.
+        """
         if length is None:
             self._within, self._left, self._line = _Within.CHUNKS, 0, b""
         else:
             self._within, self._left = _Within.LENGTH, int(length)
 
     def ended(self) -> None:
-        """Remember the end of the request."""
+        """Called at the end of the request."""
         self._within, self._line = _Within.LINE, b""
 
     def _line_end(self, data: bytes, start: int) -> int:
         """Return the end of the first line, and of the head if it is complete."""
         if not self._line:
-            # Empty lines before a request are ignored (section 2.2).
+            # Skip empty lines before a request (section 2.2).
             while data[start : start + 1] in {b"\r", b"\n"}:
                 start += 1
         end = data.find(b"\n", start) + 1
@@ -96,7 +100,7 @@ class RequestParts:
         return start + size
 
     def _chunks_end(self, data: bytes, start: int) -> int:
-        """Return the end of the body if it is complete, otherwise of some of its chunks."""
+        """Return the end of the body if it is complete, otherwise the end of some of its chunks."""
         for _ in range(CHUNKS_MAX):
             start = self._skipped(data, start)
             end = data.find(b"\n", start) + 1
@@ -115,7 +119,7 @@ class RequestParts:
         return start
 
     def _blank_line_end(self, data: bytes, start: int) -> int:
-        """Return where a head may end, or the fields behind the last chunk."""
+        """Return where a head may end, or the fields after the last chunk."""
         before = self._before
         found = (before + data[start : start + len(_END) - 1]).find(_END)
         if found >= 0:

@@ -1,25 +1,26 @@
-"""For how long a client has read too little of its waiting responses."""
+"""Measures for how long a client has read too little of its waiting responses."""
 
 from typing import Final
 
-# A client must read at least this many bytes, or everything, in the allowed time. Less does not
-# count as progress: otherwise a byte now and then would keep a connection forever.
+# The minimum number of bytes that a client must read in the allowed time, if there are so many.
+# Less does not count as progress: otherwise a client could keep a connection forever by reading a
+# byte now and then.
 READ_MIN: Final = 32 * 1024
 
 
 class UnreadAnswers:
-    """Measures progress, not the whole time: a slow client may take as long as it needs."""
+    """Measures progress and not the whole time: a slow client may take as long as it needs."""
 
     def __init__(self) -> None:
         self._left = 0
         self._since = 0.0
 
     def unmoved_s(self, left: int, now: float) -> float:
-        """Return how long ago READ_MIN were last read; `left` bytes wait now."""
+        """Return how long ago READ_MIN bytes were last read; `left` bytes wait now."""
         if not left or not self._left or left <= self._left - READ_MIN:
             self._left, self._since = left, now
         return now - self._since
 
     def moved(self) -> None:
-        """Start to measure again, because nearly everything was read."""
+        """Called when nearly everything was read: start to measure again."""
         self._left = 0

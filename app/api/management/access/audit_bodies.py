@@ -45,7 +45,7 @@ def action_of(text: str | None) -> Action | None:
     """Parse the query parameter `action`.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The text names no action.
     """
     if text is None:
         return None
@@ -60,7 +60,7 @@ def event_id_of(text: str | None) -> int | None:
     """Parse the query parameter `after`.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The text is no id.
     """
     if text is None:
         return None

@@ -60,7 +60,7 @@ class MadeKeyRead(KeyRead):
 
 
 def key_body(body: JsonObject) -> KeyBody:
-    """Return the requested key.
+    """Return the key that a request describes.
 
     Raises:
         ValidationFailedError: The body is invalid; the error has all its problems.
@@ -72,7 +72,7 @@ def key_body(body: JsonObject) -> KeyBody:
 
 
 def scopes_of(wanted: KeyBody) -> tuple[Scope, ...]:
-    """Return the scopes, each once.
+    """Return the scopes, each scope once.
 
     Raises:
         ValidationFailedError: A scope is not valid.
@@ -97,7 +97,7 @@ def key_read(key: ApiKey) -> KeyRead:
 
 
 def made_key_read(made: MadeKey) -> MadeKeyRead:
-    """Return the only response that contains the token."""
+    """Return the response for a new key, the only one that contains the token."""
     return MadeKeyRead(**key_read(made.key).model_dump(by_alias=False), key=made.token)
 
 

@@ -28,7 +28,7 @@ def new_group(body: JsonObject, *, strict: bool, fixed: str | None = None) -> st
     """Return the name in a body, which must equal `fixed` if set.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The name or the body is not valid.
     """
     must = {"groupName": fixed} if fixed else {}
     rules = Rules(others=OTHER_FIELDS, fixed=must, strict=strict)

@@ -33,7 +33,7 @@ from app.domain.errors import (
 router = APIRouter(tags=["operations"])
 
 _CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
-# The value is stored and shown, and has no effect.
+# The warning that a value is stored and shown, but has no effect.
 _KEPT_ONLY = Ignored("constraints.consumersNumber")
 _SET = (
     answers(None, description="Changed", headers=IGNORED_HEADER)

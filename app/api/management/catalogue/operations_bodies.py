@@ -130,7 +130,7 @@ def body_of(model: type[SchemaT], body: JsonObject, *, strict: bool) -> SchemaT:
     """Parse a body.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The body is not valid.
     """
     return parse(model, merged({}, body), Rules(others=_OTHER_FIELDS, strict=strict))
 

@@ -244,7 +244,7 @@ def _place(after: str | None) -> Key | None:
     """Parse the last item of a page: a topic or a subscription.
 
     Raises:
-        ValidationFailedError: It is neither.
+        ValidationFailedError: The text is neither.
     """
     if after is None:
         return None

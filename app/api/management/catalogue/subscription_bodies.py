@@ -104,7 +104,7 @@ def _failure_expression(text: str) -> str:
     return checked_expression(text, path="failureExpression")
 
 
-# The domain checks the range, with one error for the whole list.
+# No limits here: the domain checks the range, with one error for the whole list.
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
 
 
@@ -257,7 +257,7 @@ class SubscriptionBody(Schema):
 
     def to_domain(self, base: Subscription) -> Subscription:
         """Return `base` with all fields of this body, or raise ValidationFailedError."""
-        # Only Angelia sets PENDING: from a client it changes nothing.
+        # Keep the state if the client sends PENDING, which only Angelia sets.
         state = base.state if self.state == State.PENDING else State(self.state)
         return replace(
             base.in_state(state),
@@ -296,12 +296,15 @@ class SubscriptionBody(Schema):
         )
 
     def _endpoint_mode(self) -> EndpointMode:
-        """Return the mode as Hermes does; its console sends both fields."""
+        """Return the mode by Hermes' rules, because its console sends both fields."""
         batched = self.delivery_type == DeliveryType.BATCH
         return EndpointMode.ANYCAST if batched else EndpointMode(self.mode)
 
     def _owner(self, current: Owner) -> Owner:
-        """Return the owner from the form that has a new value; both forms may, if they agree."""
+        """Return the owner from the field with a new value.
+
+        Both fields may have one, if they are equal.
+        """
         owner = self.owner.to_domain() if self.owner else Owner()
         team = self.support_team
         if team is None or team in {current.id, owner.id}:
@@ -369,7 +372,10 @@ def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ign
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:
-    """Add the defaults of the body's form: old documents have a rate, and batches more time."""
+    """Add the defaults for the body's form.
+
+    Old documents have a rate, and batches have more time.
+    """
     if "supportTeam" in body and "owner" not in body:
         body = merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)
     if body.get("deliveryType") == DeliveryType.BATCH:

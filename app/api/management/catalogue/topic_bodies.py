@@ -101,7 +101,7 @@ class RetentionBody(Schema):
         """Return the duration.
 
         Raises:
-            ValidationFailedError: It is more than ten years.
+            ValidationFailedError: The retention is more than ten years.
         """
         if self.duration > RETENTION_MAX / _UNITS[self.retention_unit]:
             message = f"must be at most {RETENTION_MAX.days} days"
@@ -152,7 +152,7 @@ class DeduplicationBody(OwnSchema):
     )
 
     def to_domain(self) -> Deduplication:
-        """Return the rule."""
+        """Return the rule of deduplication."""
         return Deduplication(
             expression=self.expression,
             ttl=timedelta(seconds=self.ttl),
@@ -184,7 +184,7 @@ class AuthBody(Schema):
     unauthenticated_access_enabled: bool = True
 
     def to_domain(self) -> PublishAuth:
-        """Return the rule."""
+        """Return the rule for publishers."""
         return PublishAuth(
             enabled=self.enabled,
             publishers=tuple(self.publishers),
@@ -223,7 +223,7 @@ class OfflineStorageBody(Schema):
         """Return the setting.
 
         Raises:
-            ValidationFailedError: It is not valid.
+            ValidationFailedError: The setting is not valid.
         """
         kept = self.retention_time
         if kept.infinite:
@@ -266,7 +266,7 @@ class TopicBody(Schema):
             " delivered as JSON"
         ),
     )
-    # pydantic's models have a method `schema`.
+    # The field has another name here, because pydantic's models have a method `schema`.
     schema_text: Text | None = Field(
         default=None,
         alias="schema",
@@ -443,14 +443,14 @@ def changed_topic(
 ) -> Topic:
     """Return `current` with a merge patch applied.
 
-    `registered` is what a registry has of the schema in `patch`.
+    `registered` is the version in the registry of the schema in `patch`.
 
     Raises:
         ValidationFailedError: The result is invalid; the error has all its problems.
     """
     before: JsonObject = TopicBody.of(current).model_dump()
     if is_migration(current, patch.get("contentType")):
-        # A JSON Schema from before is not an Avro schema.
+        # Leave out a JSON Schema from before the change: it is not an Avro schema.
         before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     requested = by_enabled(merged(before, patch), patch, current.tracking)
@@ -474,7 +474,7 @@ def changed_topic(
 def _versions(
     current: Topic, body: TopicBody, registered: Registered | None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of a topic that must have the schema of `body`, or none."""
+    """Return versions with the schema of `body` as the one in force, or no versions."""
     text = body.schema_text
     if is_migration(current, body.content_type):
         return migrated_schemas(current, text, registered)

@@ -36,10 +36,7 @@ class UndeliveredRead(Schema):
 
 
 def undelivered_answered(item: Undelivered) -> JsonObject:
-    """Return the JSON of an UndeliveredRead for one discard.
-
-    The model itself would be much slower.
-    """
+    """Return the JSON of an UndeliveredRead for one discard, without the model, which is slow."""
     text, other = _as_text(item.body)
     said: JsonObject = {
         "messageId": item.message_id,
@@ -64,7 +61,7 @@ def undelivered_answered(item: Undelivered) -> JsonObject:
 
 
 def in_base64(body: bytes) -> str | None:
-    """Return the base64 of a body that is not UTF-8; None for any other."""
+    """Return the base64 of a body that is not UTF-8; None for other bodies."""
     return _as_text(body)[1]
 
 
@@ -77,5 +74,5 @@ def _as_text(body: bytes) -> tuple[str, str | None]:
 
 
 def epoch_ms(moment: datetime) -> int:
-    """Milliseconds since the epoch."""
+    """Return the time in milliseconds since the epoch."""
     return (moment - _EPOCH) // _MILLISECOND

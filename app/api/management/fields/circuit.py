@@ -10,7 +10,8 @@ from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, 
 from app.domain.names import NAME_LENGTH_MAX
 
 ErrorTypeName = Literal["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"]
-# The domain checks these ranges: one depends on the unit, the other on the characters.
+# No limits here: the domain checks these ranges. One depends on the unit, the other on the
+# characters.
 TripTimeout = Annotated[int, Field(json_schema_extra={"minimum": 1})]
 CircuitName = Annotated[
     str, Field(json_schema_extra={"minLength": 1, "maxLength": NAME_LENGTH_MAX})

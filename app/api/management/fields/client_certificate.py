@@ -11,7 +11,7 @@ from app.certificates import private_key as checked_key
 from app.domain.catalogue.client_certificate import PEM_LENGTH_MAX, ClientCertificate
 from app.domain.secrets import MASK
 
-# Fields of responses that cannot be set.
+# Fields of responses that cannot be set by requests.
 READ_ONLY: Final = frozenset({"subject", "expiresAt", "warning"})
 
 _LENGTH: Final[dict[str, Any]] = {"minLength": 1, "maxLength": PEM_LENGTH_MAX}
@@ -33,7 +33,7 @@ class ClientCertificateBody(OwnSchema):
 
     @classmethod
     def of(cls, certificate: ClientCertificate) -> "ClientCertificateBody":
-        """Return the body that describes `certificate` with its key. It was checked before."""
+        """Return the body that describes `certificate`, with its key."""
         return cls.model_construct(
             certificate=certificate.chain, private_key=certificate.private_key
         )
@@ -42,7 +42,7 @@ class ClientCertificateBody(OwnSchema):
         """Return the certificate, or `current` if it is the same, even if expired.
 
         Raises:
-            ValidationFailedError: It is not valid.
+            ValidationFailedError: The certificate or its key is not valid.
         """
         given = (self.certificate, self.private_key)
         if current is not None and given == (current.chain, current.private_key):
@@ -74,7 +74,7 @@ class ClientCertificateRead(Schema):
 
 
 def unmasked_key(given: object, current: ClientCertificate | None) -> object:
-    """Return `given`, with the stored key in place of a mask."""
+    """Return `given`, or the stored key if `given` is a mask."""
     if current is None or not isinstance(given, dict) or given.get("privateKey") != MASK:
         return given
     kept: JsonObject = given | {"privateKey": current.private_key}

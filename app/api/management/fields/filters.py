@@ -76,7 +76,7 @@ class FilterBody(OwnSchema):
         """Return the filter.
 
         Raises:
-            ValidationFailedError: It is not valid.
+            ValidationFailedError: The filter is not valid.
         """
         by_avropath = self.type == "avropath"
         return Filter(
@@ -99,7 +99,7 @@ def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
     """Return the filters, which can all be compiled.
 
     Raises:
-        ValidationFailedError: Some cannot; the error names each.
+        ValidationFailedError: Some filters cannot be compiled; the error names each.
     """
     filters = _filters_of(bodies)
     check_filters(filters)

@@ -43,15 +43,15 @@ class HeaderRead(Schema):
 
     @classmethod
     def of(cls, header: Header) -> "HeaderRead":
-        """Return its name."""
+        """Return the header's name only."""
         return cls(name=header.name)
 
 
 def unmasked(given: object, current: Sequence[Header]) -> object:
-    """Return `given`, headers in a body, with stored values in place of masks.
+    """Return `given` (headers in a body) with stored values in place of masks.
 
     A mask stands for the current header with the same name; repeated headers are matched in order.
-    Anything else is left for validation to refuse.
+    Anything else is left unchanged, and validation will refuse it.
     """
     if not isinstance(given, list):
         return given

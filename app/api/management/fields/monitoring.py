@@ -1,4 +1,4 @@
-"""`monitoringDetails`: information of owners for those who operate a subscription."""
+"""`monitoringDetails`: what owners tell operators about a subscription."""
 
 from typing import Literal
 

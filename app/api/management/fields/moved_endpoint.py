@@ -1,7 +1,7 @@
 """A subscription with an endpoint on a new host: its secrets must be given again.
 
-A caller that may change a subscription may not read its secrets, so it must not be able to have
-them sent to a host of its choice. Signing secrets stay: a request has a signature, never the
+A caller that may change a subscription may not read its secrets. So the caller must not be able to
+have them sent to another host. Signing secrets are kept: a request has a signature, never the
 secret.
 """
 
@@ -22,7 +22,7 @@ def require_given_again(current: Subscription, wanted: Subscription, patch: Json
     """Check that `patch`, which turns `current` into `wanted`, sets each stored secret again.
 
     Raises:
-        ValidationFailedError: It names secrets that are masked or missing in the patch.
+        ValidationFailedError: Secrets are masked or missing in the patch; the error names them.
     """
     if origin(wanted.endpoint) == origin(current.endpoint):
         return

@@ -39,7 +39,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.names import NAME_LENGTH_MAX
 from app.domain.secrets import MASK, MASKED
 
-# Hermes' mask for OAuth secrets. Either mask in a request means no change.
+# Hermes' mask for OAuth secrets. In a request, either mask means no change.
 OAUTH_MASK: Final = "******"
 MASKS: Final = frozenset({OAUTH_MASK, MASK})
 
@@ -52,7 +52,7 @@ _TIMEOUT_MAX: Final = TIMEOUT_MAX // _MILLISECOND
 
 
 def _length(most: int) -> dict[str, Any]:
-    # The domain checks it together with the characters.
+    # Give only the lengths: the domain checks them together with the characters.
     return {"minLength": 1, "maxLength": most}
 
 
@@ -133,7 +133,7 @@ class OAuthProviderBody(Schema):
         )
 
     def to_domain(self, secret: str | None) -> OAuthProvider:
-        """Return the provider; a mask stands for `secret`, the stored one.
+        """Return the provider. A mask as its secret stands for `secret`, the stored one.
 
         Raises:
             ValidationFailedError: A field is not valid.
@@ -192,7 +192,7 @@ class OAuthPolicyBody(Schema):
         )
 
     def to_domain(self, current: OAuthPolicy | None) -> OAuthPolicy:
-        """Return the policy; a mask stands for the password in `current`.
+        """Return the policy. A mask as its password stands for the password in `current`.
 
         Raises:
             ValidationFailedError: A field is not valid.
@@ -231,7 +231,7 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     wanted = parse(OAuthProviderBody, merged(before, patch), rules)
     changed = wanted.to_domain(current.client_secret)
-    # An unreadable secret stays unreadable until it is replaced.
+    # Keep an unreadable secret unreadable until it is replaced.
     kept = changed.client_secret == current.client_secret
     restricted = bool(changed.owners or changed.endpoint_hosts or changed.scopes)
     return replace(
@@ -248,7 +248,7 @@ def provider_read(provider: OAuthProvider) -> OAuthProviderRead:
 
 
 def provider_described(provider: OAuthProvider) -> JsonObject:
-    """Return the JSON of `provider_read`."""
+    """Return the response for a provider as JSON."""
     return provider_read(provider).answered()
 
 
@@ -258,7 +258,7 @@ def ignored_in_provider(body: JsonObject) -> tuple[Ignored, ...]:
 
 
 def _unmasked(given: str | None, current: str | None, *, path: str) -> str | None:
-    """Return the meant secret.
+    """Return `given`, or the secret that a mask stands for.
 
     Raises:
         ValidationFailedError: A mask stands for no secret.

@@ -18,12 +18,12 @@ from app.domain.catalogue.subscription import (
     OnExhausted,
 )
 
-# The rate of subscriptions created with the old documents' bodies (`supportTeam`).
+# The rate of subscriptions that were created with bodies of the old documents (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
 # Hermes' defaults for new subscriptions with batches: a hundred messages need more time than one.
 BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
 
-# The number of cached responses: most subscriptions have one of a few policies.
+# The maximum number of cached responses: most subscriptions have one of a few policies.
 _POLICIES_MAX: Final = 1_000
 
 _SECOND: Final = timedelta(seconds=1)

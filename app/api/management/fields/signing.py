@@ -48,7 +48,7 @@ class SigningSecretRead(Schema):
 
 
 def signing_body(body: JsonObject) -> SigningSecretBody:
-    """Return the requested secret.
+    """Return the signing secret that a request describes.
 
     Raises:
         ValidationFailedError: The body is invalid; the error has all its problems.
@@ -57,7 +57,7 @@ def signing_body(body: JsonObject) -> SigningSecretBody:
 
 
 def signing_read(secret: SigningSecret, *, shown: bool = False) -> SigningSecretRead:
-    """Return the response for `secret`, unmasked if it is `shown`."""
+    """Return the response for `secret`; the key is unmasked if `shown` is true."""
     ends = secret.expires_at
     return SigningSecretRead(
         id=secret.id,

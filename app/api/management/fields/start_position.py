@@ -18,7 +18,7 @@ def place_text(text: str) -> str:
     """Return `text`, if it names a position.
 
     Raises:
-        ValidationFailedError: It does not.
+        ValidationFailedError: The text names no position.
     """
     beginning_of(text, now=datetime.now(UTC))
     return text
@@ -34,7 +34,7 @@ def beginning_of(text: str, *, now: datetime) -> Beginning:
     """Return the position that a text names at `now`.
 
     Raises:
-        ValidationFailedError: It names none.
+        ValidationFailedError: The text names no position.
     """
     if text in set(Edge):
         return Edge(text)

@@ -22,9 +22,9 @@ def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noq
 
 
 def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
-    """Return `wanted`, with the mode if the patch has only `trackingEnabled`.
+    """Return `wanted`, with a mode if the patch has only `trackingEnabled`.
 
-    Enabling a partial tracking changes nothing.
+    If tracking is partly enabled, enabling it changes nothing.
     """
     enabled = patch.get("trackingEnabled")
     if "trackingMode" in patch or enabled is (current is not TrackingMode.OFF):

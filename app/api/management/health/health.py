@@ -68,7 +68,7 @@ async def _wanted(
 ) -> HealthQuery:
     requested = (ownerSourceName or "", ownerId or "", *subscriptionNames, *qualifiedTopicNames)
     if any(_NUL in each for each in requested):
-        # No name has this character, and the database accepts none in a query.
+        # Refuse a zero character: no name has one, and the database refuses it in a query.
         raise ValidationFailedError.of("query", "must be without zero characters")
     return HealthQuery(
         owner_source=ownerSourceName,

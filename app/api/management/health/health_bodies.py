@@ -47,7 +47,7 @@ class UnhealthyRead(Schema):
 
     @classmethod
     def of(cls, found: Unhealthy) -> "UnhealthyRead":
-        """Return the response for one of them."""
+        """Return the response for an unhealthy subscription."""
         problems = _problems(found.subscription_health.problems)
         return cls(
             name=found.name,
@@ -57,7 +57,7 @@ class UnhealthyRead(Schema):
         )
 
     def line(self) -> str:
-        """Return it as a line of text."""
+        """Return the response as a line of text."""
         return f"{self.name} - {'; '.join(problem.description for problem in self.problems)}"
 
 

@@ -14,14 +14,17 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class HermesForm(NamedTuple):
-    """The fields of one kind of metrics: unchanged ones, decimals as texts, counts as texts."""
+    """The fields of one kind of metrics.
+
+    Those that stay unchanged, decimals as texts, and counts as texts.
+    """
 
     plain: tuple[str, ...]
     decimals: tuple[str, ...]
     counts: tuple[str, ...] = ()
 
     def of(self, metrics: Mapping[str, Any]) -> JsonObject:
-        """Return the response's `metrics` in this form."""
+        """Return the `metrics` of a response in Hermes' form."""
         plain = {name: metrics[name] for name in self.plain if name in metrics}
         decimals = {name: _decimal(metrics.get(name)) for name in self.decimals}
         counts = {name: _count(metrics.get(name)) for name in self.counts}

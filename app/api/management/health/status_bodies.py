@@ -28,7 +28,7 @@ class ReadinessRead(Schema):
 
 
 def readiness_read(waits: Mapping[str, str]) -> ReadinessRead:
-    """Return the response from what each part waits for: nothing if it is ready."""
+    """Return the response; `waits` has what each part waits for, and no part that is ready."""
     left = {name: why for name, why in waits.items() if why}
     return ReadinessRead(
         status="NOT_READY" if left else "READY",

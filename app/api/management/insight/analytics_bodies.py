@@ -67,7 +67,7 @@ def dimensions_of(text: str | None) -> Sequence[Dimension]:
     """Parse the query parameter `by`: dimensions separated by commas.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: A dimension is not valid.
     """
     if text is None:
         return BY_DEFAULT

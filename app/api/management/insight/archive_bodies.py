@@ -54,7 +54,7 @@ def archive_read(archive: Archive) -> ArchiveRead:
 
 
 def _folder_read(folder: ArchivedFolder) -> ArchivedFolderRead:
-    # By name, because `from` cannot be a keyword argument.
+    # Use a mapping, because `from` cannot be a keyword argument.
     return ArchivedFolderRead.model_validate(
         {
             "path": folder.path,
@@ -68,6 +68,6 @@ def _folder_read(folder: ArchivedFolder) -> ArchivedFolderRead:
 
 
 def _time(ms: int) -> str:
-    """Return the time; a foreign producer's time out of range becomes the last possible one."""
+    """Return the time as text; a time out of range becomes the last possible one."""
     last = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
     return (_EPOCH + min(max(ms, 0), last) * _MS).isoformat()

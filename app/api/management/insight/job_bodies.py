@@ -77,7 +77,7 @@ class JobRead(Schema):
 
 
 def job_body(body: Mapping[str, Any]) -> JobBody:
-    """Return the requested job.
+    """Return the job that a request describes.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -91,7 +91,7 @@ def job_body(body: Mapping[str, Any]) -> JobBody:
 
 
 def _require_none(asked: JobBody) -> None:
-    """Refuse fields that limit an archive to a part of a topic."""
+    """Refuse fields that would limit an archive job to a part of a topic."""
     given = (("from", asked.from_), ("to", asked.to), ("subscription", asked.subscription))
     for path, value in given:
         if value is not None:
@@ -102,7 +102,7 @@ def job_state_of(text: str | None) -> JobState | None:
     """Parse the query parameter `state`.
 
     Raises:
-        ValidationFailedError: It is not a state.
+        ValidationFailedError: The text is not a state.
     """
     if text is None:
         return None
@@ -113,7 +113,7 @@ def job_state_of(text: str | None) -> JobState | None:
 
 
 def jobs_read(seen: JobsSeen, *, with_log: bool = False) -> Sequence[JobRead]:
-    """Return the responses for `seen`."""
+    """Return the responses for jobs."""
     return [_job_read(job, runner_live=seen.runner_live, with_log=with_log) for job in seen.jobs]
 
 
@@ -142,7 +142,7 @@ def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
 
 def scope_read(scope: JobScope) -> ScopeRead:
     """Return the response for a scope."""
-    # By name, because `from` cannot be a keyword argument.
+    # Use a mapping, because `from` cannot be a keyword argument.
     return ScopeRead.model_validate(
         {
             "from": scope.start.isoformat(),

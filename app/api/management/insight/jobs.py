@@ -113,7 +113,7 @@ def _scope(body: JobBody, now: datetime) -> JobScope:
 async def _require_owner(services: Services, caller: Caller, topic: str | None) -> None:
     """Refuse callers that may not request or cancel the job.
 
-    A job about one topic needs an owner of it, one about all topics an admin.
+    A job about one topic needs an owner of the topic. A job about all topics needs an admin.
     """
     role = Role.ADMIN if topic is None else Role.TOPIC_OWNER
     await services.access.require(caller, role, Target(topic=topic))

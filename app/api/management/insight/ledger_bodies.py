@@ -108,7 +108,7 @@ class LedgerCheckRead(Schema):
 def ledger_read(ledger: Ledger) -> LedgerRead:
     """Return the response for a ledger."""
     requested, covered = ledger.asked, ledger.covered
-    # By name, because `from` cannot be a keyword argument.
+    # Use a mapping, because `from` cannot be a keyword argument.
     return LedgerRead.model_validate(
         {
             "from": requested.since.isoformat(),
@@ -141,7 +141,7 @@ def known_of(number: int | None, hash_: str | None) -> KnownHash | None:
     """Parse the query parameters `number` and `hash`.
 
     Raises:
-        ValidationFailedError: They are not valid.
+        ValidationFailedError: The parameters are not valid.
     """
     if number is None and hash_ is None:
         return None

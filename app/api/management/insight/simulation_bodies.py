@@ -112,7 +112,7 @@ class SimulationRead(Schema):
 
 
 def wanted_of(body: JsonObject, *, now: datetime) -> WantedSimulation:
-    """Return the requested simulation.
+    """Return the simulation that a request describes.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -138,7 +138,7 @@ def simulation_read(seen: SimulationSeen) -> SimulationRead:
     job, request = seen.job, seen.request
     proposal, waits = request.proposal, job.state is JobState.REQUESTED and not seen.runner_live
     took = proposal.request_time
-    # By name, because `from` cannot be a keyword argument.
+    # Use a mapping, because `from` cannot be a keyword argument.
     return SimulationRead.model_validate(
         {
             "id": job.id,

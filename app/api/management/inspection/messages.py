@@ -59,7 +59,7 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
         value=value,
     )
     page = await services.searching.page(topic, sought, limit=limit_of(limit), after=after)
-    # The next pages have the same limits: messages published meanwhile are not included.
+    # Give the next pages the same limits of time, so that later messages are not included.
     window = {"since": sought.since.isoformat(), "until": sought.until.isoformat()}
     link = next_link(request, page.after, **window) if page.after else {}
     found = [message_read(message).answered() for message in page.messages]

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}", tags=["subscri
 
 @router.post(
     "/ping",
-    # It changes nothing in Angelia.
+    # Not a write: a ping changes nothing in Angelia.
     dependencies=[requires(Role.SUBSCRIPTION_OWNER, writes=False)],
     responses=answers(PingRead) | errors(400, 404, PingTooSoonError, NoWorkerError),
 )

@@ -27,9 +27,9 @@ from app.domain.message import Partition
 
 router = APIRouter(tags=["messages"])
 
-# The largest offset of a log has this many digits.
+# The maximum number of digits of an offset.
 _DIGITS_MAX = 18
-# Keeps browsers from guessing that it is a page.
+# A header that keeps browsers from treating the response as a page.
 _AS_IT_IS = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -110,6 +110,6 @@ async def consumer_groups(
 
 
 def _number(text: str) -> int | None:
-    """Parse a number of digits; None for other texts, and for more than any offset."""
+    """Parse a number of digits; None for other texts, and for numbers larger than any offset."""
     fits = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if fits else None

@@ -46,7 +46,7 @@ class TraceRead(Schema):
 
 
 def trace_answered(entry: TraceEntry) -> JsonObject:
-    """Return the JSON of a TraceRead for one entry. The model itself would be much slower."""
+    """Return the JSON of a TraceRead for one entry, without the model, which is slow."""
     said = {
         "messageId": entry.message_id,
         "timestamp": epoch_ms(entry.at),

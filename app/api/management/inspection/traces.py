@@ -15,7 +15,7 @@ from app.services.inspection.traces import Trace
 
 router = APIRouter(tags=["traces"])
 
-# Ids of foreign producers' messages may contain slashes.
+# The ids may contain slashes, because other producers choose their own.
 MessageId = Annotated[str, Path(description="id of the message")]
 
 _LOST: Final = {

@@ -78,7 +78,7 @@ class RedriveRead(Schema):
 
 
 def redrive_body(body: Mapping[str, Any]) -> RedriveBody:
-    """Return the request. No field is ignored.
+    """Return the request for a redrive. No field is ignored.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -87,7 +87,7 @@ def redrive_body(body: Mapping[str, Any]) -> RedriveBody:
 
 
 def redrive_read(redriven: Redriven, *, dry_run: bool) -> RedriveRead:
-    """Return the response."""
+    """Return the response to a redrive request."""
     messages = redriven.messages
     return RedriveRead(
         id=redriven.id,

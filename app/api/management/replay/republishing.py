@@ -96,7 +96,7 @@ async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
     dependencies=[requires(Role.ANY)],
     responses=answers(OfflineTaskRead, many=True) | errors(400, 404),
 )
-# Hermes' console uses this path.
+# Also on this path, which Hermes' console uses.
 @router.get("/topics/{topic}/tasks/", dependencies=[requires(Role.ANY)], include_in_schema=False)
 async def offline_tasks_of_topic(
     topic: TopicName, services: ServicesOf, limit: Limit = None

@@ -87,7 +87,7 @@ class WantedTask(NamedTuple):
 
 
 def wanted_task(body: Mapping[str, Any], *, strict: bool) -> WantedTask:
-    """Return the requested task.
+    """Return the task that a request describes.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -108,12 +108,12 @@ def ignored_in_task(body: JsonObject) -> tuple[Ignored, ...]:
 
 
 def tasks_read(seen: TasksSeen) -> Sequence[OfflineTaskRead]:
-    """Return the responses for `seen`."""
+    """Return the responses for tasks."""
     return [_task_read(task, runner_live=seen.runner_live) for task in seen.tasks]
 
 
 def _require_topic(body: Mapping[str, Any]) -> None:
-    """Check the topic first: the body of another request lacks other fields too."""
+    """Check the topic first: a request for another topic lacks other fields too."""
     kind = body.get("type", _TOPIC)
     if kind != _TOPIC:
         message = "must be topic: there are no views of data here, only topics are retransmitted"
@@ -122,7 +122,7 @@ def _require_topic(body: Mapping[str, Any]) -> None:
 
 def _instant(text: str, path: str) -> datetime:
     found = instant_of(text, path=path)
-    # None only for a missing time. Years outside of this range cannot be stored or shown in UTC.
+    # Refuse years outside of this range: they cannot be stored or shown in UTC.
     if found is None or not _FIRST <= found < _END:
         raise ValidationFailedError.of(path, f"must be of the years {_FIRST.year} to 9998")
     return found.astimezone(UTC)

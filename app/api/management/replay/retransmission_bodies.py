@@ -60,7 +60,7 @@ class PartitionOffsetRead(Schema):
 
 
 def seek_body(body: JsonObject) -> SeekBody:
-    """Return the request. No field is ignored.
+    """Return the request for a seek. No field is ignored.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -85,7 +85,7 @@ def places_of(asked: SeekBody) -> Mapping[int, int]:
 
 
 def offsets_by_cluster(moved: Moved) -> dict[str, list[JsonObject]]:
-    """Return the response."""
+    """Return the response to a seek: new offsets by cluster."""
     return {CLUSTER: offsets_by_partition(moved)}
 
 

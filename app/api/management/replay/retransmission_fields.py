@@ -1,6 +1,6 @@
 """The fields that belong to each way of sending messages again.
 
-If a field that selects messages were ignored, too many messages would be sent. So none is ignored.
+No field is ignored: without a field that selects messages, too many messages would be sent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from app.domain.errors import FieldProblem, ValidationFailedError
 
 
 class RetransmissionWay(StrEnum):
-    """A way of sending messages again, in the words of requests."""
+    """A way of sending messages again, with the name that requests use."""
 
     ALL = "only: all"
     UNDELIVERED = "only: undelivered"

@@ -138,7 +138,7 @@ class RetransmissionRead(Schema):
 
 
 def retransmit_body(body: JsonObject) -> RetransmitBody:
-    """Return the request. No field is ignored.
+    """Return the request for a retransmission. No field is ignored.
 
     Raises:
         ValidationFailedError: The body is invalid.
@@ -171,7 +171,7 @@ def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | 
     """Return the requested offsets by partition.
 
     Raises:
-        ValidationFailedError: They are not valid.
+        ValidationFailedError: The offsets are not valid.
     """
     if asked.offsets is None:
         return None
@@ -189,7 +189,7 @@ def spans_read(item: Retransmission) -> list[JsonObject]:
 def retransmissions_read(
     seen: RetransmissionsSeen, *, with_outcomes: bool = False
 ) -> list[RetransmissionRead]:
-    """Return the responses for `seen`."""
+    """Return the responses for retransmissions."""
     return [_read(item, seen, with_outcomes=with_outcomes) for item in seen.items]
 
 
@@ -225,7 +225,7 @@ def _read(
         "endedAt": item.ended_at.isoformat() if item.ended_at else None,
         "reason": item.reason,
     }
-    # By name, because `from` cannot be a keyword argument.
+    # Use a mapping, because `from` cannot be a keyword argument.
     return RetransmissionRead.model_validate(described)
 
 
@@ -248,6 +248,6 @@ def spans_of(item: Retransmission) -> list[SpanRead]:
             to_offset=span.end,
             gone=gone or None,
         )
-        # Ranges of `missing`, and of earlier versions, have no information about lost messages.
+        # Fill up missing counts: requests of `missing`, and those of earlier versions, have none.
         for span, gone in zip_longest(request.spans, request.gone)
     ]
