@@ -1,4 +1,4 @@
-"""Message bodies as JSON, parsed at most once for many subscriptions."""
+"""Parses message bodies as JSON, at most once for many subscriptions."""
 
 from collections import deque
 from typing import Any, Final
@@ -8,19 +8,20 @@ import orjson
 from app.domain.message import UNPARSED, Message
 from app.filtering.budget import WORK_MAX, BodyError, Budget
 
-# Bodies that are kept parsed, by their raw size; parsed they are up to ten times as large.
+# The maximum size of the bodies that are kept parsed, by their raw size; parsed they are up to ten
+# times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
 
 
-# Up to this length, the cost of the most expensive body is assumed: counting would cost more.
+# The length up to which a body's cost is assumed to be the highest: counting would take longer.
 _SHORT: Final = 4_096
-# At most this many bytes, quotes and escapes are checked again without strings.
+# The limits, in bytes and in quotes, up to which a body is counted again without its texts.
 _AGAIN_BYTES_MAX: Final = 1 << 20
 _AGAIN_QUOTES_MAX: Final = 40_000
 
 
 class ParsedBodies:
-    """Keeps the JSON of recent messages; others are parsed again."""
+    """Keeps the parsed JSON of recent messages; older messages are parsed again."""
 
     def __init__(self, *, bytes_max: int = PARSED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -28,10 +29,10 @@ class ParsedBodies:
         self._bytes = 0
 
     def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Return the body as JSON. The cost is the same whether it was parsed before or not.
+        """Return the body as JSON. The counted work is the same, parsed before or not.
 
         Raises:
-            BodyError: It is not JSON.
+            BodyError: The body is not JSON.
         """
         if message.parsed is not UNPARSED:
             if budget.parses:
@@ -60,7 +61,7 @@ def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON is
     """Return `body` as JSON.
 
     Raises:
-        BodyError: It is not JSON.
+        BodyError: The body is not JSON.
     """
     body = body or b""
     budget.spend(parsing_work(body))
@@ -76,11 +77,11 @@ def parsing_work(body: bytes) -> int:
 
 
 def _work_without_strings(body: bytes, work: int) -> int:
-    """Return the work for a body with commas and brackets in its texts; at most `work`."""
+    """Return the work for a body with commas and brackets inside its texts; at most `work`."""
     quotes = body.count(b'"') + body.count(b"\\\\")
     if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:
         return work
-    # In this order: in a run of backslashes, each second one is escaped.
+    # Remove double backslashes first: then a backslash before a quote always escapes it.
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(plain.split(b'"')[::2])
     return _structure_work(outside) + len(body) // 64 + quotes * 3 // 20

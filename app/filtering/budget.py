@@ -1,13 +1,13 @@
-"""The limit of work for one message and one subscription, or its publisher."""
+"""The limit of work for checking one message for one subscription, or for its publisher."""
 
 from typing import Final
 
-# One unit is about 200 ns, so all of it is less than 10 ms.
+# The limit of work. One unit is about 200 ns, so all units are less than 10 ms.
 WORK_MAX: Final = 40_000
 
 
 class BodyError(ValueError):
-    """The body cannot be used; the text has the reason."""
+    """The body cannot be used; the error's text has the reason."""
 
 
 class ExhaustedError(BodyError):
@@ -18,27 +18,24 @@ class ExhaustedError(BodyError):
 
 
 class PathError(ValueError):
-    """A JSONPath that is not valid, or not usable for this body; the text has the reason."""
+    """A JSONPath is not valid, or not usable for this body; the error's text has the reason."""
 
 
 class Budget:
-    """The remaining work. It is counted the same wherever a message is checked.
-
-    Work is counted before it is done, or in steps that are small compared with the whole.
-    """
+    """The remaining work. It is counted in the same way wherever a message is checked."""
 
     __slots__ = ("left", "parses")
 
     def __init__(self, work: int = WORK_MAX) -> None:
         self.left = work
-        # Whether the body must still be parsed; this work is counted once.
+        # Whether the body must still be parsed: this work is counted once.
         self.parses = True
 
     def spend(self, work: int) -> None:
         """Subtract `work`.
 
         Raises:
-            ExhaustedError: Less than this is left.
+            ExhaustedError: Less work than this is left.
         """
         self.left -= work
         if self.left < 0:

@@ -10,7 +10,7 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import BodyError, Budget
 from app.filtering.selection import BodySelection, spend_weight
 
-# The value of each variable for an empty message.
+# The variables of an expression, each with its value for an empty message.
 VARIABLES: Final[dict[str, Any]] = {
     "body": {},
     "text": "",
@@ -25,23 +25,25 @@ VARIABLES: Final[dict[str, Any]] = {
 _HEAVY: Final = frozenset({"body", "text", "headers", "key", "id"})
 _NAMED: Final = re.compile(rf"\b(?:{'|'.join(_HEAVY)})\b")
 _HANDING_WORK: Final = 7
-# Bytes that are decoded with one unit of work.
+# The number of bytes that one unit of work can decode.
 _BYTES_PER_WORK: Final = 512
 
 
 class MessageVariables:
-    """The variables of an expression for a message: only the used ones, because each costs work.
+    """The variables of an expression for a message: only the used ones, because each takes work.
 
-    `body` is its body as JSON and `text` the same as text; `headers` are the propagated ones by
-    lower-case name, the first of each; `key` is its partition key, or empty; `id`, `topic`, and
-    `timestamp`, when it was published, in milliseconds since the epoch.
+    `body` is the message's body as JSON, and `text` the same as text. `headers` are the propagated
+    headers by lower-case name; if one is repeated, the first counts. `key` is the partition key, or
+    empty. There are also `id`, `topic`, and `timestamp`: the time of publication in milliseconds
+    since the epoch.
     """
 
     __slots__ = ("_bodies", "_readers", "_selection", "_work")
 
     def __init__(self, expression: Expression, text: str, bodies: ParsedBodies) -> None:
         self._selection = BodySelection(text)
-        # Each value is passed on, and read as often as it is named.
+        # Count each use of a variable, because its value is passed on and read as often as it is
+        # named.
         self._work = _HANDING_WORK + len(_NAMED.findall(text))
         self._bodies = bodies
         readers = {**_READERS, "body": self._body}
@@ -66,47 +68,47 @@ class MessageVariables:
 
 
 class MessageExpression:
-    """An expression over a message, of any value."""
+    """An expression over a message. Its value may have any type."""
 
     __slots__ = ("_expression", "_variables")
 
     def __init__(self, text: str, *, path: str, bodies: ParsedBodies) -> None:
-        """Compile it.
+        """Compile the expression.
 
         Raises:
-            ValidationFailedError: It is not valid (field `path`).
+            ValidationFailedError: The expression is not valid (field `path`).
         """
         self._expression = Expression(text, path=path, variables=VARIABLES)
         self._variables = MessageVariables(self._expression, text, bodies)
 
     def value(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - CEL is of any type
-        """Return its value.
+        """Return the expression's value for the message.
 
         Raises:
-            EvaluationError: It has none for this message.
+            EvaluationError: There is no value for this message.
         """
         return self._expression.value(self._variables.of(message, budget))
 
 
 class MessageCondition:
-    """An expression over a message that is true or false."""
+    """An expression over a message that must be true or false."""
 
     __slots__ = ("_condition", "_variables")
 
     def __init__(self, text: str, *, path: str, bodies: ParsedBodies) -> None:
-        """Compile it.
+        """Compile the expression.
 
         Raises:
-            ValidationFailedError: It is not valid (field `path`).
+            ValidationFailedError: The expression is not valid (field `path`).
         """
         self._condition = Condition(text, path=path, variables=VARIABLES)
         self._variables = MessageVariables(self._condition, text, bodies)
 
     def holds(self, message: Message, budget: Budget) -> bool:
-        """Whether it is true.
+        """Return whether the condition is true for the message.
 
         Raises:
-            EvaluationError: It has no value for this message.
+            EvaluationError: The condition has no value for this message.
         """
         return self._condition.holds(self._variables.of(message, budget))
 
@@ -115,7 +117,7 @@ def checked_message_expression(text: str, *, path: str) -> str:
     """Return `text`, if it is an expression over a message.
 
     Raises:
-        ValidationFailedError: It is not (field `path`).
+        ValidationFailedError: The text is no such expression (field `path`).
     """
     Expression(text, path=path, variables=VARIABLES)
     return text
@@ -131,7 +133,7 @@ def _text(message: Message, budget: Budget) -> str:
 
 def _headers(message: Message, budget: Budget) -> dict[str, str]:
     budget.spend(2 * len(message.propagated))
-    # Reversed, so that the first of repeated ones is kept.
+    # Go through the headers in reverse, so that the first of repeated headers is kept.
     return {
         name.decode("latin-1").lower(): value.decode("utf-8", "replace")
         for name, value in reversed(message.propagated)

@@ -1,4 +1,4 @@
-"""The headers in expressions and filters, and whether messages of their topic can have them."""
+"""Finds headers in expressions and filters, and checks that messages of the topic can have them."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -8,14 +8,14 @@ from app.domain.catalogue.dead_letter import HEADERS_PREFIX
 from app.domain.catalogue.filters import Filter, FilterType
 from app.domain.errors import FieldProblem, ValidationFailedError
 
-# Messages can have these whatever the topic propagates: traces, CloudEvents.
+# Headers that messages can have in any topic: those of traces, and CloudEvents attributes.
 _ALWAYS: Final = frozenset({"traceparent", "tracestate"})
 _ALWAYS_PREFIX: Final = "ce-"
-# Headers of messages that were discarded elsewhere.
+# The headers of messages that were discarded elsewhere (dead letters).
 _LETTERS_PREFIX: Final = HEADERS_PREFIX.lower()
 _TEXT: Final = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
-# This also matches texts, functions of `headers`, and members of the body with the name `headers`:
-# these name no header, and contain none.
+# Finds header names. It also finds texts, functions of `headers`, and members of the body called
+# `headers`; these contain no header name.
 _NAMED: Final = re.compile(
     r"\.\s*headers\b"
     rf"|\bheaders\s*\[\s*(?P<index>{_TEXT})\s*\]"
@@ -32,14 +32,17 @@ def require_propagated(expression: str, propagated: Collection[str], *, path: st
     `propagated` is the topic's `propagatedHeaders`.
 
     Raises:
-        ValidationFailedError: They cannot have one (field `path`).
+        ValidationFailedError: Publications cannot have one of the headers (field `path`).
     """
     if problem := _problem(expression, _known(propagated), (_ALWAYS_PREFIX,)):
         raise ValidationFailedError.of(path, problem)
 
 
 def require_filterable(filters: Sequence[Filter], propagated: Collection[str]) -> None:
-    """Check the headers of filters as `require_propagated`; those of dead letters are allowed."""
+    """Check the headers in filters as `require_propagated` does.
+
+    Headers of dead letters are allowed.
+    """
     known, problems = _known(propagated), []
     prefixes = (_ALWAYS_PREFIX, _LETTERS_PREFIX)
     for index, each in enumerate(filters):

@@ -18,7 +18,7 @@ from app.filtering.texts import text_of
 if TYPE_CHECKING:
     from app.filtering.paths import Path
 
-# Headers for which names are compared with one unit of work.
+# The number of headers whose names one unit of work can compare.
 _HEADERS_PER_WORK: Final = 2
 
 
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class Verdict(NamedTuple):
-    """Whether a message is wanted; `error` is why a filter could not judge it."""
+    """Whether a message is wanted; `error` is the reason why a filter could not judge it."""
 
     wanted: bool
     error: str | None = None
@@ -44,10 +44,10 @@ _FIXED_WORK: Final = 150
 class FilterChain:
     """All filters of a subscription: a message is wanted if all of them match.
 
-    As in Hermes, a message is not wanted if a path has no result, a header is missing, or any error
-    happens; the same holds for an expression without a value. Header names match in upper and lower
-    case. Filters are checked when they are created (`check_filters`). If one cannot be compiled
-    later, no message is wanted, and `problem` has the reason.
+    As in Hermes, a message is not wanted if a path has no result, a header is missing, or there is
+    any error. The same is true for an expression without a value. Header names match in upper and
+    lower case. Filters are checked when they are created (`check_filters`). If one cannot be
+    compiled later, no message is wanted, and `problem` has the reason.
     """
 
     def __init__(self, filters: Sequence[Filter], bodies: ParsedBodies) -> None:
@@ -59,7 +59,7 @@ class FilterChain:
         self._work = WORK_MAX - _FIXED_WORK * len(self._conditions)
 
     def judge(self, message: Message) -> Verdict:
-        """Return whether the message is wanted. Only a bug can make this raise."""
+        """Return whether the message is wanted. An error is raised only because of a bug."""
         budget = Budget(self._work)
         try:
             for condition in self._conditions:
@@ -70,11 +70,15 @@ class FilterChain:
                 return WANTED
         except (BodyError, PathError) as exc:
             verdict = Verdict(wanted=False, error=str(exc))
-        # Its filters cannot judge it: it is sent on, to be discarded with its reason.
+        # Let an unreadable message pass: no filter can judge it, and the consumer discards it with
+        # its reason.
         return WANTED if verdict.error and message.unreadable else verdict
 
     def wants(self, message: Message) -> bool:
-        """Whether the message is wanted, for jobs that no message may stop; errors mean no."""
+        """Return whether the message is wanted; False after an error.
+
+        For jobs that must not stop.
+        """
         try:
             return self.judge(message).wanted
         except Exception:  # noqa: BLE001 - only this message shall suffer
@@ -83,10 +87,10 @@ class FilterChain:
 
 
 def check_filters(filters: Sequence[Filter]) -> None:
-    """Check that all can be compiled.
+    """Check that all filters can be compiled.
 
     Raises:
-        ValidationFailedError: Some cannot; the error names each.
+        ValidationFailedError: Some filters cannot be compiled; the error names each.
     """
     _, problems = _compiled(filters, ParsedBodies())
     if problems:
@@ -172,8 +176,8 @@ def _any_matches(regex: Regex) -> _Agree:
 
 
 def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any type
-    """Return a value as the text to match; numbers, objects and lists in JSON."""
+    """Return a value as the text to match: numbers, objects and lists as JSON."""
     if value is None:
-        # Hermes' matcher fails on a null, which filters the message out.
+        # Let a null match nothing: Hermes' matcher fails on it, which filters the message out.
         raise PathError("the path finds a null, which matches nothing")
     return text_of(value, budget)

@@ -2,8 +2,8 @@
 
 A path without `$` is read as in Hermes' library (Jayway). The JSONPath library parses, but its
 evaluation is too slow for every message (at least 20 µs for each value), and has no limit. In
-filter selectors, `[?...]` compares and tests single values: functions and paths to many values are
-refused at compilation, so that every test costs the same for any message.
+filters (`[?...]`), only single values can be compared and tested. Functions and paths to many
+values are refused when the path is compiled, so that a test takes the same work for any message.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,32 +34,32 @@ from jsonpath.selectors import (
 from app.filtering.budget import Budget, PathError
 from app.filtering.selection import spend_weight
 
-# The depth of containers to which `..` descends.
+# How deep `..` descends into containers.
 DEPTH_MAX: Final = 500
 
 
 class _Missing:
-    """The result of a path to one value that does not exist."""
+    """Stands for the missing result of a path to a single value."""
 
 
 _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
-# Types that may be large, so that comparing two of them costs work.
+# The types that may be large, so that comparing two of them takes work.
 _LARGE: Final = (str, dict, list)
 _COMPARING_WORK: Final = 1
-# For each container that `..` reaches, without its children.
+# The work for each container that `..` reaches, without its children.
 _DESCENT_WORK: Final = 6
-# For each value to which a key, a `*`, a slice or `[?...]` is applied.
+# The work for each value to which a key, a `*`, a slice or `[?...]` is applied.
 _NODE_WORK: Final = 2
-# For each comparison in `[?...]`, and each test for existence.
+# The work for each comparison in `[?...]`, and for each test whether a value exists.
 _COMPARISON_WORK: Final = 4
 _PRESENCE_WORK: Final = 1
-# Keys in `[?...]` that are followed with one unit of work.
+# The number of keys in `[?...]` that can be followed with one unit of work.
 _KEYS_PER_WORK: Final = 4
 
 
 class _Visit:
-    """One evaluation: the document, and the remaining work."""
+    """One evaluation of a path: the document, and the remaining work."""
 
     __slots__ = ("budget", "root", "spend")
 
@@ -75,7 +75,7 @@ _Operand = Callable[[object, object], object]
 
 
 class Path:
-    """A compiled JSONPath. Creating it raises PathError for an invalid or unsupported one."""
+    """A compiled JSONPath. Creating one raises PathError for an invalid or unsupported path."""
 
     __slots__ = ("_keys", "_segments")
 
@@ -88,8 +88,8 @@ class Path:
         """Return the values that the path finds in `root`, in document order.
 
         Raises:
-            PathError: It is nested too deep.
-            ExhaustedError: It takes too much work.
+            PathError: The document is nested too deep.
+            ExhaustedError: The evaluation takes too much work.
         """
         if self._keys is not None:
             value = _at(root, self._keys)
@@ -102,7 +102,7 @@ class Path:
 
 
 def _from_root(text: str) -> str:
-    """Return the path with a `$`; a missing one is added as in Jayway.
+    """Return the path with a `$` at its start. If there is none, it is added as by Jayway.
 
     `name` becomes `$.name`, and `.name` becomes `$..name`: a member of that name at any depth.
     """
@@ -118,7 +118,8 @@ def _parsed(text: str) -> JSONPath:
     try:
         parsed = _ENVIRONMENT.compile(path)
     except (JSONPathError, RecursionError, ValueError) as exc:
-        # Not str(exc): it marks the position of the error, and fails if there is none.
+        # Use the error's argument: str(exc) marks the position of the error, and fails if there is
+        # none.
         raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
     if not isinstance(parsed, JSONPath):
         raise PathError("must be one path")
@@ -236,7 +237,7 @@ def _filtered(test: _Test, work: int) -> _Step:
 
 
 def _test_work(expression: BaseExpression) -> int:
-    """Return the work of the comparisons, existence tests and keys in `[?...]`."""
+    """Return the work of the comparisons, tests and keys in `[?...]`."""
     path = getattr(expression, "path", None)
     if isinstance(path, JSONPath):
         return _PRESENCE_WORK + len(path.segments) // _KEYS_PER_WORK
@@ -277,7 +278,8 @@ def _comparison(expression: InfixExpression) -> _Test:
     def test(node: object, visit: _Visit) -> bool:
         one, other = left(node, visit.root), right(node, visit.root)
         if isinstance(one, _LARGE) and isinstance(other, _LARGE):
-            # The smaller of two containers is walked only after it is known to be the smaller.
+            # Count the smaller of two containers completely only after it is known to be the
+            # smaller one.
             spend_weight(one, visit.budget, _COMPARING_WORK)
             spend_weight(other, visit.budget, _COMPARING_WORK)
         try:

@@ -1,4 +1,4 @@
-"""Compiled queries over topics and subscriptions: whether they match a resource."""
+"""Compiles queries over topics and subscriptions to functions that check a resource."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never
@@ -15,7 +15,7 @@ from app.domain.errors import InvalidQueryError, ValidationFailedError
 from app.filtering.regexes import Regex
 
 Read = Callable[[str], Any]
-"""Return the value of a field by its dotted path; None if there is none."""
+"""Returns the value of a field by its dotted path; None if there is none."""
 
 Holds = Callable[[Read], bool]
 
@@ -38,7 +38,7 @@ def compiled(query: Query) -> Holds:
 
 
 def reader(resource: Mapping[str, Any]) -> Read:
-    """Return a reader for fields of a resource in its response form."""
+    """Return a function that reads fields of a resource, given in its response form."""
 
     def read(path: str) -> Any:  # noqa: ANN401 - JSON is of any type
         found: Any = resource
@@ -81,7 +81,7 @@ def _condition(condition: QueryCondition) -> Holds:
 
 
 def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON is of any type
-    """Whether they are equal as JSON, or as texts if one of them is a text."""
+    """Whether two values are equal as JSON, or as texts if one of them is a text."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted or _text(found) == wanted or found == _text(wanted)
     if isinstance(found, str) != isinstance(wanted, str):

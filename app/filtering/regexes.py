@@ -1,4 +1,4 @@
-"""Users' regexes (RE2), and the work to match a text."""
+"""Users' regexes (RE2), and the work that matching a text takes."""
 
 from functools import lru_cache
 from typing import Any, Final
@@ -8,36 +8,38 @@ import re2
 from app.domain.errors import ValidationFailedError
 from app.filtering.budget import Budget
 
-# RE2 is linear in the text, with a factor for the size of the program: this limits the factor.
+# The memory limit of a regex. RE2 takes time in proportion to the text, with a factor that depends
+# on the size of the program; this limits the factor.
 _MEMORY_MAX: Final = 1 << 18
-# Texts up to this length are cached with their result: most fields have few values.
+# The length up to which a text is cached with its result, because most fields have few values; and
+# the number of cached results.
 _REMEMBERED_LENGTH_MAX: Final = 128
 _REMEMBERED_MAX: Final = 512
-# Programs up to this size have the same speed; larger ones take longer by their size.
+# Programs up to this size have the same speed; larger ones take longer in proportion to their size.
 _SMALL: Final = 32
 _SMALL_CHARACTERS_PER_WORK: Final = 25
 _SIZE_PER_WORK: Final = 100
-# The work of a match, however short its text is.
+# The work of a match for any text, even a short one.
 _CALL_WORK: Final = 5
 
 
 class Regex:
-    """A regex that matches whole texts."""
+    """A regex that must match the whole text."""
 
     __slots__ = ("_fullmatch", "_remembered", "_work")
 
     def __init__(self, pattern: str) -> None:
-        """Compile it.
+        """Compile the regex.
 
         Raises:
-            ValidationFailedError: It is not valid (field `matcher`).
+            ValidationFailedError: The regex is not valid (field `matcher`).
         """
         compiled = _compiled(pattern)
         fullmatch = self._fullmatch = compiled.fullmatch
         self._remembered = lru_cache(maxsize=_REMEMBERED_MAX)(
             lambda text: fullmatch(text) is not None
         )
-        # For each hundred characters.
+        # The work for each hundred characters.
         small = 100 // _SMALL_CHARACTERS_PER_WORK
         size: int = compiled.programsize
         self._work = small if size <= _SMALL else 100 * size // _SIZE_PER_WORK
@@ -46,7 +48,7 @@ class Regex:
         """Whether the whole text matches.
 
         Raises:
-            ExhaustedError: It takes too much work.
+            ExhaustedError: The match takes too much work.
         """
         budget.spend(_CALL_WORK + len(text) * self._work // 100)
         return self.is_match(text)

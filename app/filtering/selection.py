@@ -1,6 +1,6 @@
 """Selects the part of a body that an expression reads.
 
-Each value for CEL is copied, which costs much more than parsing it.
+Each value that CEL gets is copied, which takes much longer than parsing it.
 """
 
 import re
@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from app.filtering.budget import Budget
 
-# A text counts as one value for each this many characters.
+# The number of characters of a text that count as one value.
 _CHARACTERS_PER_WEIGHT: Final = 64
 
-# By name, the parts of a JSON object that are read; None: the whole value.
+# The parts of a JSON object that are read, by name; None means the whole value.
 Tree = dict[str, "Tree | None"]
 
 _TOKEN: Final = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_][A-Za-z0-9_]*|\S""")
@@ -22,19 +22,19 @@ _BODY: Final = "body"
 
 
 class BodySelection:
-    """The values of a body that an expression can read."""
+    """Selects the values of a body that an expression can read."""
 
     __slots__ = ("_tree",)
 
     def __init__(self, expression: str) -> None:
         """Create a `BodySelection`.
 
-        `expression` is CEL without loops, in which `body` has only one meaning.
+        `expression` is CEL without loops, so that `body` always means the body.
         """
         self._tree = _read(expression)
 
     def of(self, body: object) -> object:
-        """Return `body` without the parts that are not read."""
+        """Return `body` without the parts that the expression does not read."""
         return body if self._tree is None else _selected(body, self._tree)
 
 
@@ -42,7 +42,7 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
     """Subtract `work` for each value in `value`.
 
     Raises:
-        ExhaustedError: Too little is left.
+        ExhaustedError: Too little work is left.
     """
     left = most = budget.left // work
     waiting = [value]
@@ -56,7 +56,7 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-        # Each waiting value counts at least one.
+        # Stop early: each waiting value takes at least one unit.
         if left < len(waiting):
             break
     budget.spend((most - left + len(waiting)) * work)
@@ -64,7 +64,7 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
 
 def _selected(value: object, tree: Tree) -> object:
     if not isinstance(value, dict):
-        # Elements of a list have no names, so any list gives the same error.
+        # Use an empty list: elements have no names, so any list gives the same error.
         return [] if isinstance(value, list) else value
     return {
         name: value[name] if below is None else _selected(value[name], below)
@@ -74,7 +74,7 @@ def _selected(value: object, tree: Tree) -> object:
 
 
 def _read(expression: str) -> Tree | None:
-    """Return the parts of the body that are read; None: all of it, or unknown."""
+    """Return the parts of the body that are read; None if all parts, or if unknown."""
     tokens: list[str] = _TOKEN.findall(expression)
     if _is_intricate(tokens):
         return None
@@ -89,7 +89,7 @@ def _read(expression: str) -> Tree | None:
 def _is_intricate(tokens: Sequence[str]) -> bool:
     """Whether there are escapes, strings in three quotation marks, or comments.
 
-    Their ends are hard to find; before the first of them, all tokens are reliable.
+    Where these end is hard to find. Before the first of them, all tokens are reliable.
     """
     return any(
         (each.startswith(_QUOTES) and ("\\" in each or after.startswith(_QUOTES)))
@@ -104,7 +104,7 @@ def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
         if token != _BODY:
             continue
         if place and tokens[place - 1] == ".":
-            # A member of something else, or the body by its full name.
+            # Read all: this is a member of something else, or the whole body.
             if place == 1 or not _ends_value(tokens[place - 2]):
                 yield ()
         else:
@@ -129,7 +129,7 @@ def _members(tokens: Sequence[str], place: int) -> Iterator[str]:
 
 
 def _member(tokens: Sequence[str], place: int) -> _Member | None:
-    """Return the `.name` or `["name"]` at `place`; None for a function or an expression."""
+    """Return the `.name` or `["name"]` at `place`; None for a function or another expression."""
     match tokens[place : place + 3]:
         case [".", name, "("]:
             return None

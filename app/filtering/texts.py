@@ -6,7 +6,7 @@ import orjson
 
 from app.filtering.budget import Budget, PathError
 
-# Bytes of JSON that are written with one unit of work.
+# The number of bytes of JSON that one unit of work can write.
 _BYTES_PER_WORK: Final = 48
 
 
@@ -14,8 +14,8 @@ def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any
     """Return a text unchanged, and anything else as JSON.
 
     Raises:
-        PathError: It is nested too deep.
-        ExhaustedError: It takes too much work.
+        PathError: The value is nested too deep.
+        ExhaustedError: The value takes too much work.
     """
     if isinstance(value, str):
         return value
@@ -23,6 +23,6 @@ def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any
         written = orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError) as exc:
         raise PathError("what the path finds is nested too deep") from exc
-    # Counted after writing: a single text is not longer than what was parsed.
+    # Count after writing: a single value is not longer than the body that was parsed.
     budget.spend(len(written) // _BYTES_PER_WORK)
     return written.decode()

@@ -13,7 +13,7 @@ from app.schemas.avro_work import AvroExhaustedError, AvroTooLargeError, json_al
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# Hermes adds a map with this name to its messages; JSON never contains it.
+# The name of a map that Hermes adds to its messages. JSON never contains it.
 METADATA: Final = "__metadata"
 _EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
 _TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size may"
@@ -30,12 +30,12 @@ class AvroCodec:
         """Compile the schema.
 
         Raises:
-            ValidationFailedError: It is not valid (field `schema`).
+            ValidationFailedError: The schema is not valid (field `schema`).
         """
         self.schema = AvroSchema(text)
         self._writer = AvroWriter(self.schema)
         self._reader = AvroReader(self.schema)
-        # Every message of this size or less takes no more work than allowed.
+        # The size up to which no message takes more work than allowed.
         self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
@@ -43,7 +43,7 @@ class AvroCodec:
         """Return the message in `body`, which contains nothing else.
 
         Raises:
-            AvroError: It is not one of the schema.
+            AvroError: The bytes are not a message of the schema.
             ThroughputQuotaError: Too little of the `work` is left.
         """
         try:
@@ -63,7 +63,7 @@ class AvroCodec:
         """Return the message in `body` as JSON.
 
         Raises:
-            AvroError: It is not one of the schema.
+            AvroError: The bytes are not a message of the schema.
             ThroughputQuotaError: Too little of the `work` of its request is left.
         """
         value = self.value(body, work)
@@ -87,21 +87,21 @@ class AvroCodec:
         size_max: float = math.inf,
         work: RequestWork | None = None,
     ) -> bytes:
-        """A message in JSON, of `size` bytes, as Avro.
+        """Return the Avro bytes of a message that is JSON of `size` bytes.
 
-        `wrapped`: it is in Avro's own JSON encoding. `said` goes into Hermes' metadata, where the
-        schema has them and the message does not.
+        `wrapped` means that the message is in Avro's own JSON encoding. `said` is put into Hermes'
+        metadata, if the schema has them and the message does not.
 
         Raises:
-            MismatchError: It is not what the schema asks for, or could not be read again.
-            MessageTooLargeError: As Avro it has more than `size_max` bytes.
-            ThroughputQuotaError: It takes more than is left of the `work` of its request.
+            MismatchError: The message does not match the schema, or could not be read again.
+            MessageTooLargeError: The result has more than `size_max` bytes.
+            ThroughputQuotaError: Too little of the `work` of its request is left.
         """
         if self._metadata and isinstance(value, dict) and METADATA not in value:
             told = {self._metadata: said} if wrapped and self._metadata != METADATA else said
             value = {**value, METADATA: told}
         body, is_deep = self._writer.written(value, wrapped=wrapped, size=size, work=work)
-        # Before it is read: a small message can be a large one as Avro.
+        # Check the size before reading, because a small message can be large as Avro.
         if len(body) > size_max:
             raise MessageTooLargeError(f"As Avro it is larger than the limit of {size_max} bytes")
         if is_deep or len(body) > self.certain_size:
@@ -109,14 +109,21 @@ class AvroCodec:
         return body
 
     def _require_readable(self, body: bytes, work: RequestWork | None) -> None:
-        """MismatchError if nobody could be given the message again: it is refused, not lost."""
+        """Check that the message can be read again.
+
+        Raises:
+            MismatchError: It cannot be read: it is refused now, so that it is not lost later.
+        """
         try:
             self.json(body, work)
         except AvroError as exc:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
-        """Return how Hermes' metadata are wrapped, or their name; None if the schema has none."""
+        """Return the type of Hermes' metadata in the JSON, or its name.
+
+        None if the schema has none.
+        """
         root, schema = self.schema.root, self.schema
         for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():
             if field["name"] != METADATA:

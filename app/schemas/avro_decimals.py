@@ -1,40 +1,41 @@
-"""Avro decimals: the unscaled integer of a JSON number or text."""
+"""Converts decimals: the unscaled integer of a JSON number or text."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-# The most digits of a decimal, in total and after the point.
+# The maximum number of digits of a decimal, in total and after the point.
 DIGITS_MAX: Final = 1_000
-# The most digits before the point, zeros of an exponent, and digits after the point.
+# The maximum number of digits before the point, zeros of an exponent, and digits after the point.
 LIMIT_MAX: Final = 3 * DIGITS_MAX
 _LIMIT: Final = 10**LIMIT_MAX
-# Steps of work (see avro_work.py): for any decimal, for texts and floats, and digits in one step.
+# Steps of work (see avro_work.py): for any decimal, for texts and floats, and the digits in one
+# step.
 _STEPS: Final = 0.5
 _TEXT_STEPS: Final = 2
 _DIGITS_PER_STEP: Final = 8
 _PLACES_PER_STEP: Final = 32
-# For a decimal that is not only digits with a point.
+# The steps for a decimal that is not only digits with a point.
 _ODD_STEPS: Final = 4
 _ODD_DIGITS_PER_STEP: Final = 3
 _KINDS: Final = (int, float, str)
 
 
 def limit_of(precision: int) -> int:
-    """Return a limit that the unscaled number must not reach."""
+    """Return the limit that the unscaled number must stay below."""
     return int(10 ** min(precision, LIMIT_MAX))
 
 
 def unscaled(value: object, scale: int) -> tuple[int | None, float]:
     """Return `value` times 10 to the power of `scale`, None if this is not an integer.
 
-    The second value is the number of steps of work.
+    The result also has the number of steps of work.
     """
     if isinstance(value, bool) or not isinstance(value, _KINDS) or scale > DIGITS_MAX:
         return None, _STEPS
     steps = _STEPS + scale // _PLACES_PER_STEP
     if isinstance(value, int):
         return value * 10**scale, steps
-    # A float by its shortest text: 1.1 is 1.1.
+    # Use a float's shortest text, so that 1.1 is 1.1.
     text = value if isinstance(value, str) else repr(value)
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0")
@@ -49,7 +50,7 @@ def decimal_text(unscaled: int, scale: int) -> str:
     """Return a decimal with all its digits.
 
     Raises:
-        ValueError: It has too many digits.
+        ValueError: The decimal has too many digits.
     """
     if abs(unscaled) >= _LIMIT:
         raise ValueError(f"it has a decimal of more than {LIMIT_MAX} digits")

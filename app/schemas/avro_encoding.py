@@ -18,25 +18,24 @@ from app.schemas.avro_work import STEP_NS, AvroExhaustedError, steps_allowed
 from app.schemas.problems import MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
-# The limit in steps of work (avro_work.py) for a default, which is encoded once.
+# The limit of work, in steps (avro_work.py), for a default value, which is encoded once.
 _DEFAULT_STEPS_MAX: Final = 28_000
-# The cost of each type that is tried in vain, and of the parent positions that are copied for an
+# The steps for each type that is tried in vain, and the positions that one step can copy for an
 # error.
 _TRY_STEPS: Final = 10
 _PLACES_PER_STEP: Final = 16
-# The cost of each field, present or missing, and of each member. An object has few members if the
-# fields are more than this many times as many.
+# The steps for each field, and for each member: an object with few members handles these one by
+# one.
 _FIELD_STEPS: Final = 0.3
 _MEMBER_STEPS: Final = 2
 _FEW: Final = 4
-# Bytes of texts and defaults in one step: these can make a message longer. Shorter defaults are
-# included in the steps of their fields.
+# The bytes of texts and of defaults that one step can copy; short defaults are free.
 _BYTES_PER_STEP: Final = 1_024
 _DEFAULT_BYTES_PER_STEP: Final = 16
 _DEFAULT_BYTES_FREE: Final = 4
-# For a fixed decimal: it has all its bytes, even with few digits.
+# The same for a fixed decimal, which has all its bytes even with few digits.
 _FIXED_BYTES_PER_STEP: Final = 16
-# A message with this many levels can surely be read again; orjson writes 254.
+# The number of levels up to which a message can surely be read again; orjson writes 254.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
@@ -70,7 +69,7 @@ class _Walk:
         return MismatchError(tuple(self.path), problem)
 
     def number(self, value: int) -> None:
-        """Write an int or long: zigzag, seven bits per byte."""
+        """Write an int or long as zigzag: seven bits per byte."""
         if 0 <= value < 64:  # noqa: PLR2004 - one byte
             self.out.append(value << 1)
             return
@@ -86,20 +85,22 @@ class _Walk:
 
 
 _Write = Callable[[Any, _Walk], None]
-# One type of a union: its position, a quick check whether a value can have it, and the cost of the
-# check.
+# One type of a union: its position, a check whether a value can have it, and its steps.
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
 class AvroBytes(NamedTuple):
-    """A message in binary; `is_deep`: it may be nested deeper than JSON can be written."""
+    """A message in binary.
+
+    `is_deep` means that it may be nested deeper than JSON can be written.
+    """
 
     body: bytes
     is_deep: bool
 
 
 class AvroWriter:
-    """Encodes JSON values of one schema; created once for each schema."""
+    """Encodes JSON values of one schema. Created once for each schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -115,12 +116,12 @@ class AvroWriter:
         size: int = 0,
         work: RequestWork | None = None,
     ) -> AvroBytes:
-        """Return `value`, from JSON of `size` bytes, in binary.
+        """Return `value`, which was JSON of `size` bytes, in binary.
 
-        `wrapped`: it is in Avro's own JSON.
+        `wrapped` means that `value` is in Avro's own JSON encoding.
 
         Raises:
-            MismatchError: It does not match the schema, or takes too much work.
+            MismatchError: The value does not match the schema, or takes too much work.
             ThroughputQuotaError: Too little of the `work` of its request is left.
         """
         steps = steps_allowed(size)
@@ -145,7 +146,7 @@ class AvroWriter:
             return self._made(kind)
         name = schema.name_of(kind)
         if name not in self._named:
-            # A reference to itself first, because a record may contain itself.
+            # Add a reference first, because a record may contain itself.
             self._named[name] = self._later(name)
             self._named[name] = self._made(schema.named[name])
         return self._named[name]
@@ -244,7 +245,7 @@ class AvroWriter:
 
 
 class _Defaults:
-    """The encoded defaults of a record's fields that are missing in an object."""
+    """The encoded defaults of a record's fields, for objects in which fields are missing."""
 
     __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
 
@@ -261,7 +262,7 @@ class _Defaults:
         """Write the default of one field.
 
         Raises:
-            MismatchError: It has none.
+            MismatchError: The field has no default.
             AvroExhaustedError: Too little work is left.
         """
         if field not in self._known:
@@ -301,12 +302,12 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # Some defaults may not be needed: they are written one by one.
+            # Stop: some defaults may not be needed, and are written one by one.
             return
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Defaults are never wrapped: they are values of any type of a union.
+        # Encode defaults unwrapped: they are values of any type of a union.
         _, write, said = self._fields[self._places[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)
@@ -340,7 +341,7 @@ class _Union:
             self._write(index, inner, walk)
             walk.path.pop()
         elif self._one is not None and value is not None:
-            # With one possible type, the error can be exact.
+            # Report the exact error, because only one type is possible.
             walk.out += self._prefixes[self._one]
             self._branches[self._one](value, walk)
         else:
@@ -378,7 +379,7 @@ def _number(value: int) -> bytes:
 
 
 def _steps(write: _Write) -> int:
-    """Return the cost of a matching value."""
+    """Return the steps of a matching value."""
     return 2 if isinstance(write, _Union) else 1
 
 

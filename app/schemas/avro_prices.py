@@ -23,7 +23,7 @@ from app.schemas.avro_work import (
     STEPS_PER_BYTE,
 )
 
-# Steps of work (avro_work.py).
+# The steps of work for each type (avro_work.py).
 _STEPS: Final = {
     "null": 0.15,
     "boolean": 0.3,
@@ -43,19 +43,19 @@ _STEPS: Final = {
 }
 _DECIMAL_STEPS: Final = 2.2
 _FIELD_STEPS: Final = 0.12
-# For each block of an array or a map, and for each key.
+# The steps for each block of an array or a map, and for each key.
 BLOCK_STEPS: Final = 2
-# For a union's type other than null: deep messages consist of these.
+# The steps for a union's type other than null: deep messages consist of these.
 _BRANCH_STEPS: Final = 0.4
 _KEY_STEPS: Final = 0.9
-# Bytes of JSON written in one step: names, symbols, and zeros in decimals. Other bytes are also in
-# the message.
+# The bytes of JSON written in one step: names, symbols, and zeros in decimals. Other bytes are also
+# in the message.
 _BYTES_PER_STEP: Final = 100
-# The quotes and punctuation around a name in JSON.
+# The bytes of the quotes and punctuation around a name in JSON.
 _QUOTES: Final = 4
 _FEWEST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
-# Bytes of memory for values, and for their places in lists and maps. Texts and large numbers take
-# no more than their bytes in the message.
+# The bytes of memory for values, and for their places in lists and maps. Texts and large numbers
+# take no more than their bytes in the message.
 _MEMORY: Final = {
     "float": sys.getsizeof(0.0),
     "double": sys.getsizeof(0.0),
@@ -64,10 +64,10 @@ _MEMORY: Final = {
 }
 _ITEM_MEMORY: Final = 9
 _ENTRY_MEMORY: Final = 100
-# The additional bytes of a list or a map with its first item.
+# The additional bytes of memory of a list or a map with its first item.
 BLOCK_ROOM: Final = 128
-# The most bytes of JSON for one byte of the message: a control character, false. Higher costs are
-# counted separately.
+# The maximum bytes of JSON for one byte of the message: a control character, or false. Higher costs
+# are counted separately.
 _JSON_OF_BYTE: Final = 6
 _NULL_JSON: Final = 5
 
@@ -75,7 +75,8 @@ _NULL_JSON: Final = 5
 class AvroPrice(NamedTuple):
     """The cost of a fixed part, and its minimum size in a message.
 
-    `memory` are the bytes of its values, `json` the bytes of JSON that come only from the schema.
+    `memory` is the size of its values, and `json` the size of the JSON that comes only from the
+    schema, both in bytes.
     """
 
     steps: float
@@ -90,7 +91,7 @@ class AvroPrice(NamedTuple):
 
     @property
     def excess(self) -> tuple[float, float, float]:
-        """The cost beyond what its own bytes allow, as shares of what each message may take."""
+        """The cost above what its own bytes allow, as shares of what each message may take."""
         json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
         return (
             (self.steps - STEPS_PER_BYTE * self.bytes) / STEPS_MAX,
@@ -129,7 +130,7 @@ class AvroPrices:
 
     def of_branch(self, kind: AvroType) -> AvroPrice:
         """Return the cost of the fixed part of a value in a union with this type."""
-        # The cost of the union includes null.
+        # Return nothing for null, which is included in the cost of the union.
         if self._schema.kind_of(kind) == "null":
             return AvroPrice(0, 0)
         price = self.of(kind)
@@ -137,7 +138,7 @@ class AvroPrices:
 
     def certain_size(self) -> float:
         """Return the size up to which every message may be read, whatever it contains."""
-        # Each part has its own byte, or follows one that announces it.
+        # Count for each part the byte that it has, or that announces it.
         rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
         steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
         root = self.of(self._schema.root).excess
@@ -179,7 +180,7 @@ class AvroPrices:
             elif isinstance(kind, dict) and kind["type"] in {"array", "map"}:
                 is_map = kind["type"] == "map"
                 item = self.of_entry(kind["values"]) if is_map else self.of_item(kind["items"])
-                # All in one block, or each in its own block.
+                # Yield both cases: all items in one block, or each item in its own block.
                 yield item
                 yield item._replace(
                     steps=item.steps + BLOCK_STEPS,

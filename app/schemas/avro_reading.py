@@ -23,7 +23,7 @@ from app.schemas.avro_work import (
 from app.schemas.request_work import RequestWork
 
 _MORE: Final = b"\x80"
-# Numbers of one byte, which is the usual case.
+# Numbers of one byte, which is the usual case, from a table.
 _one: Final = {bytes([byte]): (byte >> 1) ^ -(byte & 1) for byte in range(0x80)}.get
 # What each byte of a longer number adds, by its position: tables are faster than shifts.
 _FIRST, *_LATER = [
@@ -37,7 +37,8 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 class _Source(io.BytesIO):
     """The state of decoding one message: its bytes, and the remaining work and memory."""
 
-    # A reader uses several of these for each value, and this is the fastest way to read bytes.
+    # Attributes are few and fixed, because each value uses several of them, and this is the fastest
+    # way.
     __slots__ = ("left", "room", "size")
 
     def __init__(self, body: bytes) -> None:
@@ -66,7 +67,7 @@ _Read = Callable[[_Source], Any]
 
 
 class AvroReader:
-    """Decodes messages of one schema to JSON values; created once for each schema."""
+    """Decodes messages of one schema to JSON values. Created once for each schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -77,13 +78,13 @@ class AvroReader:
         self.certain_size = self._prices.certain_size()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
-        """Return the message in `body`; its cost is subtracted from `work`.
+        """Return the message in `body`; the cost of reading is subtracted from `work`.
 
         Raises:
-            EOFError, ValueError: It does not match the schema.
-            AvroExhaustedError: It takes more work than allowed, or than is left.
+            EOFError, ValueError: The bytes do not match the schema.
+            AvroExhaustedError: Reading takes more work than allowed, or than is left.
             AvroTooLargeError: The result would be too large.
-            RecursionError: It is nested too deep.
+            RecursionError: The message is nested too deep.
         """
         source = _Source(body)
         if work is not None:
@@ -141,7 +142,7 @@ class AvroReader:
         def read_only(source: _Source) -> dict[str, Any]:
             return {only: fields[0][1](source)}
 
-        # Before its fields, because it may contain itself.
+        # Add the reader before those of its fields, because a record may contain itself.
         self._named[kind["name"]] = read_only if only else read
         fields += [(each["name"], self._reader(each["type"])) for each in kind["fields"]]
         return self._named[kind["name"]]
@@ -194,7 +195,7 @@ class AvroReader:
 
 
 def _optional(read_value: _Read, steps: float, room: int) -> _Read:
-    """Return a reader for a value or null, the most frequent union."""
+    """Return a reader for a value or null, which is the most frequent union."""
 
     def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
         first = source.read(1)
@@ -226,11 +227,11 @@ def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
 
 
 def _block(source: _Source, count: int, price: AvroPrice) -> int:
-    """Return the number of items in a block, after their cost is subtracted."""
+    """Subtract the cost of a block's items; return their number."""
     if count < 0:
         count = -count
         _number(source)
-    # Each item has at least one byte.
+    # Refuse more items than bytes: each item has at least one byte.
     if count > source.size:
         raise EOFError
     source.spend(BLOCK_STEPS + count * price.steps, BLOCK_ROOM + count * price.room)
@@ -258,14 +259,14 @@ def _int(source: _Source) -> int:
 
 
 def _longer(source: _Source, first: bytes) -> int:
-    """Read the rest of a number that starts with `first`."""
+    """Return a number of several bytes; `first` is its first byte."""
     read, found = source.read, _FIRST[first]
     for part in _LATER:
         byte = read(1)
         found |= part[byte]
         if byte < _MORE:
             return (found >> 1) ^ -(found & 1)
-    # The tenth byte has the last of 64 bits.
+    # Check the tenth byte, which has the last of 64 bits.
     if (byte := read(1)) > b"\1":
         raise ValueError("it has a number of more than 64 bits")
     found |= _LAST[byte]

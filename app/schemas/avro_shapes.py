@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 
-# The cost in steps of work (avro_work.py) of a check, of each name, and of each member: at most
-# four.
+# The steps of work (avro_work.py) of a check, of each name, and of each member, of which at most
+# four are checked.
 _LOOK_STEPS: Final = 0.4
 _NAME_STEPS: Final = 0.1
 _MEMBER_STEPS: Final = 0.25
@@ -40,7 +40,7 @@ _Member = tuple[str, frozenset[type], frozenset[str] | None]
 
 
 class FirstSight(NamedTuple):
-    """A check whether a value of a possible kind can have a type, and its cost."""
+    """A check whether a value of a possible kind can have a type, and the steps of the check."""
 
     may_be: Callable[[Any], bool] | None
     steps: float
@@ -51,7 +51,8 @@ class Shapes:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
-        # By the names of enums, of records, and of the records of a union.
+        # Symbols by the name of an enum, members by the name of a record, and shared members by the
+        # records of a union.
         self._symbols: dict[str, frozenset[str]] = {}
         self._needed: dict[str, Mapping[str, AvroType]] = {}
         self._shared: dict[tuple[str, ...], AbstractSet[str]] = {}
@@ -68,7 +69,7 @@ class Shapes:
     def looks(self, union: list[AvroType]) -> list[FirstSight]:
         """Return the further checks that distinguish the types of a union."""
         if sum(self._schema.kind_of(kind) != "null" for kind in union) <= 1:
-            # Everything except null has the other type: this is frequent in large schemas.
+            # Check nothing if there is only one type besides null, as often in large schemas.
             return [FirstSight(None, 0) for _ in union]
         records = tuple(self._schema.name_of(each) for each in union if self._is_record(each))
         if records not in self._shared:
@@ -81,21 +82,21 @@ class Shapes:
         if not self._is_record(kind):
             return FirstSight(None, 0)
         needed = self._needed_of(self._schema.name_of(kind))
-        # A member that no other type has is enough.
+        # Check one member that no other type has: this is enough.
         within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
         members = [self._member(name, needed[name]) for name in within]
         steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS
         return FirstSight(_record_look(needed.keys(), members), steps)
 
     def _shared_by(self, records: Sequence[str]) -> AbstractSet[str]:
-        """Return the members that more than one of them must have."""
+        """Return the members that more than one of these records must have."""
         times = Counter(chain.from_iterable(map(self._needed_of, records)))
         return {name for name, count in times.items() if count > 1}
 
     def _needed_of(self, record: str) -> Mapping[str, AvroType]:
         """Return the required members of a record with their types.
 
-        Enums come first, because they exclude most.
+        Members that are enums come first, because they exclude most records.
         """
         if record not in self._needed:
             fields = self._schema.named[record]["fields"]

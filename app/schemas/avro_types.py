@@ -1,7 +1,8 @@
 """Parsed Avro schemas with named types, checked for safety.
 
-The author of a schema decides what a few bytes cost to read. So schemas that could turn a small
-message into a huge value, or a value nested deeper than the stack, are refused or marked here.
+The author of a schema decides how much work it is to read a few bytes. So schemas that could turn a
+small message into a huge value, or a value nested deeper than the stack, are refused or marked
+here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,20 +15,22 @@ from fastavro.schema import SchemaParseException, UnknownType
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 from app.domain.errors import ValidationFailedError
 
-# Any form of a type in Avro: a name, a union, or an object.
+# A type in any form of Avro: a name, a union, or an object.
 AvroType = Any
 
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 RECORDS: Final = frozenset({"record", "error"})
-# The most values that a reader creates without reading a byte: empty records, nulls in records.
+# The maximum number of values that a reader creates without reading a byte: empty records, nulls in
+# records.
 FREE_VALUES_MAX: Final = 1_000
 NESTING_MAX: Final = 64
-# The most records inside each other, directly or by name: computing costs visits all of them.
+# The maximum number of records inside each other, directly or by name: computing costs visits all
+# of them.
 RECORDS_MAX: Final = 100
 
 
 class _Free(NamedTuple):
-    """The number of values of a type without bytes, and its depth of records."""
+    """How many values of a type have no bytes, and how deep its records are nested."""
 
     values: int
     depth: int
@@ -37,31 +40,34 @@ class AvroSchema:
     """A parsed Avro schema. `root` is its type, `named` has its named types by full name."""
 
     def __init__(self, text: str) -> None:
-        """Parse it.
+        """Parse the schema.
 
         Raises:
-            ValidationFailedError: It is not valid, or refused (field `schema`).
+            ValidationFailedError: The schema is not valid, or is refused (field `schema`).
         """
         self.named: dict[str, AvroType] = {}
         self.root: AvroType = _parsed(text, self.named)
         self._require_bounded()
 
     def resolved(self, kind: AvroType) -> AvroType:
-        """Return the type itself if it is given by its name."""
+        """Return the type itself, if `kind` is only its name."""
         if isinstance(kind, str) and kind in self.named:
             return self.named[kind]
         return kind
 
     def name_of(self, kind: AvroType) -> str:
-        """Return its name in a union: the full name if it has one, otherwise its kind."""
+        """Return the type's name in a union: the full name if there is one, otherwise the kind."""
         kind = self.resolved(kind)
         if isinstance(kind, dict):
             return str(kind["name"] if kind["type"] in NAMED else kind["type"])
-        # A union has no name; the text of all its types is long.
+        # Use a short name, because a union has none, and the text of all its types is long.
         return "[]" if isinstance(kind, list) else str(kind)
 
     def is_named(self, kind: AvroType) -> bool:
-        """Whether it is a named type; a map is not, even if a record has the name `map`."""
+        """Whether the type has a name of its own.
+
+        A map has none, even if a record is called `map`.
+        """
         kind = self.resolved(kind)
         return isinstance(kind, dict) and kind["type"] in NAMED
 
@@ -80,7 +86,7 @@ class AvroSchema:
                 raise _refused(problem)
             if self._free(kind, free, ()).values > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
-        # Only now: everything without bytes is small by then, so this ends.
+        # Check this last: everything without bytes is small by then, so this ends.
         for kind in kinds:
             items = kind.get("items") if isinstance(kind, dict) else None
             if items is not None and self._is_free(items):
@@ -105,7 +111,7 @@ class AvroSchema:
         return None
 
     def types(self) -> Iterator[AvroType]:
-        """Yield all types in it; some may come twice."""
+        """Yield all types in the schema; some may come twice."""
         waiting = [self.root, *self.named.values()]
         while waiting:
             kind = waiting.pop()
@@ -130,7 +136,7 @@ class AvroSchema:
         return known[name]
 
     def _is_nothing(self, kind: AvroType) -> bool:
-        # Null may also be written as an object.
+        # Check objects too: null may be written as an object.
         is_empty = isinstance(kind, dict) and kind.get("size") == 0
         return is_empty or self.kind_of(kind) == "null"
 
@@ -198,7 +204,7 @@ def _is_union(kind: AvroType) -> bool:
 
 
 def _parts(kind: AvroType) -> list[AvroType]:
-    """Return the types in it."""
+    """Return the types that a type contains."""
     if isinstance(kind, list):
         return list(kind)
     if not isinstance(kind, dict):

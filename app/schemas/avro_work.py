@@ -1,9 +1,9 @@
 """The limits of work with Avro: writing a JSON message as Avro, and reading one as JSON.
 
 Work is counted in steps of about 350 ns. Each type has a cost (avro_encoding.py, avro_prices.py),
-and the result counts by its length. A message may take about 30 ms, and 400 ns for each of its
-bytes: nested unions could be tried forever, and defaults, field names, and values without bytes can
-make a large message from a small one.
+and the result has a cost for its length. A message may take about 30 ms, and 400 ns for each of its
+bytes. Without a limit, nested unions could be tried forever, and defaults, field names, and values
+without bytes could make a large message from a small one.
 
 Reading has further limits: the memory for the values while the message is read, and the size of its
 JSON, which is kept. A list of a million small records is two megabytes of Avro, and would take 400
@@ -17,7 +17,7 @@ STEP_NS: Final = 350
 # The steps that a message may take: a fixed number, and a number for each given byte.
 STEPS_MAX: Final = 80_000
 STEPS_PER_BYTE: Final = 1.1
-# The most bytes for the values of a message and its JSON together during reading, and for its JSON.
+# The maximum bytes of a message's values and JSON together during reading, and of its JSON.
 ROOM_MAX: Final = 48 << 20
 ROOM_PER_BYTE: Final = 64
 JSON_MAX: Final = 128 << 10

@@ -11,7 +11,7 @@ from app.domain.catalogue.schema import ContentType
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.compiled import avro_codec
 
-# The other types as which the values of a type can be read.
+# The wider types as which the values of a type can also be read.
 _WIDER: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -20,9 +20,9 @@ _WIDER: Final = {
     "bytes": {"string"},
 }
 
-# The most pairs of types that are compared; each takes some microseconds.
+# The maximum number of pairs of types that are compared; each takes some microseconds.
 PAIRS_MAX: Final = 100_000
-# The number of cached results: a thread compares, and the event loop asks for the result.
+# The number of cached results. A thread compares, and the event loop reads the result.
 COMPARED_MAX: Final = 16
 
 
@@ -32,7 +32,7 @@ def backward_problem(
 ) -> str | None:
     """Return why the schema `new` cannot read messages of `old`; None if it can.
 
-    Both are valid schemas. A JSON Schema may change in any way.
+    Both must be valid schemas. (A JSON Schema may change in any way.)
     """
     if kind is ContentType.JSON:
         return None
@@ -56,7 +56,7 @@ class _Comparison:
         self._left = pairs_max
         # Pairs of named types that are being compared, or are compatible.
         self._known: dict[tuple[str, str], None] = {}
-        # Why pairs are incompatible: without this, each pair of a chain would be compared again.
+        # Why pairs are incompatible. Without this, each pair of a chain would be compared again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
@@ -103,7 +103,8 @@ class _Comparison:
         self._known[pair] = None
         found = self._fields(new, old, path)
         if found is not None:
-            # Later pairs may have been found compatible only because this one was assumed to be.
+            # Forget the pairs found since: they may be compatible only because this pair was
+            # assumed to be.
             while len(self._known) > before:
                 self._known.popitem()
             self._misfits[pair] = found
@@ -124,7 +125,10 @@ class _Comparison:
 
 
 def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Compare names without namespace, as fastavro and Java do, and aliases."""
+    """Whether two types have the same name without namespace, or an alias.
+
+    This is how fastavro and Java compare names.
+    """
     short = old["name"].rpartition(".")[2]
     names = (new["name"], *new.get("aliases", ()))
     return any(name.rpartition(".")[2] == short for name in names)

@@ -10,9 +10,9 @@ from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec
 from app.schemas.json_schema import JsonSchema
 
-# The number of cached texts; others are compiled again.
+# The number of schemas that are cached; others are compiled again.
 COMPILED_MAX: Final = 256
-# The number of cached texts that are not schemas.
+# The number of texts that are cached as invalid.
 REFUSED_MAX: Final = 64
 _TOO_DEEP: Final = "is nested too deep, or too large, to be made ready"
 
@@ -21,14 +21,14 @@ Kept = TypeVar("Kept")
 
 
 class MadeOnce(Generic[Made]):
-    """Caches what is made from texts, or the error, for the texts used last."""
+    """Caches what is made from texts, or the error; the least recently used texts are dropped."""
 
     def __init__(self, make: Callable[[str], Made]) -> None:
         self._make = make
         self._made: dict[str, Made] = {}
-        # Separate: invalid texts must not displace those in use.
+        # Errors are cached apart, so that invalid texts do not displace schemas in use.
         self._refused: dict[str, ValidationFailedError] = {}
-        # Threads prepare schemas too.
+        # A lock, because threads prepare schemas too.
         self._changing = Lock()
 
     def __contains__(self, text: str) -> bool:
@@ -38,7 +38,7 @@ class MadeOnce(Generic[Made]):
         """Return what is made from the text.
 
         Raises:
-            ValidationFailedError: It is not valid (field `schema`).
+            ValidationFailedError: The text is not valid (field `schema`).
         """
         require_length(text)
         with self._changing:
@@ -89,7 +89,7 @@ def require_schema(kind: ContentType, text: str) -> None:
     """Check that a topic of that kind can have this schema.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The schema is not valid.
     """
     if kind is ContentType.AVRO:
         avro_codec(text)

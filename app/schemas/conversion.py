@@ -1,4 +1,4 @@
-"""Messages of one topic in the form that another one stores, or why it refuses them."""
+"""Converts messages of one topic to the form of another one, or says why it refuses them."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from app.schemas.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, type
 
 
 class RefusedValue(NamedTuple):
-    """The target topic refuses it."""
+    """Why the target topic refuses a value."""
 
     problem: str
 
@@ -43,7 +43,7 @@ class Fitting:
     ) -> NewRecord | RefusedValue | None:
         """Return the record for the target topic.
 
-        None: its message was not for all subscriptions.
+        The result is None if the message was not for all subscriptions.
         """
         message = self._message(record, Partition(self._source.name, partition))
         if message.record_target is not None:
@@ -67,9 +67,9 @@ class Fitting:
         return typed(self._target, _given(message, value, media, now_ms=now_ms))
 
     def _avro(self, message: AvroMessage, now_ms: int) -> Typed:
-        """Use the same schema if the target has it.
+        """Return an Avro message for the target topic, with the same schema if the target has it.
 
-        Otherwise publish the JSON of the message there.
+        Otherwise the message's JSON is converted by the target's schema.
         """
         written = message.avro()
         known = _same(written.schema, self._target)
@@ -85,7 +85,7 @@ class Fitting:
     def _own_headers(
         message: Message, fitted: Typed, marker: bytes
     ) -> tuple[tuple[bytes, bytes], ...]:
-        # A foreign producer's record is identified by its old position.
+        # Use the old position as the id of a record of another producer.
         own = ((HEADER_ID, message.id), (HEADER_REPUBLISHED, marker), *fitted.headers)
         if fitted.content_type is None:
             return own
@@ -93,7 +93,7 @@ class Fitting:
 
 
 def _given(message: Message, body: bytes, media: str, *, now_ms: int) -> Given:
-    # The id may be a foreign producer's; Avro's metadata has it as text.
+    # Convert the id to text: another producer may have made it, and Avro's metadata has it as text.
     message_id = message.id.decode("utf-8", "replace").encode()
     return Given(body=body, media=media, message_id=message_id, now_ms=now_ms)
 

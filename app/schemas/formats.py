@@ -1,4 +1,4 @@
-"""The content types and schemas of topics, from the control plane and a schema registry."""
+"""The content types and schemas of topics, from the database and from a schema registry."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,9 +19,10 @@ class TopicFormats:
 
     def __init__(self) -> None:
         self._avro: dict[str, AvroTopic] = {}
-        # From the control plane.
+        # The topics as the database has them.
         self._topics = dict[str, Topic]()
-        # By version, those that the control plane does not have yet, or cannot have.
+        # Versions from the registry that the database does not have yet, or cannot have, by
+        # version.
         self._learned: dict[str, dict[int, Registered]] = {}
 
     def avro(self, topic: str) -> AvroTopic | None:
@@ -35,9 +36,11 @@ class TopicFormats:
         return frozenset((*own, *self._learned.get(topic, ())))
 
     def learn(self, topic: str, found: Iterable[Registered]) -> None:
-        """Use these versions for the topic's messages too; those of the control plane come first.
+        """Use these versions for the topic's messages too.
 
-        They are usable (`require_schema`).
+        Versions from the database are preferred.
+
+        The versions must be usable (`require_schema`).
         """
         if topic in self._topics:
             self._learned.setdefault(topic, {}).update({each.version: each for each in found})
@@ -62,7 +65,7 @@ class TopicFormats:
         have = {each.version for each in topic.schemas}
         learned = self._learned.get(name, {})
         new = [each for version, each in learned.items() if version not in have]
-        # A topic with the maximum number of versions gets no more here either.
+        # Ignore this error: a topic with the maximum number of versions gets no more here either.
         with suppress(ValidationFailedError):
             topic = with_registered(topic, new)
         self._avro[name] = AvroTopic(topic)

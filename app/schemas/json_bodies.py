@@ -7,13 +7,13 @@ import orjson
 from app.domain.errors import FieldProblem, MessageInvalidError
 from app.domain.uncollected import Uncollected
 
-# For a body of this size the garbage collector takes half of the time.
+# The size of a body for which the garbage collector would take half of the time.
 _LARGE: Final = 64 * 1024
-# The limit of orjson.
+# The maximum number of levels, which is orjson's.
 LEVELS_MAX: Final = 1_024
 
 _EMPTY: Final = 'is empty, which is not JSON: null, {} and "" are'
-# orjson's messages for texts that other parsers may accept.
+# orjson's error texts for JSON that other parsers may accept, with ours.
 _BEYOND: Final = (
     ("depth limit exceeded", f"is nested deeper than {LEVELS_MAX} levels"),
     ("number is infinity", "has a number beyond the range of a double"),
@@ -29,7 +29,7 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
     """Return a message's body as JSON.
 
     Raises:
-        MessageInvalidError: It is not accepted; the text has the reason.
+        MessageInvalidError: The body is not accepted; the error has the reason.
     """
     try:
         if len(body) < _LARGE:
@@ -42,7 +42,7 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def is_json(body: bytes) -> bool:
-    """Whether `json_body` accepts it."""
+    """Whether `json_body` accepts the body."""
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -16,15 +16,16 @@ from app.schemas.patterns import PatternPrices
 from app.schemas.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 from app.schemas.request_work import RequestWork
 
-# Patterns without look-around and back references: with these no message can block the engine.
+# Limits of the engine's patterns: without look-around and back references, no message can block the
+# engine.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
-# The allowed cost of validating a message: this, and an amount for each byte.
+# The allowed cost of validating a message: a fixed time, and a time for each byte.
 LIMIT_NS: Final = 10_000_000
 BYTE_LIMIT_NS: Final = 60
 # The allowed cost of reporting several problems of a message.
 REPORT_LIMIT_NS: Final = 10_000_000
-# Reports copy values: the cost for a comma, a list and an object.
+# The cost of copying values in reports: for a comma, a list and an object.
 _COPIED_NS: Final[Mapping[bytes, int]] = {b",": 200, b"[": 300, b"{": 1_000}
 _DIALECT: Final = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 _CHOICES: Final = (b'"anyOf"', b'"oneOf"')
@@ -40,17 +41,17 @@ _INVALID: Final = FieldProblem(
 
 
 class JsonSchema:
-    """One JSON Schema. References lead only inside it: nothing is fetched."""
+    """A compiled JSON Schema. References lead only to parts of the schema: nothing is fetched."""
 
     def __init__(self, text: str) -> None:
-        """Compile it.
+        """Compile the schema.
 
         Raises:
-            ValidationFailedError: It is not valid (field `schema`).
+            ValidationFailedError: The schema is not valid (field `schema`).
         """
         schema = _parsed(text)
         name_the_whole(schema)
-        # Everything in a schema that could block the engine is limited before the engine gets it.
+        # Limit everything that could block the engine, before the engine gets the schema.
         work = PreparationWork(schema)
         patterns = _patterns_of(schema, work)
         _require_meta(schema)
@@ -64,7 +65,9 @@ class JsonSchema:
         body: bytes,
         work: RequestWork | None = None,
     ) -> list[FieldProblem]:
-        """Return the first few problems of `value`, which is in `body`; none if valid.
+        """Return the first few problems of `value`, which was read from `body`.
+
+        None if it is valid.
 
         The time is limited: a message that would take more is refused without validation. If a
         report takes too long, it has only the first problem, or only that the message is not valid.
@@ -75,19 +78,20 @@ class JsonSchema:
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
         if cost is None:
-            # Finding this out may take as long as the limit.
+            # Count the limit itself: finding out the cost may take as long.
             if work is not None:
                 work.spend(min(limit, work.left_ns))
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if work is not None:
             work.spend(cost)
         try:
-            # References can lead deeper than the engine supports.
+            # Catch this error: references can lead deeper than the engine supports.
             if self._validator.is_valid(value):
                 return []
             errors = self._errors(value, body, work)
         except ValueError:
-            # Reports copy the value, which must not be nested too deep.
+            # Report only that it is invalid: reports copy the value, which must not be nested too
+            # deep.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 
@@ -105,7 +109,7 @@ class JsonSchema:
                 work.spend(reported)
             return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
         copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
-        # With branches, the errors in each of them would be collected.
+        # Report no errors with branches: the errors in each branch would be collected.
         if self._has_choices or copied > min(LIMIT_NS + BYTE_LIMIT_NS * len(body), left_ns):
             return []
         if work is not None:
@@ -138,7 +142,7 @@ def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
     """Return the prices of all patterns.
 
     Raises:
-        ValidationFailedError: The engine would take too long for them.
+        ValidationFailedError: The patterns would take the engine too long.
     """
     patterns = PatternPrices(work)
     for part in parts(schema):
@@ -167,7 +171,7 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
 
 
 def _no_schema(error: Exception) -> ValidationFailedError:
-    # The place of the error is in further lines.
+    # Use the first line of the error; further lines have its place.
     reason = str(error).partition("\n")[0][:300]
     return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
 
@@ -176,6 +180,6 @@ def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> Sch
     try:
         return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
-        # A reference leads to no schema, or in a way that only the engine can follow.
+        # Report this also if only the engine could follow the reference.
         message = "has references that cannot be followed, or is nested too deep"
         raise ValidationFailedError.of("schema", message) from exc

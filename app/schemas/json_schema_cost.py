@@ -18,30 +18,32 @@ from app.schemas.levels import Levels, has_extremes
 from app.schemas.patterns import PatternPrices
 
 LEVELS_MAX: Final = 1_024
-# For each level, and each group of positions in it.
+# The work for each level, and for each group of positions in a level.
 _LEVEL_STEPS: Final = 5
 _GROUP_STEPS: Final = 2
 # A cost in ns that no message may have at one position.
 _ENDLESS_NS: Final = 1e9
-# The shortest value with its separator, in bytes.
+# The size of the shortest value with its separator, in bytes.
 _VALUE_BYTES: Final = 2
 # The cost of counting the values of a message by level, for each value.
 _COUNTED_NS: Final = 50
-# Characters of a text that count as one value in checks of everything below a position.
+# The number of characters of a text that count as one value in checks of everything below a
+# position.
 _BELOW_CHARACTERS: Final = 64
-# A report copies the wrong value, at this cost.
+# The cost of copying the wrong value into a report, for each value.
 _COPIED_NS: Final = 80
-# The shortest number that takes long to be divided, with its separator.
+# The size of the shortest number that takes long to be divided, with its separator.
 _EXTREME_BYTES: Final = 5
 
 
 class SchemaCost:
-    """What checks each level of a message, and its cost."""
+    """Which subschemas check each level of a message, and the cost."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         """Compute the cost.
 
-        LookupError, ValueError, TypeError, AttributeError or RecursionError: it is not a schema.
+        LookupError, ValueError, TypeError, AttributeError or RecursionError means that the value is
+        not a schema.
 
         Raises:
             ValidationFailedError: The cost is unknown, or too high for any message (field
@@ -58,9 +60,9 @@ class SchemaCost:
     def of(
         self, value: object, body: bytes, limit_ns: float, *, is_exact: bool = False
     ) -> float | None:
-        """Return the highest cost of validating `value`, of `body`; None if above the limit.
+        """Return the highest cost of validating `value`, read from `body`; None if above the limit.
 
-        `is_exact`: count it, even if any message of that size has a low cost.
+        With `is_exact` the cost is counted, even if any message of that size has a low cost.
         """
         at_most = self._at_most(len(body))
         if at_most <= limit_ns and not is_exact:
@@ -105,7 +107,7 @@ class SchemaCost:
 
     def _by_level(self) -> Iterator[Price]:
         yield from self._levels
-        # Recursive checks cost the same on each further level.
+        # Repeat the deepest level: recursive checks cost the same on each further level.
         yield from repeat(self._deepest)
 
     def _priced_levels(self, schema: object, kinds: PlaceKinds) -> list[Price]:

@@ -23,12 +23,12 @@ from app.schemas.json_schema_work import PLACES, PreparationWork
 from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
-# Subschemas and how often they check, by the position below; None: any.
+# The subschemas, and how often each checks, by the position below; None: any position.
 _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()
 
-# The cost of a subschema, and of each subschema in a kind.
+# The work for a subschema, and for each subschema in a kind.
 _PRICE_STEPS: Final = 30
 _PART_STEPS: Final = 2
 _CHILD_STEPS: Final = 3
@@ -42,7 +42,7 @@ _CHILDREN: Final = frozenset(
 
 
 class PlaceKinds:
-    """Kinds by number, computed on demand."""
+    """Kinds of positions by number, which are computed when they are needed."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         self._work = work
@@ -108,7 +108,7 @@ class PlaceKinds:
         }
 
     def _of_parts(self, parts: list[tuple[Any, int]]) -> int:
-        """Return the kind of positions that these subschemas check, each this often."""
+        """Return the kind of positions that these subschemas check, each as often as given."""
         times = Counter[int]()
         for schema, count in parts:
             self._work.spend(_CHILD_STEPS, PLACES, at=schema)

@@ -7,14 +7,14 @@ from typing import Any, Final
 from app.schemas.json_schema_references import References
 from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, refused
 
-# The most checks of one position.
+# The maximum number of checks of one position.
 LOOKS_MAX: Final = 400_000
-# The depth of a subschema that leads back to no other.
+# The depth of a subschema that does not lead back to another.
 _NOWHERE: Final = 1 << 30
-# For each subschema and each of those that it leads to.
+# The work for each subschema, and for each that it leads to.
 _OPEN_STEPS: Final = 8
 _LOOK_STEPS: Final = 0.3
-# The engine creates the code for unevaluated values for each way to it.
+# The work for unevaluated values: the engine creates code for each way that leads to them.
 _UNEVALUATED_STEPS: Final = 12
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -34,24 +34,24 @@ class SubschemaLooks:
         self.nodes: dict[int, Any] = {}
         self._work = work
         self._references = References(schema)
-        # A subschema with only a reference equals any other with the same reference.
+        # A subschema with only a reference is treated as equal to others with the same reference.
         self._alike: dict[object, object] = {}
-        # The subschemas in progress, by their depth.
+        # The subschemas that are being visited, with their depth.
         self._open: dict[int, int] = {}
         self._opened: dict[int, Looks] = {}
 
     def at(self, schema: object) -> Looks:
         """Return everything that checks the position that `schema` checks.
 
-        LookupError, ValueError, TypeError or RecursionError: it is not a schema.
+        LookupError, ValueError, TypeError or RecursionError means that the value is not a schema.
 
         Raises:
-            ValidationFailedError: It takes too much work.
+            ValidationFailedError: The schema takes too much work.
         """
         return self._looks(schema)[0]
 
     def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Return the first subschema with only the same reference, or this one."""
+        """Return the first subschema that has only the same reference; otherwise this one."""
         if isinstance(schema, dict) and len(schema) == 1:
             reference = schema.get("$ref")
             return self._alike.setdefault(reference, schema) if reference else schema
@@ -60,7 +60,7 @@ class SubschemaLooks:
     def _looks(self, given: object) -> tuple[Looks, int]:
         """Return the checks, and the outermost subschema in progress to which it leads back.
 
-        The engine stops there.
+        (The engine stops there too.)
         """
         if not isinstance(given, dict):
             return Counter(), _NOWHERE
@@ -74,7 +74,7 @@ class SubschemaLooks:
         self.nodes[key] = schema
         depth = self._open[key] = len(self._open)
         looks, outermost = Counter({key: 1}), _NOWHERE
-        # Values that it has not checked are found by a second check.
+        # Count twice: values that this did not check are found by a second check.
         times = 2 if any(name in schema for name in UNEVALUATED) else 1
         for branch in self._branches(schema):
             found, back = self._looks(branch)
@@ -87,7 +87,7 @@ class SubschemaLooks:
         return looks, outermost if outermost < depth else _NOWHERE
 
     def _keep(self, key: int, looks: Looks, *, leads_further: bool) -> None:
-        """Store it, unless it depends on a check that was stopped here."""
+        """Store the result, unless it depends on a visit that was stopped here."""
         schema, total = self.nodes[key], sum(looks.values())
         if total > LOOKS_MAX:
             raise self._work.refused(TOO_OFTEN, at=schema)

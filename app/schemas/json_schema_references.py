@@ -7,7 +7,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from app.schemas.json_schema_work import refused
 
-# Keywords with subschemas: one, a list, or several by name.
+# Keywords with subschemas: with one, with a list, or with several by name.
 _ONE: Final = (
     "not",
     "if",
@@ -31,7 +31,7 @@ _NAMED: Final = (
     "dependencies",
 )
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
-# The engine knows the schemas with these names.
+# The start of the names of schemas that the engine knows.
 _STANDARD: Final = "//json-schema.org/draft"
 
 
@@ -39,7 +39,7 @@ class References:
     """The parts of one schema to which its `$ref`s may lead."""
 
     def __init__(self, root: object) -> None:
-        """Collect them.
+        """Collect the parts of the schema.
 
         Raises:
             ValidationFailedError: A part other than the root has an `$id`.
@@ -55,10 +55,10 @@ class References:
                 self._times[name] += 1
 
     def must_have_no_id(self, part: object) -> None:
-        """Check that it has no `$id`, because its references would then lead elsewhere.
+        """Check that a part has no `$id`, because its references would then lead elsewhere.
 
         Raises:
-            ValidationFailedError: It has one.
+            ValidationFailedError: The part has an `$id`.
         """
         if part is not self._root and _id_of(part) is not None:
             raise refused("may have an $id at its root alone")
@@ -67,7 +67,7 @@ class References:
         """Return the target of a reference.
 
         Raises:
-            ValidationFailedError: It is not in the schema.
+            ValidationFailedError: The target is not in the schema.
         """
         try:
             return self._found(reference)
@@ -100,7 +100,7 @@ class References:
 
 
 def name_the_whole(root: object) -> None:
-    """Replace each empty reference by `#`: the engine would ignore it."""
+    """Replace each empty reference by `#`, because the engine would ignore it."""
     for part in parts(root):
         if part.get("$ref") == "":
             part["$ref"] = "#"
@@ -112,7 +112,7 @@ def _id_of(part: object) -> str | None:
 
 
 def parts(root: object) -> Iterator[dict[str, Any]]:
-    """Yield all subschemas, without those inside examples or values to compare."""
+    """Yield all subschemas, except inside of examples and of values for comparison."""
     waiting = [root]
     while waiting:
         part = waiting.pop()

@@ -10,32 +10,32 @@ import orjson
 
 from app.schemas.patterns import PatternPrices
 
-# A subschema at a value, and each keyword in it.
+# The cost of a subschema at a value, and of each keyword in the subschema.
 _LOOK_NS: Final = 15
 _KEYWORD_NS: Final = 15
 _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
 _NAME_NS: Final = 35
-# Creating a text from the name of a member.
+# The cost of making a text of a member's name, and of checking a format.
 _MADE_NAME_NS: Final = 50
 _FORMAT_NS: Final = 100
 _CALL_NS: Final = 60
-# Comparing a value: simple values are found by a table, others one by one.
+# The cost of comparing a value: simple values are found by a table, others one by one.
 _COMPARED_NS: Final = 200
-# A fractional number is compared with each whole number.
+# The cost of comparing a fractional number with each whole number.
 _FRACTION_NS: Final = 750
 _COMPARED_WHOLE_NS: Final = 20
 _COMPARED_FLOAT_NS: Final = 1_200
 _WHOLE_MULTIPLE_NS: Final = 350
 _MULTIPLE_NS: Final = 1_100
 _EXTREME_MULTIPLE_NS: Final = 35_000
-# With unique items, up to fifteen are compared with each other.
+# The cost of unique items: up to fifteen are compared with each other.
 _UNIQUE_NS: Final = 500
 _BELOW_UNIQUE_NS: Final = 200
 _CONTAINED_NS: Final = 180
 _UNEVALUATED_NS: Final = 20
-# Reporting an error, and each character that it quotes from the schema.
+# The cost of reporting an error, and of each character that it quotes from the schema.
 _ERROR_NS: Final = 20_000
 _QUOTED_NS: Final = 40
 _CHARACTER_NS: Final = 20
@@ -53,10 +53,11 @@ _ITEMS: Final = ("items", "unevaluatedItems")
 class Price(NamedTuple):
     """The cost of checking a value.
 
-    `value` counts once; `text` and `number` in addition for those types, and `extreme` for each
-    number in a message with very large or small ones; `child` for each member or item, `below` for
-    each value anywhere in it, `character` for each of a text, `name` for each character of its
-    members' names. `error` is the cost of reporting all its errors, at most `errors`.
+    `value` counts once. `text` and `number` are added for values of those types, and `extreme` for
+    each number if the message has very large or small ones. `child` counts for each member or item,
+    `below` for each value anywhere below, `character` for each character of a text, and `name` for
+    each character of the members' names. `error` is the cost of reporting all errors, at most
+    `errors`.
     """
 
     value: float = 0
@@ -79,7 +80,7 @@ FREE: Final = Price()
 
 
 def added(prices: Iterable[Price]) -> Price:
-    """Return the sum at one value."""
+    """Return the sum of the costs at one value."""
     return Price(*map(sum, zip(FREE, *prices, strict=True)))
 
 
@@ -89,7 +90,7 @@ def highest(prices: Iterable[Price]) -> Price:
 
 
 def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
-    """Return the cost of the subschema without those in it."""
+    """Return the cost of the subschema, without that of subschemas inside it."""
     errors = len(schema) + len(_listed(schema.get("required"))) + _dependents(schema)
     quoted = sum(len(orjson.dumps(schema[name])) for name in _QUOTED if name in schema)
     return added(
@@ -175,7 +176,7 @@ def _compared_with(schema: Mapping[str, Any]) -> Iterable[list[Any]]:
 
 
 def _compared(values: list[Any]) -> Price:
-    """Return the cost of comparing a value with these."""
+    """Return the cost of comparing a value with these values."""
     if all(isinstance(each, str | int | None) for each in values):
         whole = sum(type(each) is int for each in values)
         return Price(number=_COMPARED_WHOLE_NS * whole + _FRACTION_NS * (whole > 0))

@@ -1,7 +1,7 @@
 """The cost of a message position by position, if the cost by levels is too high.
 
-By levels, a text costs as much as the most expensive member of its level. So in a message with few
-values, each value is counted with the checks of its own position.
+By levels, each text has the cost of the most expensive member of its level. A more exact way is to
+count each value with the checks of its own position, in messages with few values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,18 +9,21 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.json_schema_unit_costs import Price
 
-# The kind and the group of positions without checks.
+# The number of the kind, and of the group, of positions without checks.
 NOTHING: Final = 0
-# Kinds of positions by name or index; None: all others.
+# The kinds of positions by name or index; None stands for all others.
 Below = Mapping[object, int]
 
-# The most values of such a message, and the cost of each in ns: 4 ms in total.
+# The maximum number of values in such a message, and the cost of each in ns: 4 ms in total.
 VALUES_MAX: Final = 4_000
 _WALKED_NS: Final = 1_000
 
 
 class Group(NamedTuple):
-    """What is below the positions of some kinds; `price` is the maximum of each part."""
+    """What is below the positions of some kinds.
+
+    `price` has the maximum of each part of the cost.
+    """
 
     members: Below
     items: Below

@@ -1,7 +1,7 @@
-"""The work of preparing a JSON Schema for messages: a small one could take all memory.
+"""Limits the work of preparing a JSON Schema for messages: a small schema could take all memory.
 
-Counted in steps of about a microsecond before the engine gets the schema, because the engine cannot
-be stopped.
+Work is counted in steps of about a microsecond, before the engine gets the schema, because the
+engine cannot be stopped.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from app.domain.errors import ValidationFailedError
 
-# The limit for one schema. A usual one of 128 KiB takes about half of it.
+# The limit for one schema. A usual schema of 128 KiB takes about half of this.
 STEPS_MAX: Final = 200_000
 
 BRANCHES: Final = (
@@ -37,10 +37,10 @@ class PreparationWork:
         self.left = steps
 
     def spend(self, steps: float, problem: str, *, at: object) -> None:
-        """Subtract steps for that part.
+        """Subtract the steps for a part of the schema.
 
         Raises:
-            ValidationFailedError: Too few are left.
+            ValidationFailedError: Too few steps are left.
         """
         self.left -= steps
         if self.left < 0:
@@ -68,7 +68,7 @@ def place_of(part: object, root: object) -> str:
 
 
 def _cut(place: str) -> str:
-    # Cut here: a deep schema has as many long pointers as it has parts.
+    # Cut the pointer here: a deep schema has as many long pointers as it has parts.
     return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
 
 

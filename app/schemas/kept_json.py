@@ -3,21 +3,22 @@
 from collections import deque
 from typing import Final, Protocol
 
-# For all messages with much more JSON than Avro. The JSON of others is limited by their own size.
+# The maximum size of the kept JSON of all messages with much more JSON than Avro. The JSON of other
+# messages is limited by their own size.
 KEPT_BYTES_MAX: Final = 32 << 20
 _FREE_BYTES: Final = 1_024
 _FREE_RATIO: Final = 4
 
 
 class Readable(Protocol):
-    """A message that can be converted again."""
+    """A message whose JSON can be made again."""
 
     def forget(self) -> None:
-        """Drop its JSON."""
+        """Drop the message's JSON."""
 
 
 class KeptJson:
-    """Makes older messages drop large JSON when newer ones need the space."""
+    """Makes older messages drop large JSON when newer messages need the space."""
 
     def __init__(self, *, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -30,7 +31,7 @@ class KeptJson:
             return
         self._kept.append((message, size))
         self._bytes += size
-        # The last one is in use.
+        # Keep the last one, which is in use.
         while self._bytes > self._bytes_max and len(self._kept) > 1:
             dropped, size = self._kept.popleft()
             dropped.forget()

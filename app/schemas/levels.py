@@ -1,16 +1,16 @@
-"""The number of values in a message by level."""
+"""Counts the values in a message by level."""
 
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-# Numbers in this range are quickly divided.
+# The range of numbers that are divided quickly.
 _LARGEST: Final = 1e15
 _SMALLEST: Final = 1e-9
 
 
 class Levels:
-    """The values of each level, the characters of texts, and those of names."""
+    """The number of values of each level, of the characters of texts, and of names."""
 
     def __init__(self, value: object) -> None:
         self.values: list[int] = []

@@ -15,7 +15,7 @@ from app.schemas.versions import require_backward
 class SchemaMaking:
     """Prepares and compares schemas on one thread, one at a time.
 
-    Several threads would take the event loop's CPU.
+    More threads would take the event loop's CPU time.
     """
 
     def __init__(
@@ -25,7 +25,8 @@ class SchemaMaking:
     ) -> None:
         self._make = make
         self._compare = compare
-        # A lock is not enough: a thread continues when its waiting caller is cancelled.
+        # One thread, and not a lock: a thread continues when the caller that waits for it is
+        # cancelled.
         self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-making")
 
     async def ready(self, kind: ContentType, text: str) -> None:
@@ -41,7 +42,7 @@ class SchemaMaking:
             await loop.run_in_executor(self._one, self._compared, topic, text)
 
     def begin(self, kind: ContentType, text: str) -> Future[None]:
-        """Start to prepare it without waiting."""
+        """Start to prepare the schema without waiting."""
         return self._one.submit(self._made, kind, text)
 
     def _compared(self, topic: Topic, text: str) -> None:

@@ -1,9 +1,10 @@
 """Messages of AVRO topics: as JSON, and as the bytes of Avro.
 
-The headers `sv` and `sid` of a record name its version. A record without them is a foreign
-producer's: it has the prefix of Confluent's registry (a zero byte, and the id of its schema in four
-bytes), or is of the latest version. A record that is marked as JSON is JSON. If ids come from a
-registry, a record with the prefix of an unknown schema cannot be read.
+The headers `sv` and `sid` of a record name the version of its schema. A record without these
+headers is from a producer other than Angelia. It has the prefix of Confluent's registry (a zero
+byte, and the id of its schema in four bytes), or its schema is the latest version. A record that is
+marked as JSON is JSON. If ids come from a registry, a record with the prefix of an unknown schema
+cannot be read.
 
 A topic that was JSON has older messages: those of Angelia without `sv`, and foreign ones that are
 JSON. They stay JSON.
@@ -41,16 +42,16 @@ JSON: Final = b"application/json"
 # Confluent's prefix: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-# Longer numbers are not ids, and Python parses at most 4,300 digits.
+# The form of ids and versions: longer numbers are neither, and Python parses at most 4,300 digits.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
-# Versions count up: an unknown new one is at most this far above the newest known one.
+# How far an unknown new version can be above the newest known one: versions count up.
 VERSIONS_AHEAD_MAX: Final = 20
 _UNREAD: Final = object()
 
 
 class UnreadableError(ValueError):
-    """The message cannot be converted to that form; the text has the reason."""
+    """The message cannot be converted to that form; the error's text has the reason."""
 
 
 class Written(NamedTuple):
@@ -74,18 +75,18 @@ class AvroTopic:
         self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
-        """Whether the version in the record is known here, if it names one."""
+        """Whether the version that the record names, if any, is known here."""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return self._named(version, record) is not None
         return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
 
     def may_get(self, version: bytes) -> bool:
-        """Whether a version with that name may exist without being known here, or be created."""
+        """Whether a version with that name may exist unknown to this process, or be created."""
         return is_version(version) and int(version) <= self._newest + VERSIONS_AHEAD_MAX
 
     def is_avro(self, record: Record) -> bool:
-        """Whether the record is Avro; otherwise it is as in a JSON topic."""
+        """Whether the record is Avro; otherwise it is read as in a JSON topic."""
         if record.header(HEADER_SCHEMA_VERSION) is not None:
             return True
         given = record.header(HEADER_CONTENT_TYPE)
@@ -95,8 +96,8 @@ class AvroTopic:
         return not self.was_json or media == AVRO or not self._is_from_before(record)
 
     def _is_from_before(self, record: Record) -> bool:
-        """Whether a record without a schema is from when its topic was JSON."""
-        # Avro records of Angelia name their schema.
+        """Whether a record without a schema is from the time when its topic was JSON."""
+        # Check who published it: Avro records of Angelia always name their schema.
         return was_published_here(record, self._name) or is_json(record.value or b"")
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
@@ -104,14 +105,14 @@ class AvroTopic:
         return AvroMessage(record, partition, self)
 
     def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
-        """Return the Avro in the record, and its schema; None: unknown."""
+        """Return the Avro bytes in the record, and their schema; None if it is unknown."""
         body = record.value or b""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return body, self._named(version, record)
         number = prefix_id(body)
         if self._is_unknown(number):
-            # With another schema it would be misread.
+            # Return no schema, because with another schema the bytes would be misread.
             return body, None
         found = None if number is None else self._ids.get(number)
         return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
@@ -125,14 +126,15 @@ class AvroTopic:
         given = record.header(HEADER_SCHEMA_ID)
         if given is None or (found is not None and b"%d" % found.id == given):
             return found
-        # Written with another registry, where versions count differently: ids are reliable.
+        # Use only the id: the record was written with another registry, where versions count
+        # differently.
         return self._ids.get(int(given)) if _NUMBER.fullmatch(given) else found
 
 
 class AvroMessage(Message):
-    """A message of an AVRO topic. Its `body` is JSON, made on demand.
+    """A message of an AVRO topic. Its `body` is JSON, made when it is needed.
 
-    It is None if the message cannot be read, and `problem` has the reason.
+    `body` is None if the message cannot be read; then `problem` has the reason.
     """
 
     __slots__ = ("_json", "_problem", "_schemas", "_stored", "_written")
@@ -143,7 +145,7 @@ class AvroMessage(Message):
         self._problem = super().problem
         self._schemas = schemas
         super().__init__(record, partition)
-        # None: the record is JSON.
+        # The Avro bytes and their schema; None if the record is JSON.
         self._written: tuple[bytes, TopicSchema | None] | None = None
         if schemas.is_avro(record):
             self._written = schemas.written(record)
@@ -151,7 +153,7 @@ class AvroMessage(Message):
 
     @property
     def body(self) -> bytes | None:
-        """The message as JSON."""
+        """The message as JSON; None if it cannot be read."""
         if self._json is _UNREAD:
             self._json = self._read()
         found: bytes | None = self._json
@@ -163,17 +165,17 @@ class AvroMessage(Message):
 
     @property
     def problem(self) -> str:
-        """Why it has no body."""
+        """The reason why the message has no body."""
         return self._problem
 
     @property
     def unreadable(self) -> bool:
-        """Whether it has a value that cannot be read."""
+        """Whether the message has a value that cannot be read."""
         return self.body is None and self._stored is not None
 
     @property
     def stored(self) -> bytes:
-        """Its body, or its raw bytes if it cannot be read."""
+        """The body, or the raw bytes if the message cannot be read."""
         body = self.body
         return (self._stored or b"") if body is None else body
 
@@ -184,19 +186,19 @@ class AvroMessage(Message):
 
     @property
     def schema(self) -> TopicSchema | None:
-        """The schema with which it is read or written; None: unknown."""
+        """The schema of the message; None if it is unknown."""
         return self._schemas.latest if self._written is None else self._written[1]
 
     @property
     def may_stay_json(self) -> bool:
-        """Whether it has a body that may be from before its topic became AVRO."""
+        """Whether the message has a body that may be from the time before its topic became AVRO."""
         return self._written is None and self._stored is not None and self._schemas.was_json
 
     def avro(self) -> Written:
         """Return the message in Avro.
 
         Raises:
-            UnreadableError: It cannot be read.
+            UnreadableError: The message cannot be read.
         """
         if self._stored is None:
             raise UnreadableError(super().problem)
@@ -223,7 +225,7 @@ class AvroMessage(Message):
         return found
 
     def forget(self) -> None:
-        """Drop its JSON, which is made again on demand."""
+        """Drop the JSON, which is made again when it is needed."""
         self._json = _UNREAD
 
     def _unreadable(self, problem: str) -> bytes | None:
@@ -263,7 +265,7 @@ def reading(topic: Topic) -> Reading:
 
 
 def was_published_here(record: Record, topic: str) -> bool:
-    """Whether it has an id that does not stand for the position of a foreign record."""
+    """Whether the record was published through Angelia, as its id shows."""
     given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
     if given is None or source is None:
         return given is not None

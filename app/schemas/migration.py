@@ -15,7 +15,7 @@ _FLAG = "migratedFromJsonType"
 
 
 def is_migration(current: Topic, kind: object) -> bool:
-    """Whether the content type `kind` makes the topic AVRO."""
+    """Whether the content type `kind` makes a JSON topic AVRO."""
     return current.content_type is ContentType.JSON and kind == ContentType.AVRO
 
 
@@ -23,7 +23,7 @@ def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> N
     """Check that the topic can get that content type and flag, by Hermes' rules.
 
     Raises:
-        ValidationFailedError: It cannot.
+        ValidationFailedError: The topic cannot get them.
     """
     if current.content_type is ContentType.AVRO and kind is ContentType.JSON:
         message = "must be AVRO: the log has messages in Avro, and an AVRO topic never becomes JSON"
@@ -37,7 +37,7 @@ def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> N
 
 
 def is_to_be_kept(topic: Topic, text: str) -> bool:
-    """Whether a schema is for the later change of a JSON topic to AVRO: only Avro schemas are."""
+    """Whether a schema is for a JSON topic's later change to AVRO, because it is an Avro schema."""
     return (
         topic.content_type is ContentType.JSON
         and not _is_schema(ContentType.JSON, text)
@@ -48,10 +48,10 @@ def is_to_be_kept(topic: Topic, text: str) -> bool:
 def with_kept_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
     """Return the JSON topic with an Avro schema that takes effect when it becomes AVRO.
 
-    It replaces one that was kept before.
+    The schema replaces one that was kept before.
 
     Raises:
-        ValidationFailedError: It is not an Avro schema.
+        ValidationFailedError: The text is not an Avro schema.
     """
     require_schema(ContentType.AVRO, text)
     kept = topic.kept_schema
@@ -72,12 +72,12 @@ def without_kept_schema(topic: Topic) -> Topic:
 def migrated_schemas(
     topic: Topic, text: str | None, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of the JSON topic as an AVRO topic; versions continue.
+    """Return the versions of the JSON topic as an AVRO topic; versions continue to count.
 
-    The schema in force is `text`, or without it the kept one.
+    The schema in force is `text`; without a text it is the kept schema.
 
     Raises:
-        ValidationFailedError: There is none, or it is not valid.
+        ValidationFailedError: There is no schema, or it is not valid.
     """
     if text is not None:
         topic = with_kept_schema(topic, text, registered)

@@ -9,7 +9,8 @@ from typing import Final
 _MARKS_BEGIN: Final = 0xD800
 _PROPERTIES_MAX: Final = 20
 
-# A whole escape, so that the text behind an escaped backslash is not one; or a group's name.
+# Finds a whole escape, so that the text after an escaped backslash is not taken for one; or a
+# group's name.
 _WRITTEN: Final = re.compile(
     r"\\(?:(?P<is>[pP])(?:\{(?P<property>[^}]*)\}|(?P<short>.))"
     r"|[uxU]\{(?P<code>[0-9A-Fa-f]{1,8})\}|c(?P<control>[A-Za-z])|(?P<end>z)|.)"
@@ -40,7 +41,7 @@ _LONG: Final = {
     "other": "C",
     "control": "Cc",
 }
-# A character of each category.
+# One example character of each category.
 _EACH: Final = {unicodedata.category(each): each for each in map(chr, range(0xD7FF, 0, -1))}
 
 
@@ -55,7 +56,7 @@ class Property:
         """Create a `Property`.
 
         Raises:
-            UnreadError: It is another property, such as a script.
+            UnreadError: The property is another one, such as a script.
         """
         short = re.sub(r"^(gc|general_?category)=", "", name, flags=re.IGNORECASE)
         self._category = _LONG.get(re.sub(r"[ _-]", "", short).lower(), short)
@@ -64,7 +65,7 @@ class Property:
             raise UnreadError
 
     def has(self, character: str) -> bool:
-        """Whether the character has it."""
+        """Whether the character has the property."""
         is_inside = unicodedata.category(character).startswith(self._category)
         return is_inside is not self._is_outside
 
@@ -73,7 +74,7 @@ class ReadablePattern:
     """A pattern that Python's parser can read, with marks for character properties."""
 
     def __init__(self, pattern: str) -> None:
-        """Convert it.
+        """Convert the pattern.
 
         Raises:
             UnreadError: A property is unknown.

@@ -8,16 +8,16 @@ patterns.
 import re
 from typing import Final, NamedTuple
 
-# For each character, and for each character and converted class.
+# The steps for each character, and for each character for each converted class.
 _CHARACTER_STEPS: Final = 1.5
 _CLASS_STEPS: Final = 0.7
-# A part accepts a character, some kinds of them, or those with a property.
+# The steps for a part: one that accepts a character, and one that accepts many.
 _PART_STEPS: Final = 1.0
 _WIDE_STEPS: Final = 6.0
 _PROPERTY_STEPS: Final = 800.0
-# With this cost, a pattern has more parts than the engine accepts.
+# A pattern that takes this many steps has more parts than the engine accepts.
 _PARTS_STEPS_MAX: Final = 20_000.0
-# Finding the other case of a range of characters, or of a property.
+# The steps for finding the other case of a range of characters, or of a property.
 _FOLDED_STEPS: Final = 3_000
 
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
@@ -31,15 +31,18 @@ _TOKEN: Final = re.compile(
     r"|\[(?!\^)[^]\\\x80-\U0010ffff]*\]|(?P<wide>\.|\\[wWdDsS]|\[(?:\\.|[^]\\])*\])|\\.|.",
     re.DOTALL,
 )
-# Added behind a pattern, they close what it leaves open: otherwise its end would be searched
+# Text that is added to a pattern to close what it leaves open: otherwise its end would be searched
 # repeatedly.
 _ENDS: Final = "]]}>"
-# A higher number of repetitions is not exact any more.
+# The limit up to which a number of repetitions is exact.
 _SIZE_MAX: Final = 1e18
 
 
 class PatternSize(NamedTuple):
-    """The parts of a pattern with its repetitions written out, and the steps to create them."""
+    """The number of parts of a pattern, and the steps to create them.
+
+    Repetitions are written out.
+    """
 
     parts: float
     steps: float
@@ -64,7 +67,7 @@ _OF_KIND: Final = {
 
 
 def making_steps(pattern: str) -> float:
-    """Return the highest cost."""
+    """Return the highest cost of preparing the pattern, in steps."""
     read = len(pattern) * (_CHARACTER_STEPS + _CLASS_STEPS * len(_CLASSES.findall(pattern)))
     if _FOLDING.search(pattern) and (not pattern.isascii() or _WIDE.search(pattern)):
         read += _FOLDED_STEPS * len(_FOLDED.findall(pattern))
@@ -72,7 +75,7 @@ def making_steps(pattern: str) -> float:
 
 
 def written_size(pattern: str) -> PatternSize:
-    """Return the size of its content, as far as it is visible without parsing."""
+    """Return the size of a pattern, as far as it can be found without parsing."""
     outer, last = list[PatternSize](), _EMPTY
     size = _EMPTY
     for found in _TOKEN.finditer(pattern + _ENDS):
@@ -86,11 +89,11 @@ def written_size(pattern: str) -> PatternSize:
             last, size = size, (outer.pop() if outer else _EMPTY).and_(size)
         elif found["least"]:
             least, most = int(found["least"]), found["most"]
-            # Without an end, the repetition refers to itself.
+            # Count one more repetition if there is no maximum: the last one repeats itself.
             count = least if most is None else int(most or least + 1)
             size, last = size.and_(last.times(max(count - 1, 0))), last.times(max(count, 1))
         elif kind == "free":
-            # A part with a simple repetition may be repeated again.
+            # Start a new part: a part with a simple repetition may be repeated again.
             size = size.and_(_PLAIN)
         else:
             last = _OF_KIND.get(kind or "", _PLAIN)

@@ -15,27 +15,30 @@ from app.schemas.json_schema_work import PATTERNS, PreparationWork
 from app.schemas.pattern_dialect import Property, ReadablePattern, UnreadError
 from app.schemas.pattern_making import making_steps, written_size
 
-# Python's own parser, which is used to find the states; there is no other.
+# The parts of Python's own parser of regexes, which is private: there is no public one.
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
-# ns for each character: of a pattern with few states, and for each state of one with many.
+# The time for each character in ns: for a pattern with few states, and for each state of a pattern
+# with many.
 FEW_STATES_NS: Final = 4
 EACH_STATE_NS: Final = 14
-# In addition for each character property: the engine has hundreds of states for one.
+# The additional time for each character property: the engine has hundreds of states for one.
 PROPERTY_NS: Final = 10
 _PROPERTY_OF_MANY_NS: Final = 70
-# The limit of "few" states of an automaton, of distinguished characters, and the cost of a test.
+# The limits below which an automaton has few states: states, distinguished characters, and the work
+# of a test.
 _STATES_MAX: Final = 2_000
 _CHARACTERS_MAX: Final = 100
-# The work for all patterns of a schema, in steps of about 300 ns; a pattern beyond it counts as one
-# with many states. Then the cost of parsing a character, and of creating a test of one.
+# The work for all patterns of a schema, in steps of about 300 ns; a pattern beyond this counts as
+# one with many states. Then the steps for parsing a character, and for creating a test of a
+# character.
 STEPS_MAX: Final = 150_000
 _PARSED_STEPS: Final = 6
 _TESTED_STEPS: Final = 100
-# The most parts of a pattern with its repetitions written out.
+# The maximum number of parts of a pattern with all repetitions written out.
 _PARTS_MAX: Final = 5_000
-# An unreadable pattern counts as one with this many parts.
+# The number of parts that an unreadable pattern is assumed to have.
 _UNREAD_PARTS: Final = 1_000
 
 _CATEGORIES: Final = "aA0 _é-\n\u0416"
@@ -50,11 +53,11 @@ class PatternPrices:
         self._known: dict[str, int] = {}
 
     def of(self, pattern: str, at: object = None) -> int:
-        """Return the ns that a character of a text costs.
+        """Return the cost of matching a character with the pattern, in ns.
 
         Raises:
-            ValidationFailedError: With the others it takes the engine too much; it is in the part
-                `at`.
+            ValidationFailedError: All patterns together take the engine too long; this one is in
+                the part `at`.
         """
         if pattern not in self._known:
             self._known[pattern] = self._price(pattern, at)
@@ -76,13 +79,13 @@ class PatternPrices:
 
 
 class _Automaton:
-    """A nondeterministic automaton: its parts, and what leads from each to others."""
+    """A nondeterministic automaton: its parts, and which parts follow each part."""
 
     def __init__(self, steps_max: float) -> None:
         self.spent = 0
         self._steps_max = steps_max
-        # For each part the test of a character, and where it leads; None: it leads on without a
-        # test.
+        # The test of a character for each part (None: no test), and the parts to which each part
+        # leads.
         self.tests: list[Any] = []
         self.ways: list[list[int]] = []
         # The number of tests for character properties.
@@ -95,11 +98,11 @@ class _Automaton:
         self._ends_anywhere = True
 
     def read(self, given: str) -> tuple[int, int]:
-        """Return its first and its last part.
+        """Read a parsed pattern; return its first and its last part.
 
         Raises:
-            UnreadError: It has unknown parts.
-            re.error: It is not valid.
+            UnreadError: The pattern has unknown parts.
+            re.error: The pattern is not valid.
         """
         self._spend(_PARSED_STEPS * len(given))
         pattern = self._pattern = ReadablePattern(given)
@@ -115,7 +118,7 @@ class _Automaton:
         return start, self._sequence(items, start)
 
     def has_few_states(self, start: int, end: int) -> bool:
-        """Whether all states are found, and are few."""
+        """Return whether all states were found, and are few."""
         if len(self._characters) > _CHARACTERS_MAX:
             return False
         try:
@@ -174,7 +177,7 @@ class _Automaton:
     def _item(self, kind: Any, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
         if kind is ops.SUBPATTERN:
             if given[1] or given[2]:
-                # Flags for a part of the pattern.
+                # Refuse flags for a part of the pattern.
                 raise UnreadError
             return self._sequence(given[3], at)
         if kind is ops.BRANCH:
@@ -182,7 +185,7 @@ class _Automaton:
         if kind in {ops.MAX_REPEAT, ops.MIN_REPEAT}:
             return self._repeated(given, at)
         if kind is ops.AT:
-            # Its condition is unknown: both results are possible.
+            # Treat the condition as unknown: both results are possible.
             self._ends_anywhere = False
             return at
         tested = self._part(self._test(kind, given))
@@ -260,7 +263,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
 
 
 def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser's
-    """Yield the characters at which a character test may change."""
+    """Yield the characters at which the result of a character test may change."""
     if kind is ops.LITERAL:
         yield chr(given)
     elif kind is ops.RANGE:
@@ -268,10 +271,10 @@ def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser
 
 
 def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser's
-    """Return it as a part of a character class.
+    """Return a test as a part of a character class.
 
     Raises:
-        UnreadError: It is not one.
+        UnreadError: The test is no such part.
     """
     if kind is ops.NEGATE:
         return ""

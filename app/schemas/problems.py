@@ -1,18 +1,21 @@
-"""Why a message does not match its schema."""
+"""Describes why a message does not match its schema."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from app.domain.errors import FieldProblem
 
-# At most this many problems of one message are reported.
+# The maximum number of problems that are reported for one message.
 PROBLEMS_MAX: Final = 10
-# Quoted values are cut to this length.
+# The length to which quoted values are cut.
 QUOTED_MAX: Final = 200
 
 
 class MismatchError(ValueError):
-    """A value does not match a schema: `path` leads to it, `problem` is what it must be."""
+    """A value does not match a schema.
+
+    `path` leads to the value, and `problem` is what it must be.
+    """
 
     def __init__(self, path: tuple[str | int, ...], problem: str) -> None:
         super().__init__(problem)
@@ -20,7 +23,7 @@ class MismatchError(ValueError):
         self.problem = problem
 
     def reported(self) -> FieldProblem:
-        """Return it in the form for the sender."""
+        """Return the problem in the form for the sender."""
         return FieldProblem(path=dotted(self.path), message=self.problem)
 
 

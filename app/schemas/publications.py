@@ -1,4 +1,4 @@
-"""A published message and the schema of its topic: what is stored of it, or why nothing is."""
+"""Converts a published message to what its topic stores, or says why nothing is stored."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ _JSON_TYPE: Final = re.compile(r"[^;]*[/+]json *(;.*)?", re.IGNORECASE)
 
 
 class Given(NamedTuple):
-    """A received message: `media` is its media type, `version` and `id` name a schema."""
+    """A received message. `media` is its media type; `version` and `id` name a schema."""
 
     body: bytes
     media: str
@@ -37,14 +37,17 @@ class Given(NamedTuple):
     now_ms: int
     version: int | None = None
     id: int | None = None
-    # Of the message as it is stored.
+    # The maximum size of the message in its stored form.
     size_max: float = math.inf
-    # The remaining work for all messages of the request; None: it has only this one.
+    # The remaining work for all messages of the request; None if it has only this message.
     work: RequestWork | None = None
 
 
 class Typed(NamedTuple):
-    """What is stored: `content_type` None is the publisher's, `headers` are the record's."""
+    """What is stored.
+
+    If `content_type` is None, the publisher's is kept; `headers` are added to the record.
+    """
 
     body: bytes
     content_type: bytes | None = None
@@ -55,7 +58,7 @@ def typed(topic: Topic, given: Given) -> Typed:
     """Return the message in the form that a topic with schemas stores.
 
     Raises:
-        MessageInvalidError: It does not match the schema.
+        MessageInvalidError: The message does not match the schema.
         MessageTooLargeError: Its stored form is too large.
         SchemaVersionNotFoundError: The topic has no such version.
         ThroughputQuotaError: All messages of the request take too much work.
@@ -76,10 +79,10 @@ def typed(topic: Topic, given: Given) -> Typed:
 
 
 def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
-    """Return what is made of the schema.
+    """Return the compiled schema.
 
     Raises:
-        ValidationFailedError: By newer rules it is not valid any more.
+        ValidationFailedError: The schema is not valid any more, by newer rules.
     """
     try:
         return made(schema.text)
@@ -117,7 +120,7 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON is of any type
 
 
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
-    """Return the message in Avro: by the named version, that of its prefix, or the newest."""
+    """Return the message in Avro, by the named version, that of its prefix, or the newest."""
     if given.version is None and given.id is None:
         number = prefix_id(given.body)
         prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
@@ -127,9 +130,9 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
-                # These bytes are the start of a message, not a prefix.
+                # Treat the bytes as the start of a message, and not as a prefix.
         elif number is not None and is_registered(topic):
-            # With another schema it would be misread.
+            # Refuse the message: with another schema it would be misread.
             message = f"has the prefix of the schema {number}, which the registry does not have"
             raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:

@@ -1,11 +1,12 @@
-"""The work to validate all messages of one request together."""
+"""Limits the work of validating all messages of one request together."""
 
 from typing import Final
 
 from app.domain.errors import ThroughputQuotaError
 
-# A single message may take 10 ms (JSON Schema) or 30 ms (Avro), and more for each byte. A thousand
-# messages must not take a thousand times that.
+# The limits for one request: a fixed time, and a time for each byte. A single message may take 10
+# ms (JSON Schema) or 30 ms (Avro), and more for each byte; a thousand messages must not take a
+# thousand times that.
 LIMIT_NS: Final = 500_000_000
 BYTE_LIMIT_NS: Final = 400
 TOO_MUCH: Final = (
@@ -15,7 +16,7 @@ TOO_MUCH: Final = (
 
 
 class RequestWork:
-    """The remaining work of one request."""
+    """The remaining work for one request."""
 
     def __init__(self, size: int) -> None:
         """Create a `RequestWork` for a request of `size` bytes."""
@@ -24,16 +25,16 @@ class RequestWork:
 
     @property
     def is_ample(self) -> bool:
-        """Whether enough is left, so that a message need not be counted exactly."""
+        """Whether so much is left that a message need not be counted exactly."""
         return self.left_ns > self._ample_ns
 
     @property
     def is_spent(self) -> bool:
-        """Whether less is left than any message takes."""
+        """Whether less is left than a single message may take."""
         return self.left_ns < 1
 
     def spend(self, ns: float) -> None:
-        """Subtract it.
+        """Subtract the work, in ns.
 
         Raises:
             ThroughputQuotaError: Less than this is left; nothing is subtracted.

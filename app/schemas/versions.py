@@ -15,14 +15,14 @@ from app.schemas.compiled import COMPILED_MAX, require_schema, schema_id
 
 
 class Registered(NamedTuple):
-    """A version in a registry."""
+    """A version of a schema in a registry."""
 
     version: int
     id: int
     text: str
 
 
-# There is no registry, or it has nothing.
+# Stands for a missing registry, or a registry without a version.
 NOT_REGISTERED: Registered | None = None
 
 
@@ -32,7 +32,7 @@ def first_schema(
     """Return the versions of a new topic with this schema.
 
     Raises:
-        ValidationFailedError: It is not valid.
+        ValidationFailedError: The schema is not valid.
     """
     require_schema(kind, text)
     if registered is not None:
@@ -41,7 +41,7 @@ def first_schema(
 
 
 def is_registered(topic: Topic) -> bool:
-    """Whether the ids of its schemas come from a registry."""
+    """Whether the ids of the topic's schemas come from a registry."""
     own = (each for each in topic.schemas if each.kind is None)
     return any(each.id != _made_id(topic.content_type, each.text) for each in own)
 
@@ -57,7 +57,8 @@ def with_schema(topic: Topic, text: str, registered: Registered | None = None) -
     Compatibility is not checked for a registered version: the registry has its own rules.
 
     Raises:
-        ValidationFailedError: It is not valid, or cannot read messages of the version before.
+        ValidationFailedError: The schema is not valid, or cannot read messages of the version
+            before.
     """
     require_schema(topic.content_type, text)
     if registered is not None:
@@ -72,10 +73,10 @@ def with_schema(topic: Topic, text: str, registered: Registered | None = None) -
 
 
 def require_backward(topic: Topic, text: str) -> None:
-    """Check that it can read messages of the topic's newest schema.
+    """Check that a schema can read messages of the topic's newest schema.
 
     Raises:
-        ValidationFailedError: It cannot.
+        ValidationFailedError: The schema cannot read them.
     """
     if topic.schema is None or not _is_readable(topic.content_type, topic.schema):
         return
@@ -92,13 +93,17 @@ def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
     try:
         require_schema(kind, schema.text)
     except ValidationFailedError:
-        # It was stored under older rules: its owners must be able to replace it.
+        # Accept this: the schema was stored under older rules, and its owners must be able to
+        # replace it.
         return False
     return True
 
 
 def with_registered(topic: Topic, found: Iterable[Registered]) -> Topic:
-    """Return the topic with the registry's versions; those that the registry deleted are kept."""
+    """Return the topic with the registry's versions.
+
+    Versions that the registry has deleted are kept.
+    """
     versions = {each.version: each for each in topic.schemas}
     versions |= {each.version: _registered(each) for each in found}
     schemas = tuple(versions[number] for number in sorted(versions))
@@ -109,7 +114,7 @@ def without_schema(topic: Topic) -> Topic:
     """Return the topic without a schema for new messages.
 
     Raises:
-        ValidationFailedError: It must have one.
+        ValidationFailedError: The topic must have a schema.
     """
     if topic.schema is None:
         return topic
@@ -122,10 +127,10 @@ def requested_schema(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - its name
 ) -> TopicSchema | None:
-    """Return the named version, or the newest; None: the topic has no schema.
+    """Return the named version, or the newest; None if the topic has no schema.
 
     Raises:
-        SchemaVersionNotFoundError: It does not exist.
+        SchemaVersionNotFoundError: The version does not exist.
     """
     found = schema_if_known(topic, version=version, id=id)
     if found is not None or (version is None and id is None):
@@ -150,7 +155,7 @@ def schema_if_known(
 
 
 def is_same(text: str, other: str) -> bool:
-    """Whether they have the same content, whatever their layout."""
+    """Whether two schemas have the same content, whatever their layout."""
     return text == other or bool(orjson.loads(text) == orjson.loads(other))
 
 
@@ -159,7 +164,7 @@ def _registered(found: Registered) -> TopicSchema:
 
 
 def free_id(topic: Topic, kind: ContentType, text: str) -> int:
-    """Return an id, made from its text, for a schema of that kind in the topic."""
+    """Return an unused id, made from the text, for a schema of that kind in the topic."""
     found = schema_id(kind, text)
     taken = {each.id for each in topic.schemas if each.text != text}
     while found in taken:
