@@ -2,7 +2,8 @@
 
 import gc
 
-# No loaded object is garbage, and the collector takes a fifth of the CPU time of a start.
+# Switch off the garbage collector: no object that is loaded now is garbage, and collecting takes a
+# fifth of the CPU time of a start.
 gc.disable()
 
 from app.config import Settings  # noqa: E402 - loaded after that

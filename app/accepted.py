@@ -7,11 +7,11 @@ JSON: Final = "application/json"
 
 
 def prefers_text(accept: str) -> bool:
-    """Whether it accepts plain text, and not JSON."""
+    """Whether the client accepts plain text, and does not accept JSON."""
     accepted = accept.lower()
     return TEXT in accepted and JSON not in accepted
 
 
 def prefers_json(accept: str) -> bool:
-    """Whether it names JSON."""
+    """Whether the client names JSON."""
     return JSON in accept.lower()

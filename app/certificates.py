@@ -18,7 +18,7 @@ from app.domain.errors import ValidationFailedError
 from app.domain.secrets import MASK, MASKED
 
 CHAIN_MAX: Final = 10
-# OpenSSL's security level requires it.
+# The minimum length of RSA keys: OpenSSL's security level requires this.
 RSA_BITS_MIN: Final = 2048
 
 _PATH: Final = "clientCertificate"
@@ -27,10 +27,10 @@ _KEY: Final = f"{_PATH}.privateKey"
 
 
 def certificate_chain(text: str) -> str:
-    """Return the certificates in `text` without the rest.
+    """Return the certificates in `text`, without everything else.
 
     Raises:
-        ValidationFailedError: There is none, or one is not valid.
+        ValidationFailedError: There is no certificate, or one is not valid.
     """
     chain = b"".join(each.public_bytes(Encoding.PEM) for each in _certificates(text))
     return chain.decode("ascii")
@@ -40,7 +40,7 @@ def private_key(text: str) -> str:
     """Return `text`, if it is a private key for a client certificate.
 
     Raises:
-        ValidationFailedError: It is not.
+        ValidationFailedError: The text is no such key.
     """
     if text == MASK:
         raise ValidationFailedError.of(_KEY, MASKED)
@@ -51,10 +51,10 @@ def private_key(text: str) -> str:
 
 
 def client_certificate(chain: str, key: str, *, now: datetime) -> ClientCertificate:
-    """Return both together.
+    """Return the certificate with its key.
 
     Raises:
-        ValidationFailedError: They do not match, or have expired.
+        ValidationFailedError: Certificate and key do not match, or the certificate has expired.
     """
     own = _certificates(chain)[0]
     if _private_key(key).public_key() != own.public_key():

@@ -1,4 +1,4 @@
-"""The parts of an API process, and how they are combined."""
+"""Builds the parts of an API process, and combines them."""
 
 import asyncio
 import os
@@ -110,7 +110,7 @@ from app.tracing.buffer import TraceBuffer
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# The time for the remaining traces when a process ends.
+# How long the last traces and the last volumes may take when a process ends.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
 LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 
@@ -128,7 +128,7 @@ class OpenLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The given parts of a process, besides its settings."""
+    """The parts of a process that are given, besides its settings."""
 
     only: Part
     open_a_log: OpenLog
@@ -139,7 +139,7 @@ class Parts:
 async def running(
     settings: Settings, database_url: DatabaseUrl, parts: Parts
 ) -> AsyncIterator[ASGIApp]:
-    """Yield the application, with everything that it needs open inside the block."""
+    """Yield the application. Everything that it needs is open inside the block."""
     async with AsyncExitStack() as stack:
         core = await _core(settings, database_url, parts, stack=stack)
         for chore in _chores(core, parts.announce):
@@ -169,7 +169,7 @@ def _for_this_machine(app: ASGIApp, settings: Settings) -> ASGIApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Core:
-    """The parts on which services and routes are built."""
+    """The parts that services and routes need."""
 
     settings: Settings
     only: Part
@@ -195,7 +195,7 @@ class _Core:
 async def _core(
     settings: Settings, database_url: DatabaseUrl, parts: Parts, *, stack: AsyncExitStack
 ) -> _Core:
-    """Open all of it, with the state of the database; `stack` closes it."""
+    """Open all parts, with the state of the database; `stack` closes them."""
     vault = open_vault(settings)
     database = await stack.enter_async_context(open_database(database_url, vault=vault))
     log = await stack.enter_async_context(parts.open_a_log(settings, database_url=database_url))
@@ -332,7 +332,7 @@ def _metrics(core: _Core) -> ApiMetrics:
 
 
 class _Publishing(NamedTuple):
-    """Where messages and batches are published; None: not in this process."""
+    """Where messages and batches are published; None if this process does not publish."""
 
     publish: ASGIApp | None = None
     batch: ASGIApp | None = None
@@ -357,7 +357,7 @@ def _publishing(core: _Core, waiters: Waiters) -> _Publishing:
 
 class _Schemas(NamedTuple):
     service: SchemaService
-    # Queries the registry for a topic's newest versions, if there is one.
+    # Looks up a topic's newest versions in the registry, if there is one.
     mirror: Look | None = None
 
 
@@ -388,7 +388,7 @@ def _subscriptions(
 
 @asynccontextmanager
 async def _volumes(database: Database, counts: PublishCounts) -> AsyncIterator[Volumes]:
-    """Yield the volumes: reported regularly, and at the end within a short time."""
+    """Yield the counts of bytes, which are stored regularly, and once more at the end."""
     volumes = Volumes(database, counts)
     async with _background(repeat(volumes.store, every=TELL_EVERY, name="tell_volumes")):
         yield volumes
@@ -404,7 +404,7 @@ async def _publisher(
     async with (
         _traces(log) as traces,
         untraced as publisher,
-        # Separate connections: publishers that wait for each other do not block others.
+        # Use separate connections, so that publishers that wait for each other do not block others.
         open_database(database_url) as claims,
     ):
         yield TracedPublisher(publisher, partial(claimed_ids, claims), traces)
@@ -415,13 +415,13 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
         database,
         undelivered_kept=timedelta(days=settings.undelivered_days),
         audit_kept=timedelta(days=settings.audit_days),
-        # Searches for missing messages go as far back as traces.
+        # Keep positions as long as traces: searches for missing messages use both.
         places_kept=max(PLACES_KEPT, timedelta(days=settings.traces_days)),
     )
 
 
 def _topic_described(topic: Topic) -> Mapping[str, Any]:
-    # Its text would be in every event; its version identifies it.
+    # Leave out the schema's text, which would be in every event; its version identifies it.
     return {k: v for k, v in topic_read(topic).answered().items() if k != "schema"}
 
 
@@ -443,7 +443,7 @@ async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> Asy
 
         async def receive() -> None:
             async for _ in notices:
-                pass  # each was handled when it came
+                pass  # each receipt was handled when it came
 
         async with _background(receive()):
             yield

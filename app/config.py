@@ -1,4 +1,4 @@
-"""Settings: the only reader of the environment."""
+"""The settings. This is the only code that reads the environment."""
 
 import os
 import shutil
@@ -72,7 +72,7 @@ class Settings(BaseSettings):
         env_prefix="ANGELIA_",
         frozen=True,
         extra="ignore",
-        # What cannot be read may be a secret with a character too many.
+        # Hide values: one that cannot be read may be a secret with a character too many.
         hide_input_in_errors=True,
     )
 
@@ -85,7 +85,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - of the signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What is given, then the environment; a secret may be in a file that it names."""
+        """Give the order of sources.
+
+        Arguments, then the environment, where a secret may be in a file.
+        """
         return init_settings, SecretFiles(settings_cls), env_settings
 
     home: Path = Field(default=Path(".angelia"), description="folder of the embedded PostgreSQL")
@@ -369,13 +372,13 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _kafka_can_be_reached(self) -> Self:
         if found := list(problems(self.kafka_security)):
-            # As of each setting itself: its name is in the line that is shown.
+            # Raise these errors as errors of single settings, so that the setting's name is shown.
             raise ValidationError.from_exception_data("Settings", list(map(_of_setting, found)))
         return self
 
     @property
     def kafka_security(self) -> KafkaSecurity:
-        """How connections to Kafka are secured."""
+        """Return how connections to Kafka are secured."""
         password = self.kafka_sasl_password
         file = password.path if isinstance(password, SecretFile) else None
         return KafkaSecurity(
@@ -391,20 +394,23 @@ class Settings(BaseSettings):
 
     @property
     def replication(self) -> Replication | None:
-        """Kafka's, of new topics; None: the log is kept in PostgreSQL."""
+        """Return the replication of new topics in Kafka; None if the log is in PostgreSQL."""
         if self.embedded_log:
             return None
         return Replication(self.replication_factor, self.min_insync_replicas)
 
     @cached_property
     def egress(self) -> EgressPolicy:
-        """Where deliveries may go; who has the database here has receivers here, too."""
+        """Return where deliveries may go.
+
+        With an embedded database, subscribers on this machine are allowed.
+        """
         given = "allow_private_endpoints" in self.model_fields_set or not self.embedded_database
         return EgressPolicy(allowed=self.allow_private_endpoints if given else LOOPBACK)
 
     @cached_property
     def proxy(self) -> EgressProxy | None:
-        """What deliveries leave through; None where they need nothing."""
+        """Return the proxy for deliveries; None if they need none."""
         if self.egress_proxy is None:
             return None
         return EgressProxy.of(self.egress_proxy.get_secret_value(), direct=self.egress_direct)
@@ -436,7 +442,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def embedded_database(self) -> bool:
-        """Whether PostgreSQL is ours to start and stop."""
+        """Whether Angelia starts and stops PostgreSQL itself."""
         return self.database_url is None
 
     @cached_property
@@ -451,21 +457,21 @@ class Settings(BaseSettings):
 
     @cached_property
     def otlp_header_fields(self) -> dict[str, str]:
-        """What goes with each request to the OTLP endpoint."""
+        """Return the headers of each request to the OTLP endpoint."""
         return dict(pairs(self.otlp_headers)) if self.otlp_headers else {}
 
     @cached_property
     def spark_results(self) -> str:
-        """Where the Parquet results of Spark jobs go, without a slash at the end."""
+        """Return where Parquet results of Spark jobs are written, without a slash at the end."""
         return (self.spark_output or str(self.home.resolve() / "spark")).rstrip("/")
 
     @cached_property
     def spark_on_s3(self) -> bool:
-        """Whether these go to S3, for which Spark needs Hadoop's connector."""
+        """Whether these results are written to S3, for which Spark needs Hadoop's connector."""
         return self.spark_results.startswith("s3a://")
 
     def environment(self) -> dict[str, str]:
-        """Our environment with these settings in it: a child process reads exactly them."""
+        """Return our environment with these settings: a child process reads exactly these."""
         mine = {
             variable for name in Settings.model_fields for variable in variables(Settings, name)
         }
@@ -479,6 +485,6 @@ class Settings(BaseSettings):
 
 
 def java_command() -> str | None:
-    """The Java that Spark would start, as its scripts find it; None when there is none."""
+    """Return the Java that Spark would start, found as by its scripts; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(f"{home}/bin/java" if home else "java")

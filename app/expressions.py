@@ -1,8 +1,8 @@
 """Users' expressions in CEL (cel.dev), checked when they are set.
 
-They run on the loops that deliver and publish for everybody, so slow features are refused: loops
-over lists, concatenation and regexes. All others take time in proportion to the values they read,
-which the callers limit.
+Expressions run on the event loops that deliver and publish for everybody, so slow features are
+refused: loops over lists, concatenation and regexes. Other features take time in proportion to the
+values that they read, which callers limit.
 """
 
 import re
@@ -22,7 +22,8 @@ LENGTH_MAX: Final = 1_000
 
 _EXTENSION: Final = "cel.cel"
 
-# The library's names; loops consist of others: `_+_` and `@not_strictly_false`.
+# The allowed functions, by the library's names. Loops consist of others: `_+_` and
+# `@not_strictly_false`.
 _FUNCTIONS: Final = {
     "_==_": "==",
     "_!=_": "!=",
@@ -54,7 +55,7 @@ _NO_DATAWEAVE: Final = (
     " body and headers are CEL, too (docs/coming-from.md)"
 )
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
-# The library's errors for a value that has the wrong type, is missing, or cannot be converted.
+# The library's errors for a value that is missing, has the wrong type, or cannot be converted.
 _EVALUATION_ERRORS: Final = (TypeError, ValueError, RuntimeError, LookupError, ArithmeticError)
 # A sample response for checks.
 _ANSWER: Final[dict[str, Any]] = {"status": 200, "headers": {}, "body": ""}
@@ -80,29 +81,32 @@ _cel: Final = _extension()
 
 
 class EvaluationError(Exception):
-    """An expression has no value, or not one of the required kind; the text has the reason."""
+    """An expression has no value, or no value of the required kind.
+
+    The error's text has the reason.
+    """
 
 
 class Expression:
-    """A compiled CEL expression over some variables; `reads` are those that it uses."""
+    """A compiled CEL expression. `reads` are the variables that it uses."""
 
     __slots__ = ("_program", "reads")
 
     def __init__(self, text: str, *, path: str, variables: dict[str, Any]) -> None:
-        """Compile it; `variables` has a sample of each possible variable.
+        """Compile the expression; `variables` has an example of each possible variable.
 
         Raises:
-            ValidationFailedError: It is not CEL (field `path`); the text has the position.
+            ValidationFailedError: The text is not CEL (field `path`); the error has the position.
         """
         self._program = _compiled(text, path)
         _require_known(self._program, path, tuple(variables))
         self.reads = frozenset(self._program.variables())
 
     def value(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - CEL is of any type
-        """Return its value for these variables.
+        """Return the expression's value for these variables.
 
         Raises:
-            EvaluationError: It has none.
+            EvaluationError: There is no value.
         """
         try:
             return self._program.execute(values)
@@ -120,15 +124,16 @@ class Condition(Expression):
         try:
             self.holds(variables)
         except EvaluationError as exc:
-            # Without a cause it has a value for the sample, but of another type.
+            # Report another type: an error without a cause means that there is a value, but neither
+            # true nor false.
             if exc.__cause__ is None:
                 raise ValidationFailedError.of(path, "must be true or false") from exc
 
     def holds(self, values: dict[str, Any]) -> bool:
-        """Whether it is true for these variables.
+        """Return whether the condition is true for these variables.
 
         Raises:
-            EvaluationError: It has no value.
+            EvaluationError: The condition has no value.
         """
         value = self.value(values)
         if not isinstance(value, bool):
@@ -145,10 +150,10 @@ class AnswerCondition(Condition):
         super().__init__(text, path=path, variables=_ANSWER)
 
     def is_true(self, answer: Answered) -> bool:
-        """Whether it is true.
+        """Return whether the condition is true for a response.
 
         Raises:
-            EvaluationError: It has no value for this response.
+            EvaluationError: The condition has no value for this response.
         """
         return self.holds(
             {
@@ -163,7 +168,7 @@ def checked_expression(text: str, *, path: str) -> str:
     """Return `text`, if it is a condition on a response.
 
     Raises:
-        ValidationFailedError: It is not (field `path`).
+        ValidationFailedError: The text is no such condition (field `path`).
     """
     AnswerCondition(text, path=path)
     return text
@@ -205,7 +210,7 @@ def _require_known(program: "Program", path: str, variables: tuple[str, ...]) ->
 
 
 def _said(exc: Exception) -> str:
-    """Return the library's reason without its advice."""
+    """Return the library's reason, without its advice."""
     if isinstance(exc, KeyError):
         return f"there is no {exc}"
     return str(exc).partition(". ")[0].partition(": the operation")[0]

@@ -44,7 +44,7 @@ _MOST: Final[Mapping[str, str]] = {"string_too_long": "character", "too_long": "
 
 
 def error_text(error: ErrorDetails) -> str:
-    """Return what the value must be; errors of Angelia's own checks are used unchanged."""
+    """Return what the value must be. Errors of Angelia's own checks are returned unchanged."""
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])

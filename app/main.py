@@ -1,4 +1,4 @@
-"""The API process: the application, and its server."""
+"""The API process: its application, and its server."""
 
 import gc
 import signal
@@ -23,24 +23,25 @@ from app.telemetry import configure_logging
 
 _log = structlog.get_logger(__name__)
 
-# The time for running requests when the process is stopped.
+# How long running requests may take when the process is stopped, in seconds.
 SHUTDOWN_S: Final = 10
 # The number of new objects before a collection, and of collections before older objects are
 # checked.
 COLLECT_AFTER: Final = (20_000, 20, 20)
-# Longer than the idle timeouts of usual load balancers, which then close first.
+# How long an idle connection is kept: longer than usual load balancers keep theirs, so that they
+# close first.
 KEEP_ALIVE_S: Final = 75
 
 
 class Application:
-    """The API as an ASGI application, which opens and closes all its parts with its lifespan."""
+    """The API as an ASGI application. At its start and end, it opens and closes all its parts."""
 
     def __init__(self, parts: AbstractAsyncContextManager[ASGIApp]) -> None:
         self._parts = parts
         self._serving: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or the whole lifespan."""
+        """Serve one request, or the start and end of the application."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._serving is None:
@@ -64,7 +65,7 @@ class Application:
 
 
 def _announce(token: str) -> None:
-    """Print it for the operator; it is not logged, because logs are stored and searched."""
+    """Print the token for the operator. It is not logged, because logs are stored and searched."""
     sys.stderr.write(
         f"\nThe first API key, an admin's, shown this once:\n\n  {token}\n\n"
         "Send it as `Authorization: Bearer …`; commands take it from ANGELIA_API_KEY.\n\n"
@@ -82,15 +83,15 @@ def create_app(
 ) -> Application:
     """Return the API over the migrated database at `database_url` and the log of `settings`.
 
-    It starts, and responds, even if they cannot be reached, and recovers when they can. `announce`
-    gets the first API key, if one is needed and there was none.
+    The API starts and responds even if database or log cannot be reached, and recovers when they
+    can. `announce` is called with the first API key, if one is needed and there was none.
     """
     parts = Parts(only=only, open_a_log=log, announce=announce)
     return Application(running(settings, database_url, parts))
 
 
 def serve(settings: Settings) -> None:
-    """Serve the API until SIGTERM or SIGINT; running requests then have SHUTDOWN_S."""
+    """Serve the API until SIGTERM or SIGINT. Running requests may then take SHUTDOWN_S."""
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
@@ -126,5 +127,5 @@ def _spare_the_collector() -> None:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    # uvicorn raises the signal again after it stopped: open parts must be closed then too.
+    # Exit here: uvicorn would raise the signal again, and open parts would not be closed.
     sys.exit(0)

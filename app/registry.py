@@ -1,6 +1,7 @@
 """A client for a schema registry with Confluent's REST API.
 
-Everything has a limit of time and size; every error becomes the same one here.
+Every request has a limit of time and size, and all errors of the registry become
+SchemaRegistryError.
 """
 
 from collections.abc import AsyncIterator
@@ -26,17 +27,17 @@ _UNPROCESSABLE: Final = 422
 
 
 class SchemaRegistry:
-    """Subjects of a registry: one for each topic, with its name and `suffix`."""
+    """The schema registry. Each topic has a subject with the topic's name and `suffix`."""
 
     def __init__(self, client: httpx.AsyncClient, *, suffix: str = "") -> None:
         self._client = client
         self._suffix = suffix
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
-        """Register it as the newest version of the topic's subject, if it is not one already.
+        """Register the schema as the newest version of the topic's subject, unless it is a version.
 
         Raises:
-            ValidationFailedError: The registry refuses the `schema`; the text has its reason.
+            ValidationFailedError: The registry refuses the `schema`; the error has its reason.
             SchemaRegistryError: The registry failed.
         """
         subject = self._subject(topic)
@@ -90,10 +91,10 @@ class SchemaRegistry:
         return f"subjects/{quote(topic + self._suffix, safe='')}"
 
     async def _requested(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
-        """Return the response, or None for 404.
+        """Send a request; return the response, or None for 404.
 
         Raises:
-            ValidationFailedError: The registry refuses it.
+            ValidationFailedError: The registry refuses the request.
         """
         content = None if body is None else orjson.dumps(body)
         try:
@@ -124,7 +125,7 @@ async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRe
         headers={"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA},
         timeout=TIMEOUT_S,
         limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
-        # The operator sets the address: no proxy of the environment, no redirect.
+        # Use no proxy of the environment, and follow no redirect: the operator sets the address.
         trust_env=False,
     ) as client:
         yield SchemaRegistry(client, suffix=suffix)

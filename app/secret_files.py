@@ -1,4 +1,4 @@
-"""Secret settings in files: `ANGELIA_<NAME>_FILE` for each setting that is a secret."""
+"""Reads secret settings from files: `ANGELIA_<NAME>_FILE` for each setting that is a secret."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +17,7 @@ class SecretFile(SecretStr):
     """A secret that is read from its file for each use."""
 
     def __init__(self, path: Path) -> None:
-        """Read it once.
+        """Read the file once.
 
         Raises:
             OSError: The file cannot be read.
@@ -30,21 +30,24 @@ class SecretFile(SecretStr):
         self.path = path
 
     def get_secret_value(self) -> str:
-        """Return the content of the file; if it cannot be read, or is empty, the last content."""
-        # A file that is just being replaced is read at the next use.
+        """Return the content of the file.
+
+        If it cannot be read, or is empty, return the last content.
+        """
+        # Ignore errors: a file that is just being replaced is read at the next use.
         with suppress(OSError, ValueError):
             self._secret_value = text_of(self.path) or self._secret_value
         return self._secret_value
 
 
 class SecretFiles(EnvSettingsSource):
-    """The secrets for which the environment has file names."""
+    """The source of secrets for which the environment has file names."""
 
     def __call__(self) -> dict[str, Any]:
         """Return the secrets.
 
         Raises:
-            ValidationError: A file cannot be used; the error names its variable.
+            ValidationError: A file cannot be used; the error names its environment variable.
         """
         return dict(self._secrets())
 
@@ -72,7 +75,7 @@ def is_secret(field: FieldInfo) -> bool:
 def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
     """Return the environment's variables for a setting.
 
-    These are its own, and for a secret the one for its file.
+    These are the setting's own variable, and for a secret the one for its file.
     """
     own = f"{settings.model_config['env_prefix']}{name}".upper()
     if is_secret(settings.model_fields[name]):
@@ -81,12 +84,15 @@ def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
 
 
 def variable_of(settings: type[BaseSettings], name: str, value: object) -> str:
-    """Return which of them has this value, or names its file."""
+    """Return which of these variables has this value, or names its file."""
     return variables(settings, name)[-1 if isinstance(value, SecretFile) else 0]
 
 
 def as_text(value: object) -> str:
-    """Return a setting as text for the environment; for a secret in a file the file's path."""
+    """Return a setting as text for the environment.
+
+    For a secret in a file, return the file's path.
+    """
     if isinstance(value, SecretFile):
         return str(value.path.absolute())
     if isinstance(value, SecretStr):
@@ -105,7 +111,7 @@ def text_of(path: Path) -> str:
 
     Raises:
         OSError: The file cannot be read.
-        UnicodeDecodeError: It is not UTF-8.
+        UnicodeDecodeError: The content is not UTF-8.
     """
     return path.read_text("utf-8").rstrip("\r\n")
 

@@ -13,13 +13,14 @@ from app.domain.network.egress_proxy import EgressProxy
 from app.domain.network.hosts import ANY, host_problem
 
 _PORT_MAX: Final = 65_535
-# Names of at most 63 characters between dots (RFC 1035, 2.3.4), or an IPv6 address.
+# The form of a host: names of at most 63 characters between dots (RFC 1035, 2.3.4), or an IPv6
+# address.
 _BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-F:.]+\]"
 
 
 def authorities(path: Path) -> Path:
     """Check the path of a PEM file with certificates."""
-    # Unlike methods of `Path`, this accepts any text of a variable.
+    # Use `os.path`, which accepts any text, unlike the methods of `Path`.
     if not os.path.isfile(path):  # noqa: PTH113 - see above
         raise ValueError("must be the path of a file that exists")
     try:
@@ -84,10 +85,10 @@ _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
 def without_credentials(place: str | None) -> str | None:
     """Refuse credentials, because the value is shown.
 
-    They belong in the environment or in Spark's settings.
+    Credentials belong in the environment or in Spark's settings.
     """
     parts = urlsplit(place or "")
-    # A secret may have a slash in it: the text before the slash looks like a host with a port.
+    # Refuse also a text that looks like a host with a port: a secret may contain a slash.
     clean = "@" not in parts.geturl() and _HOST.fullmatch(parts.netloc)
     if parts.scheme and not clean:
         raise ValueError("must have no credentials: give them as AWS_ACCESS_KEY_ID, …")
@@ -115,7 +116,7 @@ def proxy_url(url: SecretStr) -> SecretStr:
 
 
 def hosts(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Check names of hosts, or `*`."""
+    """Check a list of names of hosts, or `*`."""
     for host in names:
         if host != ANY and (problem := host_problem(host)):
             raise ValueError(f"each {problem}")
@@ -131,7 +132,7 @@ def registry_url(url: SecretStr) -> SecretStr:
 
 
 def items(value: object) -> object:
-    """Return the items of a list with commas."""
+    """Return the items of a list that is separated by commas."""
     if not isinstance(value, str):
         return value
     return tuple(item.strip() for item in value.split(",") if item.strip())

@@ -31,11 +31,11 @@ _WRONG: Final = {
 
 
 class SigningKey(Protocol):
-    """Signs what is sent."""
+    """A key that signs deliveries."""
 
     @property
     def text(self) -> str:
-        """The stored form of the key, `whsec_…` or `whsk_…`."""
+        """The key in the form in which it is stored, `whsec_…` or `whsk_…`."""
 
     @property
     def public(self) -> str | None:
@@ -46,7 +46,7 @@ class SigningKey(Protocol):
 
 
 class HmacKey:
-    """HMAC-SHA256 (RFC 2104) with a prepared key."""
+    """A key for HMAC-SHA256 (RFC 2104), prepared for fast signing."""
 
     __slots__ = ("_keyed", "text")
 
@@ -67,7 +67,7 @@ class HmacKey:
 
 
 class Ed25519Key:
-    """Ed25519 (RFC 8032)."""
+    """A key for Ed25519 (RFC 8032)."""
 
     __slots__ = ("_key", "public", "text")
 
@@ -101,7 +101,7 @@ def signing_key(kind: SigningKind, text: str) -> SigningKey:
     """Return the key written as `text`.
 
     Raises:
-        ValidationFailedError: It is not a key (field `secret`).
+        ValidationFailedError: The text is not a key (field `secret`).
     """
     prefix, problem = _PREFIXES[kind], ValidationFailedError.of("secret", _WRONG[kind])
     if not text.startswith(prefix):

@@ -18,19 +18,20 @@ LEVELS: Final = {
     "error": logging.ERROR,
 }
 FRAMES_MAX: Final = 40
-# While a broker is down, this library logs seventy errors per second; the adapter logs the
-# important ones. At level DEBUG it would log all requests with their passwords.
+# The library whose log output is reduced. While a broker is down, it logs seventy errors per
+# second; the adapter logs the important ones. At level DEBUG it would log all requests with their
+# passwords.
 _FLOODING: Final = "kafka"
 
-# An unexpected error is logged once in this time: one request or batch can raise it a thousand
-# times.
+# How long before the same unexpected error is logged again: one request or batch can raise it a
+# thousand times.
 REPEATED_AFTER: Final = timedelta(minutes=1)
 _DEFECTS_MAX: Final = 1_000
-# Events with different values of these fields are different errors.
+# The fields that distinguish errors: events with different values are different errors.
 _NAMED_BY: Final = ("event", "subscription", "topic", "step", "chore", "stage", "what", "job")
 
-# Without local variables: they contain bodies and passwords, and printing those of a deep stack
-# would block the loop for seconds.
+# Writes stack traces without local variables, which contain bodies and passwords; writing those of
+# a deep stack would block the event loop for seconds.
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=FRAMES_MAX)
 )
@@ -40,8 +41,8 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
     """Send events of `level` (a key of LEVELS) and above to stderr.
 
     A terminal gets lines for people; anything else gets one JSON object per line. Events of
-    libraries that use the standard library's logging come out in the same form. With `process`
-    each says which of several processes it comes from.
+    libraries that use the standard library's logging have the same form. With `process`, each event
+    has the number of its process.
     """
     shared: Sequence[Processor] = (
         *_marks(process),
@@ -69,7 +70,9 @@ def configure_logging(level: str, *, process: int | None = None) -> None:
 
 
 class SeldomRepeated:
-    """Drops events with an error that was recently logged; the next logged event has their number.
+    """Drops events with an error that was recently logged.
+
+    The next such event has the number of dropped ones.
 
     Errors are equal if they have the same type, the same line that raised them, and the same
     subject.
@@ -77,14 +80,14 @@ class SeldomRepeated:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        # When each was last logged, and how many were dropped since.
+        # When each error was last logged, and how many were dropped since.
         self._logged: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         """Return the event.
 
         Raises:
-            structlog.DropEvent: Its error was recently logged.
+            structlog.DropEvent: The same error was recently logged.
         """
         error = _error_in(event)
         if error is None:
@@ -109,7 +112,7 @@ def _error_in(event: EventDict) -> BaseException | None:
 
 
 def _kind(error: BaseException) -> tuple[object, ...]:
-    """Return its type, and the line that raised it."""
+    """Return the type of the error, and the line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

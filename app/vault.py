@@ -1,9 +1,9 @@
-"""Secrets at rest: AES-256-GCM with the operator's keys, each ciphertext bound to its place.
+"""Encrypts secrets that are stored: AES-256-GCM with the operator's keys.
 
-A sealed text is `v1.{key id}.{nonce and ciphertext in base64}`. A text that is sealed for one place
-(table, row and field) does not open in another, so that write access to the database is not enough
-to have a secret sent, or shown, as something else. The first key seals; all of them open, so keys
-can be changed without an interruption.
+Each encrypted text is bound to its place (table, row and field), and has the form `v1.{key
+id}.{nonce and ciphertext in base64}`. It cannot be decrypted for another place. So write access to
+the database is not enough to have a secret sent, or shown, as something else. The first key
+encrypts; all keys decrypt, so keys can be changed without an interruption.
 
 Code that stores a secret gets the process's vault from its database session
 (`app.storage.sealing.vault_of`).
@@ -38,10 +38,10 @@ HOW_TO_SET: Final = (
 
 
 class Vault:
-    """Seals and opens secrets with raw `keys`; the first one seals.
+    """Encrypts and decrypts secrets with raw `keys`; the first key encrypts.
 
-    Without keys it refuses to seal. Creating it raises ValueError if a key is not KEY_BYTES long or
-    given twice.
+    Without keys nothing can be encrypted. Creating a vault raises ValueError if a key is not
+    KEY_BYTES long or is given twice.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -60,7 +60,7 @@ class Vault:
         """Return the vault with the keys in `text`: base64, separated by commas.
 
         Raises:
-            ValueError: They are not valid; the text shows nothing of the keys.
+            ValueError: The keys are not valid; the error shows nothing of them.
         """
         keys = [_key(item.strip()) for item in text.split(",") if item.strip()]
         if not keys:
@@ -69,7 +69,7 @@ class Vault:
 
     @property
     def key_ids(self) -> Sequence[str]:
-        """The ids of its keys, the sealing one first. They reveal nothing of the keys."""
+        """The ids of the keys, that of the encrypting key first. Ids reveal nothing of the keys."""
         return tuple(self._ciphers)
 
     def seal(self, text: str, place: Sequence[str]) -> str:
@@ -88,10 +88,10 @@ class Vault:
         return f"{_VERSION}.{self._first}.{encoded}"
 
     def open(self, sealed: str, place: Sequence[str]) -> str:
-        """Return what was sealed for `place`.
+        """Return the text that was encrypted for `place`.
 
         Raises:
-            SecretUnreadableError: Its key is unknown, or it was not stored here.
+            SecretUnreadableError: The key is unknown, or the text was encrypted for another place.
         """
         key_id = key_id_of(sealed)
         cipher = self._ciphers.get(key_id)
@@ -103,17 +103,16 @@ class Vault:
             raw = _decoded(sealed.rpartition(".")[2])
             text = cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(place))
         except (InvalidTag, ValueError) as exc:
-            # The error names the secret; its content is unknown.
+            # Name only the secret in the error: its content is unknown.
             raise SecretUnreadableError(
                 f"The secret {'/'.join(place)} is not as it was stored"
             ) from exc
         return text.decode()
 
     def derived(self, use: str) -> Mapping[str, bytes]:
-        """Return keys for another use, one for each key, by id, the first first.
+        """Return keys for another use, by id: one made from each key, in the same order.
 
-        They have KEY_BYTES, by HKDF-SHA256 (RFC 5869), and reveal nothing of the keys or each
-        other.
+        They are made by HKDF-SHA256 (RFC 5869), have KEY_BYTES, and reveal nothing of other keys.
         """
         return {
             key_id: HKDF(
@@ -123,7 +122,7 @@ class Vault:
         }
 
     def is_current(self, sealed: str) -> bool:
-        """Whether it was sealed with the current key."""
+        """Whether the text was encrypted with the current key."""
         return self._first is not None and key_id_of(sealed) == self._first
 
 
@@ -136,7 +135,7 @@ def key_id_of(sealed: str) -> str:
     """Return the id of the key that sealed it.
 
     Raises:
-        SecretUnreadableError: It is not a sealed text.
+        SecretUnreadableError: The text is not an encrypted text.
     """
     version, _, rest = sealed.partition(".")
     key_id, dot, _ = rest.partition(".")
@@ -167,5 +166,5 @@ def _id_of(key: bytes) -> str:
 
 
 def _bound_to(place: Sequence[str]) -> bytes:
-    # In JSON, no two places have the same text.
+    # Use JSON, so that no two places have the same text.
     return json.dumps(list(place)).encode("ascii")

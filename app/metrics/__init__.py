@@ -1,1 +1,1 @@
-"""Metrics: the closed list, their values, and how collectors get them."""
+"""Metrics: the list of all metrics, their values, and how they are read."""

@@ -1,7 +1,7 @@
-"""The closed list of metrics: no process shows any other.
+"""The list of all metrics. No process can show another metric.
 
-Names are Hermes' where it has the metric, so that its dashboards continue to work. To add a metric,
-add it here, and update `docs/metrics.md` (see there).
+Names are Hermes' names where Hermes has the metric, so that its dashboards continue to work. To add
+a metric, add it here, and update `docs/metrics.md` (see there).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class MetricKind(StrEnum):
-    """How a metric changes, in Prometheus' terms."""
+    """How a metric changes, in the terms of Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -36,7 +36,7 @@ class Combined(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
-    """One metric: `name` for Prometheus, `unit` of its values, its meaning, its labels."""
+    """One metric: its `name` for Prometheus, the `unit` of its values, its meaning, its labels."""
 
     name: str
     kind: MetricKind

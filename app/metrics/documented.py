@@ -1,4 +1,4 @@
-"""The table of all metrics in docs/metrics.md: printed by `python -m app.metrics.documented`."""
+"""Prints the table of all metrics for docs/metrics.md: `python -m app.metrics.documented`."""
 
 import sys
 from collections.abc import Iterator

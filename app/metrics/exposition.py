@@ -1,4 +1,4 @@
-"""Readings in the text format of Prometheus, version 0.0.4."""
+"""Writes readings in the text format of Prometheus, version 0.0.4."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from app.metrics.catalogue import Metric
 from app.metrics.readings import Distribution, Labels, Readings, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# Lines written in one turn of the loop: less than a millisecond.
+# The number of lines written in one turn of the event loop: less than a millisecond.
 LINES_PER_TURN: Final = 250
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 async def exposition(readings: Readings) -> bytes:
-    """Return all of them as one text; other work of the loop runs in between."""
+    """Return all readings as one text. Other work of the event loop runs in between."""
     parts: list[bytes] = []
     turn: list[str] = []
     for line in lines(readings):
@@ -30,7 +30,7 @@ async def exposition(readings: Readings) -> bytes:
 
 
 def lines(readings: Readings) -> Iterator[str]:
-    """The lines of the text, each with its end."""
+    """Yield the lines of the text, each with its line end."""
     for metric, values in readings:
         yield f"# HELP {metric.name} {_help(metric)}\n# TYPE {metric.name} {metric.kind}\n"
         for labels, value in values:
@@ -54,7 +54,7 @@ def _samples(metric: Metric, labels: Labels, value: Value) -> Iterator[str]:
     yield f"{metric.name}_count{{{pairs}}} {counts[-1]}\n"
 
 
-# A subject's metrics have the same labels, and follow each other.
+# Cached, because the metrics of a subject follow each other, and have the same labels.
 @lru_cache(maxsize=2_048)
 def _pairs(names: Labels, values: Labels) -> str:
     return ",".join(

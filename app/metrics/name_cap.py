@@ -1,4 +1,4 @@
-"""Limits how many subjects have their own labels, so that collectors can cope."""
+"""Limits how many topics and subscriptions have their own labels in metrics."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -7,21 +7,21 @@ from typing import Final, TypeVar
 from app.metrics.catalogue import Combined, Metric, MetricKind
 from app.metrics.readings import Distribution, Labels, Readings
 
-# No group, topic or subscription can have this name.
+# The label of all others; no group, topic or subscription can have this name.
 OTHER: Final = "~other"
-# The number of remembered counters of summed-up subjects, even while they are missing.
+# The maximum number of remembered counters of subjects without a label of their own.
 REMEMBERED_MAX: Final = 100_000
 
 _Series = tuple[Metric, Labels]
 T = TypeVar("T")
-# A series of one subject, summed up with others.
+# A time series of one subject, which is added to those of others.
 _Of = tuple[Labels, Metric, Labels]
 
 
 class NameCap:
-    """The first `names_max` subjects keep their names; all others are summed up as OTHER.
+    """The first `names_max` subjects have their own names; all others are added up as OTHER.
 
-    A named subject keeps its name as long as it exists, and a summed-up one stays summed up:
+    A subject with a name keeps it as long as it exists, and the others stay without, so that
     nothing is counted under two labels. The sums of counters and histograms never fall, even if a
     subject is deleted.
     """
@@ -37,7 +37,10 @@ class NameCap:
 
     @contextmanager
     def collecting(self, readings: Readings) -> Iterator["CappedReadings"]:
-        """Yield an object for the readings of all subjects; the sums are added at the end."""
+        """Yield an object that collects the readings of all subjects.
+
+        The sums are added at the end.
+        """
         capped = CappedReadings(self, readings)
         yield capped
         self._named &= capped.seen
@@ -49,7 +52,7 @@ class NameCap:
                 readings.add(metric, value, labels)
 
     def names(self, subject: Labels) -> bool:
-        """Whether it has its own name."""
+        """Whether the subject has its own name."""
         if subject in self._named:
             return True
         if subject in self._summed or len(self._named) >= self._names_max:
@@ -62,7 +65,7 @@ class NameCap:
         """Add the increase of a counter since the last reading to its sum."""
         key = (subject, *series)
         before = self._last.get(key, 0)
-        # A counter that started again counts from zero.
+        # Count from zero if the counter started again.
         self._sums[series] = self._sums.get(series, 0) + value - (before if value >= before else 0)
         self._last[key] = value
 
@@ -71,14 +74,14 @@ class NameCap:
         key = (subject, *series)
         before, sums = self._last_observed.get(key), self._observed
         new = value if before is None else value.since(before)
-        # A histogram that started again counts from zero.
+        # Count from zero if the histogram started again.
         new = value if min(new.counts) < 0 else new
         sums[series] = sums[series].plus(new) if series in sums else new
         self._last_observed[key] = value
 
 
 class CappedReadings:
-    """The readings of one collection, by subject."""
+    """The readings of one collection, which are added subject by subject."""
 
     def __init__(self, cap: NameCap, readings: Readings) -> None:
         self._cap = cap
@@ -87,7 +90,10 @@ class CappedReadings:
         self.sums: dict[_Series, float] = {}
 
     def add(self, metric: Metric, value: float | Distribution, subject: Labels, *more: str) -> None:
-        """Add a value; `subject` has the names of a topic or subscription, `more` other labels."""
+        """Add a value.
+
+        `subject` has the names of a topic or subscription, and `more` other labels.
+        """
         self.seen.add(subject)
         if self._cap.names(subject):
             self._readings.add(metric, value, (*subject, *more))

@@ -1,4 +1,4 @@
-"""Counts of publishing by topic in one process: a few additions for each request."""
+"""Counts publishing by topic in one process, with a few additions for each request."""
 
 import time
 from bisect import bisect_left
@@ -11,9 +11,9 @@ from app.metrics.name_cap import CappedReadings
 from app.metrics.readings import Distribution, Labels
 from app.metrics.shared import topic_labels
 
-# For requests to unknown topics, which anybody can invent.
+# The label for requests to unknown topics, whose names anybody can invent.
 UNKNOWN: Final = ("~unknown", "~unknown")
-# Seconds. A publisher gets a response within two.
+# The upper bounds of counted durations in seconds. A publisher gets a response within two seconds.
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 _LATENCY: Final = {
@@ -27,7 +27,7 @@ IsKnown = Callable[[str], object]
 class Stored:
     """Messages of one topic that the log acknowledged as `ack` requires.
 
-    `told` of its bytes are reported to all processes.
+    `told` is how many of the bytes are already in the database.
     """
 
     __slots__ = ("ack", "bytes", "messages", "seconds", "told", "within")
@@ -56,7 +56,7 @@ class PublishCounts:
         self._stored: dict[tuple[str, Ack], Stored] = {}
 
     def answered(self, topic: Topic | None, status: int) -> None:
-        """Count a response to a request for `topic`; None: an unknown one."""
+        """Count a response to a request for `topic`; None if the topic is unknown."""
         if topic is None:
             answers = self._unknown
         else:
@@ -64,12 +64,12 @@ class PublishCounts:
         answers[status] = answers.get(status, 0) + 1
 
     def of(self, topic: Topic) -> Stored:
-        """Return the counts of its stored messages."""
+        """Return the counts of the topic's stored messages."""
         key = topic.name, topic.ack
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Return topics with stored bytes that are not reported, and their number."""
+        """Return the topics with bytes that are not in the database yet, and how many these are."""
         return [
             (name, stored, stored.bytes - stored.told)
             for (name, _), stored in self._stored.items()
@@ -81,7 +81,7 @@ class PublishCounts:
         self._stored = {key: each for key, each in self._stored.items() if key[0] != topic}
 
     def read(self, capped: CappedReadings, is_known: IsKnown) -> None:
-        """Add all counts; topics that no longer exist are forgotten."""
+        """Add all counts to `capped`. Topics that no longer exist are forgotten."""
         self._answers = {name: each for name, each in self._answers.items() if is_known(name)}
         self._stored = {key: each for key, each in self._stored.items() if is_known(key[0])}
         for name, answers in self._answers.items():

@@ -1,4 +1,4 @@
-"""Values of metrics at one time."""
+"""The values of metrics at one time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import add, sub
@@ -8,9 +8,9 @@ from app.metrics.catalogue import Metric
 
 
 class Distribution(NamedTuple):
-    """Observations of a histogram: `counts` up to each of `bounds`, and beyond the last one.
+    """Observations of a histogram: `counts` up to each of `bounds`, and above the last bound.
 
-    They are not cumulative: each observation is in one of them.
+    Counts are not cumulative: each observation is in only one of them.
     """
 
     bounds: Sequence[float]
@@ -18,12 +18,12 @@ class Distribution(NamedTuple):
     total: float
 
     def plus(self, other: "Distribution") -> "Distribution":
-        """Return the sum; both have the same bounds."""
+        """Return the sum. Both must have the same bounds."""
         counts = tuple(map(add, self.counts, other.counts))
         return Distribution(self.bounds, counts, self.total + other.total)
 
     def since(self, before: "Distribution") -> "Distribution":
-        """Return what was observed after `before`, an earlier state of the same."""
+        """Return what was observed after `before`, an earlier state of the same histogram."""
         counts = tuple(map(sub, self.counts, before.counts))
         return Distribution(self.bounds, counts, self.total - before.total)
 
@@ -42,14 +42,14 @@ class Readings:
         """Add a value; `labels` are the values of the metric's labels in order.
 
         Raises:
-            ValueError: Their number is wrong.
+            ValueError: The number of labels is wrong.
         """
         if len(labels) != len(metric.labels):
             raise ValueError(f"{metric.name} has the labels {metric.labels}, not {len(labels)}")
         self._read.setdefault(metric, []).append((labels, value))
 
     def add_each(self, read: Iterable[tuple[Metric, Value]], labels: Labels = ()) -> None:
-        """Add several values of one subject."""
+        """Add several values with the same labels."""
         for metric, value in read:
             self.add(metric, value, labels)
 

@@ -1,4 +1,4 @@
-"""Readings of both API processes and workers."""
+"""Readings that both API processes and workers have."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -24,11 +24,11 @@ class SpanTotals(Protocol):
 
     @property
     def exported(self) -> int:
-        """The number that the endpoint has."""
+        """The number of spans that the endpoint has accepted."""
 
     @property
     def lost(self) -> int:
-        """The number that was dropped for lack of space, or refused."""
+        """The number of spans that were dropped for lack of space, or refused."""
 
 
 class TraceTotals(Protocol):
@@ -36,11 +36,11 @@ class TraceTotals(Protocol):
 
     @property
     def recorded(self) -> int:
-        """The number that the log has."""
+        """The number of entries that the log has."""
 
     @property
     def lost(self) -> int:
-        """The number that was dropped for lack of space."""
+        """The number of entries that were dropped for lack of space."""
 
 
 class StoredTraceTotals(Protocol):
@@ -48,7 +48,7 @@ class StoredTraceTotals(Protocol):
 
     @property
     def lost(self) -> Mapping[str, int]:
-        """The number that was not stored, by cause."""
+        """The number of entries that were not stored, by cause."""
 
     @property
     def room(self) -> float | None:
@@ -62,12 +62,12 @@ def topic_labels(topic: str) -> Labels:
 
 
 def subscription_labels(topic: str, name: str) -> Labels:
-    """Return group and name of its topic, and the name of the subscription."""
+    """Return group and name of the topic, and the name of the subscription."""
     return *topic_labels(topic), name
 
 
 def read_log(readings: Readings, totals: LogTotals) -> None:
-    """Add what this process appended to the log, read and committed."""
+    """Add how much this process appended to the log, read and committed."""
     readings.add_each(
         (
             (catalogue.LOG_APPENDED, totals.appended_records),
@@ -87,7 +87,7 @@ def read_traces(readings: Readings, totals: TraceTotals) -> None:
 
 
 def read_stored_traces(readings: Readings, totals: StoredTraceTotals) -> None:
-    """Add what this process's recorder did not store, and the free space."""
+    """Add what this process's recorder did not store, and the used share of the space."""
     for cause, entries in sorted(totals.lost.items()):
         readings.add(catalogue.TRACES_NOT_STORED, entries, (cause,))
     if totals.room is not None:

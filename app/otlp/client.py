@@ -12,7 +12,8 @@ import httpx
 import structlog
 
 TIMEOUT_S: Final = 10.0
-# From the OTLP specification: all other responses mean that a retry is useless.
+# The statuses after which a retry makes sense, by the OTLP specification; after others it is
+# useless.
 _LATER: Final = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -30,13 +31,13 @@ class Taken(Enum):
     """The result of an export."""
 
     YES = "yes"
-    # Refused finally: a retry is useless.
+    # The endpoint refuses the data: a retry is useless.
     NO = "no"
     LATER = "later"
 
 
 class OtlpClient:
-    """Sends to one endpoint; created by `otlp_client`. It raises no errors."""
+    """Sends to one endpoint; created by `otlp_client`. Its methods raise no errors."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -67,7 +68,7 @@ async def otlp_client(
         headers=headers,
         timeout=TIMEOUT_S,
         verify=trusted,
-        # Everything from the environment is in the settings.
+        # Ignore the environment: everything that it may set is in the settings.
         trust_env=False,
     ) as http:
         yield OtlpClient(http)

@@ -1,4 +1,4 @@
-"""The export of a process, if an endpoint is configured."""
+"""Opens the export of a process, if an endpoint is configured."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def configured_otlp(settings: Settings, instance: str) -> AsyncIterator["Otlp | None"]:
-    """Do as `open_otlp`; yield None if no endpoint is set."""
+    """Do as `open_otlp`; yield None if no endpoint is configured."""
     if settings.otlp_endpoint is None:
         yield None
         return
-    # Protobuf and httpx take 0.2 s of CPU and 12 MB, which is not needed without an endpoint.
+    # Import only now: Protobuf and httpx take 0.2 s of CPU and 12 MB, which is not needed without
+    # an endpoint.
     from app.otlp.exporter import open_otlp  # noqa: PLC0415 - see above
 
     endpoint = settings.otlp_endpoint.get_secret_value()

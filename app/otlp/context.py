@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 
 TRACEPARENT: Final = b"traceparent"
 TRACESTATE: Final = b"tracestate"
-# The standard allows to drop what is longer than this.
+# The longest `tracestate`: the standard allows to drop longer ones.
 _STATE_LENGTH_MAX: Final = 512
 
 _SAMPLED: Final = 1
-# Future versions may add fields behind the flags; version ff is not valid.
+# The form of `traceparent`. Future versions may add fields after the flags; version ff is not
+# valid.
 _FORM: Final = re.compile(
     rb"(?!ff)(?P<version>[0-9a-f]{2})-(?P<trace>(?!0{32})[0-9a-f]{32})"
     rb"-(?P<span>(?!0{16})[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<rest>-.*)?"
@@ -22,9 +23,9 @@ _FORM: Final = re.compile(
 
 
 class SpanContext(NamedTuple):
-    """A span of a trace: ids of 16 and 8 bytes; whether the trace is recorded.
+    """A span of a trace: ids of trace and span, and whether the trace is recorded.
 
-    `state` is what tracing systems exchange in `tracestate`.
+    `state` is the value of `tracestate`, which tracing systems use.
     """
 
     trace_id: bytes
@@ -34,15 +35,15 @@ class SpanContext(NamedTuple):
 
     @classmethod
     def root(cls) -> "SpanContext":
-        """Return the first span of a new trace, which is recorded."""
+        """Return the first span of a new trace that is recorded."""
         return cls(secrets.token_bytes(16), secrets.token_bytes(8), sampled=True)
 
     def child(self) -> "SpanContext":
-        """Return a span below this one."""
+        """Return a new child span of this span."""
         return self._replace(span_id=secrets.token_bytes(8))
 
     def header(self) -> bytes:
-        """Return the value of `traceparent` for what happens below this span."""
+        """Return the `traceparent` header for children of this span."""
         trace, span = self.trace_id.hex().encode(), self.span_id.hex().encode()
         return b"00-%b-%b-%02x" % (trace, span, int(self.sampled))
 
@@ -61,7 +62,7 @@ def parsed(value: bytes) -> SpanContext | None:
 
 
 def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
-    """Return the first `traceparent` among the headers, with `tracestate`."""
+    """Return the context in the first `traceparent` among the headers, with `tracestate`."""
     parents: list[bytes] = []
     states: list[bytes] = []
     for name, value in headers:
@@ -77,7 +78,7 @@ def context_in(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
 
 
 def _state(values: Sequence[bytes]) -> str:
-    """Return repeated headers as one list; empty if it must not be passed on."""
+    """Return the value of repeated headers as one list; empty if it must not be passed on."""
     joined = b",".join(values).strip()
     if len(joined) > _STATE_LENGTH_MAX or not joined.isascii():
         return ""

@@ -23,7 +23,7 @@ from app.metrics.readings import Distribution, Labels, Readings, Value
 from app.otlp.spans import Attribute, Span
 
 SCOPE: Final = "angelia"
-# Points encoded in one turn of the loop: about a millisecond.
+# The number of values encoded in one turn of the event loop: about a millisecond.
 POINTS_PER_TURN: Final = 100
 
 _CUMULATIVE: Final = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -33,7 +33,7 @@ Resource = Mapping[str, Attribute]
 
 
 def encoded_spans(spans: Iterable[Span], resource: Resource) -> bytes:
-    """Return the request that exports them."""
+    """Return the request that exports these spans."""
     request = ExportTraceServiceRequest()
     of_resource = request.resource_spans.add()
     of_resource.resource.attributes.extend(_attributes(resource))
@@ -46,7 +46,10 @@ def encoded_spans(spans: Iterable[Span], resource: Resource) -> bytes:
 async def encoded_metrics(
     readings: Readings, resource: Resource, *, start_ns: int, now_ns: int
 ) -> bytes:
-    """Return the request that exports them, read at `now_ns`; counters count since `start_ns`."""
+    """Return the request that exports these readings of `now_ns`.
+
+    Counters count since `start_ns`.
+    """
     request = ExportMetricsServiceRequest()
     of_resource = request.resource_metrics.add()
     of_resource.resource.attributes.extend(_attributes(resource))
@@ -67,7 +70,7 @@ class _Encoding:
         self._metric = metric
         self._made = made
         self._start_ns, self._now_ns = times
-        # Prometheus adds the suffix again.
+        # Remove the suffix, which Prometheus adds again.
         made.name = metric.name.removesuffix("_total")
         made.description = metric.help
         made.unit = _UNITS.get(metric.unit, f"{{{metric.unit}}}")

@@ -19,9 +19,9 @@ from app.otlp.spans import SpanBuffer
 
 SPANS_EVERY: Final = timedelta(seconds=2)
 METRICS_EVERY: Final = timedelta(seconds=15)
-# Encoding these takes about two milliseconds.
+# The number of spans in one request: encoding them takes about two milliseconds.
 SPANS_PER_REQUEST: Final = 128
-# When a process ends, its spans may be lost after this time.
+# How long the last export may take when a process ends; after that spans are lost.
 LAST_SPANS_MAX: Final = timedelta(seconds=2)
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ Read = Callable[[], Awaitable[Readings]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Otlp:
-    """The export of one process; created by `open_otlp`."""
+    """The export of the telemetry of one process; created by `open_otlp`."""
 
     client: OtlpClient
     spans: SpanBuffer
@@ -42,7 +42,7 @@ class Otlp:
     metrics_every: timedelta = METRICS_EVERY
 
     async def run(self, read: Read) -> None:
-        """Export spans, and the metrics of `read`, until cancelled."""
+        """Export spans, and the metrics that `read` returns, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._export_spans())
             tasks.create_task(self._export_metrics(read))
@@ -57,7 +57,10 @@ class Otlp:
         return True
 
     async def export_readings(self, readings: Readings) -> None:
-        """Export metrics. If this fails, the next export has them, because they are cumulative."""
+        """Export metrics.
+
+        If this fails, nothing is lost, because the next export has later totals.
+        """
         body = await encoded_metrics(
             readings, self.resource, start_ns=self.started_ns, now_ns=time.time_ns()
         )

@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 from app.otlp.context import SpanContext
 
-# Some megabytes: spans beyond this are lost, and counted.
+# The maximum number of waiting spans, some megabytes; spans above this are lost, and counted.
 SPANS_MAX: Final = 4_096
 
 Attribute = str | int | float | bool
 
 
 class SpanKind(IntEnum):
-    """The numbers of OTLP."""
+    """The kind of a span, with the numbers of OTLP."""
 
     INTERNAL = 1
     CLIENT = 3
@@ -26,9 +26,9 @@ class SpanKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Something that took from `start_ns` to `end_ns` (since the epoch).
+    """An operation from `start_ns` to `end_ns` (nanoseconds since the epoch).
 
-    `error` is why it failed; empty if it did not.
+    `error` is why the operation failed; empty if it did not.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Span:
 
 
 class SpanStats(NamedTuple):
-    """Spans since the process started."""
+    """The numbers of exported and lost spans since the process started."""
 
     exported: int
     lost: int
@@ -60,7 +60,7 @@ class SpanBuffer:
 
     @property
     def stats(self) -> SpanStats:
-        """The results of all spans so far."""
+        """The statistics of all spans so far."""
         return SpanStats(self._exported, self._lost)
 
     def __len__(self) -> int:
@@ -75,11 +75,11 @@ class SpanBuffer:
             self._lost += 1
 
     def first(self, count: int) -> list[Span]:
-        """Return the first waiting spans; they stay until they are `done`."""
+        """Return the first waiting spans. They stay in the buffer until `done` is called."""
         return list(islice(self._waiting, count))
 
     def done(self, count: int, *, exported: bool) -> None:
-        """Remove the first spans: the endpoint has them, or they are lost."""
+        """Remove the first spans, which are `exported` or lost."""
         for _ in range(count):
             self._waiting.popleft()
         if exported:

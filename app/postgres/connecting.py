@@ -17,7 +17,7 @@ READ_ONLY: Final = "SHOW transaction_read_only"
 
 
 class Servers:
-    """The servers of a URL: the server of the last connection is tried first.
+    """The servers in a URL. The server of the last connection is tried first.
 
     A server that hangs is not tried first the next time, so it delays only one connection.
     """
@@ -26,7 +26,7 @@ class Servers:
         """Create a `Servers`.
 
         Raises:
-            StorageUnavailableError: The URL is not one of PostgreSQL.
+            StorageUnavailableError: The URL is not a PostgreSQL URL.
         """
         self._url = url
         self._first = 0
@@ -37,7 +37,7 @@ class Servers:
         """Open a connection.
 
         Raises:
-            psycopg.OperationalError: There is none, for the reason in one line.
+            psycopg.OperationalError: No server can be used; the error has the reason in one line.
         """
         found = self._found()
         begin = current = self._first % len(found)
@@ -50,7 +50,8 @@ class Servers:
                     except psycopg.OperationalError as error:
                         refusals.append(f"{place_of(found[current])} {explained(error)}")
         except TimeoutError as error:
-            # Of those that wait for the same server at once, the first one moves on for all.
+            # Move on to the next server, unless another caller that waited for the same server has
+            # done so.
             if self._first % len(found) == begin:
                 self._first = current + 1
             refusals.append(f"{place_of(found[current])} does not answer within {seconds_max:g} s")
@@ -68,7 +69,7 @@ class Servers:
         """Check that the server of a connection responds, and is still suitable.
 
         Raises:
-            psycopg.Error: It does not, or is not.
+            psycopg.Error: The server does not respond, or is not suitable.
         """
         (answer,) = await (await connection.execute(READ_ONLY)).fetchall()
         if self.writable and answer[0] == "on":
@@ -78,19 +79,22 @@ class Servers:
         try:
             return servers(self._url)
         except StorageUnavailableError as error:
-            # The URL is read again, and may have become invalid meanwhile.
+            # Translate the error: the URL is read again, and may have become invalid.
             raise psycopg.OperationalError(error.message) from error
 
 
 def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the URL's parameters with Angelia's in front; session settings are joined."""
+    """Return the server's parameters, with Angelia's options preferred.
+
+    Session settings are joined.
+    """
     settings = [each["options"] for each in (server, options) if each.get("options")]
     joined = {"options": " ".join(settings)} if settings else {}
     return {**server, **options, **joined}
 
 
 def place_of(server: Parameters) -> str:
-    """Return the address of that server for users to read."""
+    """Return the address of the server as text for users."""
     host = str(server.get("host") or server.get("hostaddr") or "localhost")
     return host if host.startswith("/") else f"{host}:{server.get('port') or 5432}"
 
@@ -99,7 +103,7 @@ def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  #
     """Open a connection for blocking calls.
 
     Raises:
-        psycopg.OperationalError: There is none, as in `Servers`.
+        psycopg.OperationalError: No server can be used, as in `Servers`.
     """
     found = servers(url)
     refusals = []

@@ -20,7 +20,8 @@ class _Known(NamedTuple):
     words: str
 
 
-# The first match counts: libpq tries again without TLS, and reports both.
+# The known texts. The first that fits counts: libpq tries again without TLS, and reports both
+# errors.
 _KNOWN: Final = (
     _Known(
         r"failed to resolve host|could not translate host name",
@@ -90,7 +91,10 @@ _PREFIX: Final = re.compile(
 
 
 def explained(error: Exception) -> str:
-    """Return the state of the server or the connection, to end a sentence that names the server."""
+    """Return what is wrong with server or connection.
+
+    The text is the end of a sentence that names the server.
+    """
     text = str(error).strip()
     for pattern, words in _KNOWN:
         if found := re.search(pattern, text, re.IGNORECASE | re.DOTALL):

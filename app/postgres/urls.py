@@ -1,4 +1,4 @@
-"""The URL of a database with libpq's parameters."""
+"""Parses the URL of a database, with libpq's parameters."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from app.domain.errors import StorageUnavailableError
 Parameters = Mapping[str, Any]
 
 _FORM: Final = "The database URL is not of the form postgresql://user:password@host:port/database"
-# The parameters of one server, in lists with commas.
+# The parameters of single servers, which may be lists with commas.
 _OF_SERVERS: Final = ("host", "hostaddr", "port")
 _WRITABLE: Final = frozenset({"read-write", "primary"})
 
@@ -34,7 +34,7 @@ DatabaseUrl = str | ConfiguredUrl
 
 
 def is_pooled(url: DatabaseUrl) -> bool:
-    """Whether a session lasts no longer than a transaction."""
+    """Whether a database session lasts no longer than a transaction, because of a pooler."""
     return isinstance(url, ConfiguredUrl) and url.direct is not None
 
 
@@ -49,14 +49,18 @@ def libpq_url(url: DatabaseUrl) -> str:
     """Return the server's current URL for psycopg and the command line tools.
 
     Raises:
-        StorageUnavailableError: It is not a PostgreSQL URL; the text does not contain its password.
+        StorageUnavailableError: The URL is not a PostgreSQL URL; the error does not contain its
+            password.
     """
     parsed(direct(url))
     return _text(direct(url))
 
 
 def with_password(url: str, password: str | None) -> str:
-    """Return `url` with that password, if given. It raises the same as `libpq_url`."""
+    """Return `url` with the given password, if there is one.
+
+    The errors are those of `libpq_url`.
+    """
     if password is None:
         return url
     given = parsed(url)
@@ -71,7 +75,7 @@ def parsed(url: DatabaseUrl) -> Parameters:
     """
     text = _text(url)
     if not text.strip():
-        # libpq would take its defaults.
+        # Refuse an empty URL, for which libpq would use its defaults.
         raise StorageUnavailableError(_FORM)
     scheme = re.match(r"([\w+.-]+)://", text)
     if scheme and scheme[1] not in {"postgresql", "postgres"}:
@@ -81,12 +85,13 @@ def parsed(url: DatabaseUrl) -> Parameters:
     try:
         found = conninfo_to_dict(text)
     except psycopg.ProgrammingError:
-        # The driver's text may quote the password.
+        # Raise without the driver's error, whose text may quote the password.
         raise StorageUnavailableError(_FORM) from None
     if not all(port.isdecimal() or not port for port in str(found.get("port", "")).split(",")):
         raise StorageUnavailableError(_FORM)
     if scheme and "@" in str(found.get("dbname", "")):
-        # A password with a bare slash: libpq would take a part of it for the port, and show it.
+        # Refuse a password with a bare slash: libpq would take a part of it for the port, and show
+        # it.
         raise StorageUnavailableError(_FORM)
     return found
 
@@ -107,12 +112,12 @@ def must_be_writable(url: DatabaseUrl) -> bool:
 
 def _of_server(several: Mapping[str, list[str]], number: int) -> Iterator[tuple[str, str]]:
     for name, values in several.items():
-        # A single port is for all servers.
+        # Use a single port for all servers.
         if value := values[number] if number < len(values) else values[0]:
             yield name, value
 
 
 def _text(url: DatabaseUrl) -> str:
     text = url if isinstance(url, str) else url.pooled()
-    # SQLAlchemy's URL names the driver; libpq's does not.
+    # Remove the driver from the scheme: SQLAlchemy's URLs have it, libpq's do not.
     return text.replace("postgresql+psycopg://", "postgresql://", 1)

@@ -1,1 +1,1 @@
-"""Traces in transit: collected in each process, packed many to a record, unpacked again."""
+"""Traces on their way: collected in each process, packed many to a record, unpacked again."""

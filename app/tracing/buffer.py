@@ -15,12 +15,14 @@ from app.domain.message import NewRecord
 from app.domain.trace import TraceSource
 from app.tracing.packs import Pack, PlainRow, packed
 
-# Waiting entries, packed or not: about 20 MB. Entries beyond this are lost, and counted.
+# The maximum number of waiting entries, packed or not: about 20 MB. Entries above this are lost,
+# and counted.
 ENTRIES_MAX: Final = 100_000
-# Packing this many takes about a millisecond; deliveries run in between.
+# The number of entries in a pack: packing them takes about a millisecond, and deliveries run in
+# between.
 ROWS_PER_PACK: Final = 500
 PACKS_PER_APPEND: Final = 8
-# The interval of appends; commits of traced deliveries wait for one.
+# The time between two appends, for which commits of traced deliveries wait.
 INTERVAL: Final = timedelta(milliseconds=100)
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
@@ -35,10 +37,10 @@ class OpenAttempts(Protocol):
     """The owner of attempts, which can write entries for those in flight."""
 
     def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - its own
-        """Write that it has started, if it started before `before` (monotonic s).
+        """Write that the attempt has started, if it started before `before` (monotonic seconds).
 
         Returns:
-            Whether it did.
+            Whether an entry was written.
         """
 
 
@@ -58,8 +60,8 @@ class _Packed(NamedTuple):
 class TraceBuffer:
     """Collects rows (`app.tracing.packs`) and appends them to the stream, many to a record.
 
-    A failed append is repeated: its rows may then be stored twice. Entries dropped for lack of
-    space are counted, and the stream gets this number.
+    A failed append is repeated, so its rows may be stored twice. Entries that are dropped for lack
+    of space are counted, and the count is written to the stream.
     """
 
     def __init__(self, append: Append, *, worker: str, entries_max: int = ENTRIES_MAX) -> None:
@@ -78,15 +80,15 @@ class TraceBuffer:
         self._gone = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
-        # A caller waits for its entries; `_behind` means that waiting is useless for now.
+        # Set when a caller waits for its entries. `_behind` means that waiting is useless for now.
         self._urged = asyncio.Event()
         self._appended = asyncio.Condition()
         self._behind = False
-        # Attempts without an entry so far; adding the first calls `wake`, and the end of an attempt
-        # removes it.
+        # Attempts without an entry so far. Adding the first attempt calls `wake`, and the end of an
+        # attempt removes it.
         self.open_attempts: dict[Any, OpenAttempts] = {}
         self._looked_at = 0.0
-        # Converts monotonic seconds to seconds since the epoch.
+        # The difference between the wall clock and the monotonic clock, in seconds.
         self.wall = _wall()
 
     @property
@@ -101,7 +103,7 @@ class TraceBuffer:
 
     @property
     def behind(self) -> bool:
-        """Whether the stream accepts nothing now, or is slower than new entries."""
+        """Whether the stream accepts nothing now, or takes less than new entries come."""
         return self._behind
 
     def source(self, source: TraceSource) -> int:
@@ -124,7 +126,7 @@ class TraceBuffer:
             self._unreported += 1
 
     def wake(self) -> None:
-        """Remember a new entry, or an attempt in flight."""
+        """Called for a new entry, or an attempt in flight."""
         self._given.set()
 
     async def run(self) -> None:
@@ -140,8 +142,8 @@ class TraceBuffer:
     async def until_appended(self, within: timedelta) -> bool:
         """Wait until the stream has all entries so far; return False if that takes longer.
 
-        Lost entries are not awaited. While the stream accepts nothing, or is too slow to wait for,
-        the result is False immediately, until it has caught up.
+        Lost entries are not waited for. While the stream accepts nothing, or is too slow to wait
+        for, the result is False immediately, until it has caught up.
         """
         if self._behind or not self.waiting:
             return not self.waiting
@@ -196,7 +198,10 @@ class TraceBuffer:
         self._behind = True
 
     def _record_open_attempts(self) -> None:
-        """For attempts that end before, only the end is recorded, which includes the start."""
+        """Write entries for attempts that are in flight for long.
+
+        For an attempt that ends before, only the end is recorded, which includes the start.
+        """
         self.wall = _wall()
         before, self._looked_at = self._looked_at, time.monotonic()
         for attempt, attempts in list(self.open_attempts.items()):
@@ -207,7 +212,7 @@ class TraceBuffer:
 
     async def _pack(self) -> None:
         rows, self._rows = self._rows, []
-        # They continue to wait, packed or not.
+        # Keep counting these entries as waiting, packed or not.
         self._packed_entries += len(rows)
         for first in range(0, max(len(rows), min(1, self._unreported)), ROWS_PER_PACK):
             some = rows[first : first + ROWS_PER_PACK]

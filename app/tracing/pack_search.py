@@ -11,14 +11,14 @@ from app.tracing.packs import Pack, pack_of, read_pack, text_of
 
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SOURCE: Final = rb"\[-?\d+,%(s)s,%(s)s,%(s)s\]" % {b"s": _STRING}
-# A pack up to its rows.
+# The form of a pack up to its rows.
 _HEAD: Final = re.compile(
     rb"\[%(s)s,-?\d+,-?\d+,%(s)s,\[(?:%(source)s(?:,%(source)s)*+)?\],(?=\[)"
     % {b"s": _STRING, b"source": _SOURCE},
     re.DOTALL,
 )
-# A row up to its message's id. No text can contain this: quotation marks in texts have backslashes,
-# and after the final one there is no letter.
+# The form of a row up to its message's id. No text can contain this: quotation marks in texts have
+# backslashes, and no letter follows the final one.
 _BEGINNING: Final = re.compile(rb'\[-?\d+,-?\d+,"[A-Z]+",')
 _ROW: Final = re.compile(rb'\[(?:[^"\[\]]++|%s)*+\]' % _STRING, re.DOTALL)
 
@@ -26,7 +26,7 @@ _ROW: Final = re.compile(rb'\[(?:[^"\[\]]++|%s)*+\]' % _STRING, re.DOTALL)
 def pack_about(value: bytes, message_id: str) -> Pack | None:
     """Return a pack with only the rows about the message.
 
-    None for a foreign record. This takes a fifth of the time of parsing all rows.
+    None if the record is not a pack. This takes a fifth of the time of parsing all rows.
     """
     try:
         pack = _found(text_of(value), message_id)

@@ -1,7 +1,7 @@
-"""Many trace entries as one record of the traces stream.
+"""Packs many trace entries into one record of the traces stream.
 
-A pack is compressed JSON: `[worker, at, lost, why, sources, rows]`. `lost` entries of that worker
-are in no pack, because of `why`. Each of `sources` is `[number, topic, subscription id,
+A pack is compressed JSON: `[worker, at, lost, why, sources, rows]`. `lost` is how many entries of
+that worker are in no pack, because of `why`. Each of `sources` is `[number, topic, subscription id,
 subscription]`, and a row begins with the number of its source.
 """
 
@@ -16,7 +16,7 @@ from app.domain.trace import TraceSource
 
 HEADER_TRACES: Final = b"t"
 VERSION: Final = b"1"
-# A larger pack is not from Angelia.
+# The maximum size of an unpacked pack; larger ones are not from Angelia.
 UNPACKED_MAX: Final = 16 * 1024 * 1024
 
 # The types of a pack's parts.
@@ -27,7 +27,7 @@ _COMPRESSOR: Final = zstandard.ZstdCompressor(level=1, write_checksum=True)
 class TraceRow(NamedTuple):
     """One entry: times are microseconds, `at` since the epoch; `status` is a TraceStatus's value.
 
-    Fast paths make plain tuples of this form, which costs a fourth.
+    Code that must be fast makes plain tuples of this form, which takes a quarter of the time.
     """
 
     source: int
@@ -80,20 +80,20 @@ def packed(pack: Pack) -> NewRecord:
     try:
         text = orjson.dumps(content)
     except TypeError:
-        # A reason quotes text with a lone surrogate.
+        # Replace lone surrogates, which a reason may quote.
         text = orjson.dumps([*content[:5], [_mended(row) for row in pack.rows]])
     return NewRecord(value=_COMPRESSOR.compress(text), headers=((HEADER_TRACES, VERSION),))
 
 
 def unpacked(record: Record) -> Pack | None:
-    """Return the pack of a record; None for a foreign record."""
+    """Return the pack in a record; None if the record is not a pack."""
     if record.header(HEADER_TRACES) != VERSION or not record.value:
         return None
     return read_pack(record.value)
 
 
 def read_pack(value: bytes) -> Pack | None:
-    """Return the pack of a record's value; None for a foreign one."""
+    """Return the pack in a record's value; None if it is not a pack."""
     try:
         return pack_of(orjson.loads(text_of(value)), value)
     except (zstandard.ZstdError, ValueError, TypeError):
@@ -104,7 +104,7 @@ def text_of(value: bytes) -> bytes:
     """Return the JSON in a record's value.
 
     Raises:
-        zstandard.ZstdError: It cannot be decompressed.
+        zstandard.ZstdError: The value cannot be decompressed.
     """
     return zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
 
