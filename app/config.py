@@ -369,6 +369,11 @@ class Settings(BaseSettings):
         description="whether messages of transactions wait until these are committed",
     )
 
+    kafka_idempotence: bool = Field(
+        default=True,
+        description="whether Kafka stores a message once if its acknowledgement is lost on the way",
+    )
+
     @model_validator(mode="after")
     def _kafka_can_be_reached(self) -> Self:
         if found := list(problems(self.kafka_security)):

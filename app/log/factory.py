@@ -28,6 +28,7 @@ def open_log(
             min_insync_replicas=settings.min_insync_replicas,
             compression=Compression[settings.kafka_compression.upper()],
             committed_only=settings.kafka_isolation_level == "read_committed",
+            idempotent=settings.kafka_idempotence,
         )
     return postgres_log(database_url, namespace=settings.namespace)
 
@@ -42,6 +43,7 @@ class LogPlace:
     kafka_bootstrap: str | None = None
     kafka_security: KafkaSecurity = IN_THE_CLEAR
     kafka_committed_only: bool = True
+    kafka_idempotence: bool = True
     namespace: str = ""
 
 
@@ -56,4 +58,5 @@ def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]
         namespace=place.namespace,
         security=place.kafka_security,
         committed_only=place.kafka_committed_only,
+        idempotent=place.kafka_idempotence,
     )

@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
 from app.domain.message import NewRecord, Partition, Record
+
+UNKNOWN_OFFSET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an appended record."""
+    """The position of an appended record; UNKNOWN_OFFSET, if a log says only that it has it."""
 
     partition: Partition
     offset: int
@@ -286,6 +288,9 @@ class MessageLog(Protocol):
 
     async def delete_topic(self, name: str) -> None:
         """Delete the topic with its records, if it exists."""
+
+    async def numbering_problem(self) -> str:
+        """Return why an append whose answer is lost cannot be sent again; empty if it can."""
 
     async def ping(self) -> None:
         """Return if the log responds; raise otherwise."""

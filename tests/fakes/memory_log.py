@@ -265,6 +265,10 @@ class MemoryLog:
                 offsets.pop(partition, None)
         self._group.vanished(gone)
 
+    async def numbering_problem(self) -> str:
+        """As `MessageLog.numbering_problem`."""
+        return ""
+
     async def ping(self) -> None:
         self._answer()
 

@@ -141,7 +141,8 @@ class Cluster:
 class KafkaBroker:
     """One broker with a data directory and a port of its own; both stay through a restart.
 
-    It is its cluster's controller too, unless it `joins` another one that is the only one.
+    It is its cluster's controller too, unless it `joins` another one that is the only one. One that
+    is `behind` another port tells its clients to come there.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class KafkaBroker:
         joins: "KafkaBroker | None" = None,
         cluster: Cluster | None = None,
         secured: SecuredListeners | None = None,
+        behind: int | None = None,
     ) -> None:
         self._libs = libs
         self._secured = secured
@@ -160,6 +162,7 @@ class KafkaBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self.node_id: int = 1 if joins is None else joins.node_id + 1
         self.port = free_port()
+        self._behind = behind
         self.cluster: Cluster = (cluster or Cluster()) if joins is None else joins.cluster
         self._controls = self.node_id <= len(self.cluster.controller_ports)
 
@@ -257,11 +260,12 @@ class KafkaBroker:
 
     def _configuration(self) -> str:
         secured = self._secured.ports if self._secured is not None else {}
-        advertised = [f"PLAINTEXT://{self.bootstrap}"]
+        listeners = [f"PLAINTEXT://{self.bootstrap}"]
+        advertised = [f"PLAINTEXT://127.0.0.1:{self._behind or self.port}"]
+        listeners += [f"{name}://127.0.0.1:{port}" for name, port in secured.items()]
         advertised += [f"{name}://127.0.0.1:{port}" for name, port in secured.items()]
         protocols = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
         protocols += [f"{name}:{PROTOCOLS[name]}" for name in secured]
-        listeners = [*advertised]
         if self._controls:
             port = self.cluster.controller_ports[self.node_id - 1]
             listeners.append(f"CONTROLLER://127.0.0.1:{port}")
@@ -315,11 +319,13 @@ def _answers(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def running_broker(*, joins: KafkaBroker | None = None) -> Iterator[KafkaBroker]:
+def running_broker(
+    *, joins: KafkaBroker | None = None, behind: int | None = None
+) -> Iterator[KafkaBroker]:
     """A broker with a data directory of its own, which goes away with it."""
     libs = install()
     with tempfile.TemporaryDirectory(prefix="angelia-kafka-", ignore_cleanup_errors=True) as home:
-        broker = KafkaBroker(libs, Path(home), joins=joins)
+        broker = KafkaBroker(libs, Path(home), joins=joins, behind=behind)
         broker.format()
         try:
             broker.start()

@@ -21,6 +21,8 @@ from tests.servers.ports import free_port
 USER: Final = "angelia"
 # May do only what ACLs allow; all others may do all.
 LIMITED_USER: Final = "limited"
+# May do nothing.
+POWERLESS_USER: Final = "powerless"
 PASSWORD: Final = "s3cret=ours"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 SESSION_MS: Final = 1500
@@ -119,7 +121,7 @@ class SecuredListeners:
     def users(self) -> Iterator[str]:
         """For `kafka-storage format`."""
         for mechanism in SCRAM:
-            for user in (USER, LIMITED_USER):
+            for user in (USER, LIMITED_USER, POWERLESS_USER):
                 yield f"--add-scram={mechanism}=[name={user},password={PASSWORD}]"
 
     def _tls(self, prefix: str, name: str) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ import structlog
 
 from app.domain.catalogue.subscription import State, Subscription
 from app.domain.commit import Progress, parse_progress
+from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
 from app.domain.replay.retransmission import (
     RetransmissionState,
@@ -18,7 +19,7 @@ from app.domain.replay.retransmission import (
     unfinished,
 )
 from app.domain.replay.sending_rate import RetransmissionPace, Sending
-from app.log.interface import MessageLog
+from app.log.interface import UNKNOWN_OFFSET, MessageLog
 from workers.retransmission.source import ChosenMessage, ChosenMessages
 from workers.retransmission.store import RetransmissionStore
 
@@ -124,6 +125,9 @@ class RetransmissionFeed:
         records = [each.record for each in chosen]
         async with asyncio.timeout(APPEND_MAX.total_seconds()):
             positions = await self._log.append(self._sending.topic, records)
+        if any(each.offset == UNKNOWN_OFFSET for each in positions):
+            # They are read back, as after an append whose outcome is unknown.
+            raise LogUnavailableError("the log does not say where it stored the messages")
         return [
             Sent(each.partition, each.offset, position.partition.index, position.offset)
             for each, position in zip(chosen, positions, strict=True)

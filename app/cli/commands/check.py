@@ -194,13 +194,26 @@ async def _log(
     where = "in the database" if settings.embedded_log else f"Kafka at {settings.kafka_bootstrap}"
     problem = ""
     durability: Sequence[ServicePart] = ()
+    numbering: Sequence[ServicePart] = ()
     try:
         async with open_log(settings, database_url=url) as log:
             durability = await _durability(settings, database, log)
             await log.ping()
+            numbering = await _numbering(settings, log)
     except AngeliaError as exc:
         problem = exc.message
-    return [ServicePart(name="message log", where=where, problem=problem), *durability]
+    return [ServicePart(name="message log", where=where, problem=problem), *durability, *numbering]
+
+
+async def _numbering(settings: Settings, log: MessageLog) -> Sequence[ServicePart]:
+    """Return whether Kafka stores a message once if its acknowledgement is lost."""
+    if settings.embedded_log:
+        return []
+    try:
+        problem = await log.numbering_problem()
+    except AngeliaError as exc:
+        problem = exc.message
+    return [ServicePart(name="idempotence", where="Kafka", problem=problem, required=False)]
 
 
 async def _durability(

@@ -39,9 +39,11 @@ from app.log.kafka.ownership import KafkaMember, Membership
 from app.log.kafka.partition_leaders import PartitionLeaders, Places
 from app.log.kafka.probe import what_refuses
 from app.log.kafka.producer import Producer
+from app.log.kafka.producer_ids import new_producer_id
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.fetches import ReadOptions
 from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
+from app.log.kafka.sequences import IdRefusedError, ProducerId
 from app.log.kafka.tail import KafkaTail
 from app.log.kafka.topic_ends import Published
 
@@ -66,6 +68,7 @@ async def kafka_log(
     min_insync_replicas: int | None = None,
     compression: Compression = Compression.NONE,
     committed_only: bool = True,
+    idempotent: bool = True,
 ) -> AsyncIterator[MessageLog]:
     """Open the message log on the Kafka cluster at `bootstrap` (`host:port,…`).
 
@@ -74,7 +77,8 @@ async def kafka_log(
     `namespace` is the start of the name of every topic and group in Kafka. `compression` is the
     codec of appended records. `min_insync_replicas` is how many replicas of a topic must be in
     sync for an append; None means one less than the topic has. With `committed_only`, the records
-    of open and aborted transactions are left out.
+    of open and aborted transactions are left out. With `idempotent`, an append without an
+    acknowledgement is sent again, and stored once.
     """
     control = IoThread("angelia-control")
     log = KafkaLog(control, bootstrap, KafkaCredentials(security), namespace=namespace)
@@ -83,6 +87,7 @@ async def kafka_log(
             Replication(replication_factor, min_insync_replicas),
             compression,
             ReadOptions(committed_only),
+            idempotent=idempotent,
         )
         yield log
     finally:
@@ -118,9 +123,15 @@ class KafkaLog:
         return self._stats
 
     async def open(
-        self, replication: Replication, compression: Compression, options: ReadOptions
+        self,
+        replication: Replication,
+        compression: Compression,
+        options: ReadOptions,
+        *,
+        idempotent: bool,
     ) -> None:
         """Create the parts. Each has its own connections, opened when they are needed."""
+        self._idempotent = idempotent
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
         self._places = Places(self._look)
@@ -131,6 +142,7 @@ class KafkaLog:
                 credentials=self._credentials,
                 stats=self._stats,
                 compression=compression,
+                ask_for_id=self._ask_for_id if idempotent else None,
             )
         )
         self._commits = Commits(self._control, self._control_client)
@@ -309,6 +321,16 @@ class KafkaLog:
         await self._control.run(lambda: self._admin.delete(self._names.prefix + name))
         self._producer.forget(name)
 
+    async def numbering_problem(self) -> str:
+        """As `MessageLog.numbering_problem`."""
+        if not self._idempotent:
+            return "ANGELIA_KAFKA_IDEMPOTENCE is off"
+        try:
+            await self._ask_for_id()
+        except IdRefusedError as error:
+            return str(error)
+        return ""
+
     async def ping(self) -> None:
         """As `MessageLog.ping`."""
         await self._requested(self._admin.ping)
@@ -374,6 +396,10 @@ class KafkaLog:
             return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())
 
         return await self._control.run(look, seconds=CALL_TIMEOUT_S)
+
+    async def _ask_for_id(self) -> ProducerId:
+        ask = partial(new_producer_id, self._control, self._locating)
+        return await self._control.run(ask, seconds=_REQUEST_TIMEOUT_S)
 
     def _may_commit(self) -> bool:
         return all(each.is_sure for each in self._memberships)

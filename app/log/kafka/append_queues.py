@@ -1,8 +1,8 @@
 """The records that wait to be appended, by topic and partition, and their batches (no I/O).
 
-Each partition has at most one batch in flight. So records with the same key keep their order
-without sequence numbers. Records without a key get their partition when a batch is made. So records
-that arrive together are stored together, in few batches.
+Each partition has at most one batch in flight. So records with the same key keep their order, with
+or without sequence numbers. Records without a key get their partition when a batch is made. So
+records that arrive together are stored together, in few batches.
 """
 
 import asyncio
@@ -17,10 +17,13 @@ from app.log.interface import Position
 from app.log.kafka.client import NO_LEADER, Leaders
 from app.log.kafka.protocol.encoding import (
     BATCH_OVERHEAD,
+    NO_STAMP,
+    BatchStamp,
     EncodedRecord,
     encode_record,
     partition_of,
 )
+from app.log.kafka.sequences import SequenceRun
 
 # The maximum size of a batch, below Kafka's default limit of 1,048,588 bytes.
 BATCH_BYTES_MAX: Final = 1_000_000
@@ -56,15 +59,48 @@ class AppendItem(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """The records that wait for one partition, and whether it has a batch in flight."""
+    """The records that wait for one partition, and whether it has a batch in flight.
+
+    A `sealed` batch goes before them, as it is: it may be stored already.
+    """
 
     waiting: deque[AppendItem] = field(default_factory=deque)
     under_way: bool = False
     batch_bytes: int = BATCH_BYTES_MAX
+    sealed: "AppendBatch | None" = None
+    run: SequenceRun | None = None
+    refusals: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has anything to send."""
+        return bool(self.waiting) or self.sealed is not None
+
+    def drop_over(self) -> None:
+        """Drop records for which no caller waits any more."""
+        self.waiting = _still_wanted(self.waiting)
+        self.drop_sealed_over()
+
+    def drop_sealed_over(self) -> None:
+        """Drop the sealed batch if no caller waits for it."""
+        if self.sealed is not None and self.sealed.over:
+            self.drop_sealed()
+
+    def drop_sealed(self) -> None:
+        """Drop the sealed batch, if any. Whether it is stored stays unknown: so its run ends."""
+        if self.sealed is not None:
+            self.sealed = self.run = None
 
     def put_back(self, items: Sequence[AppendItem]) -> None:
         """Put the records back at the front of the queue, in their order."""
         self.waiting.extendleft(reversed(items))
+
+    def clear(self) -> list[AppendItem]:
+        """Drop and return all records."""
+        items = [*(self.sealed.items if self.sealed is not None else ()), *self.waiting]
+        self.waiting.clear()
+        self.drop_sealed()
+        return items
 
 
 def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
@@ -137,8 +173,9 @@ class AppendTopic:
         Each yielded batch counts as in flight.
         """
         for partition, line in self.lines.items():
-            if line.waiting and self._can_send(partition, ready):
-                yield from self._batch(partition, line.waiting)
+            if line.waits and self._can_send(partition, ready):
+                line.drop_sealed_over()
+                yield from self._sealed(partition) or self._batch(partition, line.waiting)
         yield from self._batches_of_spare(ready)
 
     def _batches_of_spare(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
@@ -156,6 +193,15 @@ class AppendTopic:
         leader = self.leaders.get(partition, NO_LEADER)
         return leader != NO_LEADER and not self._line(partition).under_way and ready(leader)
 
+    def _sealed(self, partition: int) -> Sequence["AppendBatch"]:
+        line = self._line(partition)
+        batch, line.sealed = line.sealed, None
+        if batch is None:
+            return ()
+        line.under_way = True
+        batch.leader = self.leaders[partition]
+        return (batch,)
+
     def _batch(self, partition: int, waiting: deque[AppendItem]) -> Iterator["AppendBatch"]:
         line = self._line(partition)
         if items := take(waiting, line.batch_bytes):
@@ -170,7 +216,7 @@ class AppendTopic:
         found = {
             self.leaders.get(partition, NO_LEADER)
             for partition, line in self.lines.items()
-            if line.waiting and not line.under_way
+            if line.waits and not line.under_way
         }
         if self.spare:
             found |= set(self.leaders.values()) - {NO_LEADER} or {NO_LEADER}
@@ -180,26 +226,22 @@ class AppendTopic:
 
     @property
     def waits(self) -> bool:
-        """Whether any record waits to be sent."""
-        return bool(
-            self.unplaced or self.spare or any(line.waiting for line in self.lines.values())
-        )
+        """Whether any record waits."""
+        return bool(self.unplaced or self.spare or any(line.waits for line in self.lines.values()))
 
     def drop_over(self) -> None:
         """Drop records for which no caller waits any more."""
         self.unplaced = deque(call for call in self.unplaced if not call.over)
         self.spare = _still_wanted(self.spare)
         for line in self.lines.values():
-            line.waiting = _still_wanted(line.waiting)
+            line.drop_over()
 
     def clear(self) -> list[KafkaAppend]:
         """Drop all waiting records; return their calls."""
-        items = [*self.spare, *(item for line in self.lines.values() for item in line.waiting)]
+        items = [*self.spare, *(item for line in self.lines.values() for item in line.clear())]
         calls = {id(call): call for call in (*self.unplaced, *(item.call for item in items))}
         self.unplaced.clear()
         self.spare.clear()
-        for line in self.lines.values():
-            line.waiting.clear()
         return list(calls.values())
 
     def _line(self, partition: int) -> Line:
@@ -214,6 +256,20 @@ class AppendBatch:
     partition: int
     leader: int
     items: list[AppendItem]
+    stamp: BatchStamp = NO_STAMP
+    # Whether it was sent before and may be stored, and how often no answer came.
+    repeated: bool = False
+    losses: int = 0
+
+    @property
+    def numbered(self) -> bool:
+        """Whether it has a sequence number."""
+        return self.stamp is not NO_STAMP
+
+    @property
+    def over(self) -> bool:
+        """Whether no caller waits for any of its records."""
+        return all(call.over for call in self.calls)
 
     @property
     def line(self) -> Line:

@@ -28,6 +28,7 @@ from app.log.kafka.throttle import Throttle
 # the other. With two, the next request is already there when one is finished. Records that arrive
 # in the meantime are sent together.
 IN_FLIGHT_MAX: Final = 2
+REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 RECONNECT_AFTER_S: Final = 0.05
 _ROUNDING_S: Final = 0.005
 
@@ -196,3 +197,21 @@ class Broker:
         return link is not None and await renewed(
             link, node=self._node, credentials=self._credentials, patience=self._connect_patience
         )
+
+
+class RequestRoom:
+    """The space that is left in the requests in preparation."""
+
+    def __init__(self, brokers: dict[int, Broker]) -> None:
+        self._brokers = brokers
+        self._bytes: dict[int, int] = {}
+
+    def is_left(self, node: int) -> bool:
+        """Whether another batch for that broker can be sent now."""
+        broker = self._brokers.get(node)
+        taken = self._bytes.get(node, 0)
+        return broker is not None and broker.ready and taken < REQUEST_BYTES_MAX
+
+    def take(self, batch: AppendBatch) -> None:
+        """Add the batch to the request to its broker."""
+        self._bytes[batch.leader] = self._bytes.get(batch.leader, 0) + batch.size

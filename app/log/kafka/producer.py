@@ -1,8 +1,8 @@
 """Appends records of all callers: those that arrive together go to each broker in one request.
 
-A batch is sent again only if its broker reports that the batch was not stored (wrong leader, too
-large). If this is unknown, its appends fail, and the caller knows that the records may or may not
-be stored.
+A batch is sent again if its broker reports that the batch was not stored (wrong leader, too large).
+If this is unknown, a batch with a sequence number is sent again unchanged: Kafka stores it once.
+Without a number its appends fail, and the caller knows that the records may or may not be stored.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from itertools import count, repeat
 from types import TracebackType
 from typing import Final, Self
 
@@ -25,28 +26,39 @@ from app.domain.errors import (
 )
 from app.domain.message import NewRecord, Partition
 from app.log.deadlines import CallDeadline
-from app.log.interface import LogStats, Position
+from app.log.interface import UNKNOWN_OFFSET, LogStats, Position
 from app.log.kafka.append_queues import AppendBatch, AppendTopic, KafkaAppend, Located
-from app.log.kafka.broker import Broker
-from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, STALE_LEADER_CODES, reason
+from app.log.kafka.broker import Broker, RequestRoom
+from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, reason
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.protocol.appends import Answers, request_frame
+from app.log.kafka.producer_ids import ProducerIds
+from app.log.kafka.protocol.appends import Answers, PartitionAnswer, request_frame
 from app.log.kafka.protocol.compression import Compression
-from app.log.kafka.protocol.encoding import BatchBody, batch_body, whole_batch
+from app.log.kafka.protocol.encoding import (
+    BatchBody,
+    BatchStamp,
+    batch_body,
+    whole_batch,
+)
+from app.log.kafka.sequences import (
+    SENDS_MAX,
+    UNANSWERED,
+    AskForId,
+    BatchOutcome,
+    outcome_of,
+)
 
 # The time limit of an append. The API answers publishers long before this. This limit ends appends
 # that no caller waits for, and closes connections without a response.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 _CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
-_REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 # The largest batch that is compressed on the event loop; compressing more would delay other
 # requests.
 _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
-_NOT_ENOUGH_REPLICAS: Final = 19
-_TOO_LARGE_CODES: Final = frozenset({10, 18})
-_RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
+_ALL: Final = _ACKS[Ack.ALL]
+_UNANSWERED: Final = PartitionAnswer(UNANSWERED, -1)
 
 _log = structlog.get_logger(__name__)
 
@@ -65,8 +77,11 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         credentials: KafkaCredentials,
         stats: LogStats,
         compression: Compression = Compression.NONE,
+        ask_for_id: AskForId | None = None,
     ) -> None:
+        """Create it; without `ask_for_id` no batch has a sequence number."""
         self._locate_topic = locate
+        self._ids = ProducerIds(ask_for_id)
         self._prefix = prefix
         self._credentials = credentials
         self._stats = stats
@@ -156,7 +171,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
         """As `Owner.lost`."""
-        self._fail(batches, error)
+        for batch in batches:
+            self._unanswered(batch, error)
         # Look up the leaders again: partitions may have moved.
         for state in {batch.topic.name: batch.topic for batch in batches}.values():
             self._locate(state)
@@ -183,6 +199,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             )
             state.unplaced.append(call)
             self._waiting[call.topic] = state
+            if call.acks == _ALL:
+                self._want_id()
             if now - state.known_at > _LEADERS_TTL_S:
                 self._locate(state)
         self._pump()
@@ -190,7 +208,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     def _pump(self) -> None:
         """Send what can be sent: one request to each broker for each kind of acknowledgement."""
         requests: dict[tuple[int, int], list[AppendBatch]] = {}
-        room = _Room(self._brokers)
+        room = RequestRoom({} if self._ids.is_awaited else self._brokers)
         now_ms = time.time_ns() // 1_000_000
         for state in tuple(self._waiting.values()):
             state.place(now_ms)
@@ -229,13 +247,15 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             broker.open(lambda: self._addresses.get(node))
 
     def _send(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
+        if acks == _ALL:
+            self._ids.number(batches)
         size = sum(batch.size for batch in batches)
         if self._compression is not Compression.NONE and size > _COMPRESSED_HERE_BYTES_MAX:
             broker.hold()
             self._tasks.create_task(self._send_packed(broker, acks, batches))
             return
         try:
-            encoded = self._packed([_body(batch) for batch in batches])
+            encoded = self._packed([_stamped(batch) for batch in batches])
         except Exception:  # noqa: BLE001 - a record that cannot be written must not stop the others
             self._broke(batches)
         else:
@@ -245,7 +265,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         try:
             # Compress on the thread, and only this: other work would hold the interpreter's lock,
             # and this loop would wait for it.
-            bodies = [_body(batch) for batch in batches]
+            bodies = [_stamped(batch) for batch in batches]
             encoded = await asyncio.to_thread(self._packed, bodies)
         except Exception:  # noqa: BLE001 - as in `_send`
             self._broke(batches)
@@ -256,17 +276,19 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             broker.send(self._framed(acks, batches, encoded), batches)
             return
         for batch in batches:
-            batch.line.put_back(batch.items)
+            self._again(batch)
         self._done_with(batches)
 
     def _broke(self, batches: Sequence[AppendBatch]) -> None:
         _log.exception("kafka_batch_broke", topics=sorted({batch.topic.name for batch in batches}))
-        self._fail(batches, LogUnavailableError("The messages could not be written as a batch"))
+        error = LogUnavailableError("The messages could not be written as a batch")
+        for batch in batches:
+            self._failed(batch, error)
         # Call `_done_with` later: this may run while other batches are being sent.
         self._loop.call_soon(self._done_with, batches)
 
-    def _packed(self, bodies: Iterable[BatchBody]) -> list[bytes]:
-        return [whole_batch(body, self._compression) for body in bodies]
+    def _packed(self, bodies: Iterable[tuple[BatchBody, BatchStamp]]) -> list[bytes]:
+        return [whole_batch(body, self._compression, stamp) for body, stamp in bodies]
 
     def _framed(
         self, acks: int, batches: Sequence[AppendBatch], encoded: Sequence[bytes]
@@ -283,21 +305,30 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
         """Return whether the batch is finished. If not, it waits again until a leader is found."""
-        answer = answers.get((self._prefix + batch.topic.name, batch.partition))
-        if answer is None:
-            self._fail([batch], LogUnavailableError("Kafka left a partition unanswered"))
-        elif answer.error_code == 0:
-            self._stored(batch, answer.base_offset)
-        elif answer.error_code in _RETRY_CODES:
-            batch.line.put_back(batch.items)
-            return False
-        else:
-            self._refused(batch, answer.error_code)
+        answer = answers.get((self._prefix + batch.topic.name, batch.partition), _UNANSWERED)
+        match outcome_of(answer.error_code, numbered=batch.numbered, repeated=batch.repeated):
+            case BatchOutcome.STORED:
+                self._stored(batch, answer.base_offset)
+            case BatchOutcome.REQUEUE | BatchOutcome.REPEAT as found:
+                batch.repeated = found is BatchOutcome.REPEAT
+                self._again(batch)
+                return False
+            case BatchOutcome.SPLIT:
+                self._split(batch)
+            case BatchOutcome.RENUMBER:
+                self._ids.refused(batch, reason(answer.error_code))
+                self._want_id()
+            case BatchOutcome.FAILED:
+                self._failed(batch, _refusal(answer.error_code))
         return True
 
     def _stored(self, batch: AppendBatch, base_offset: int) -> None:
-        partition = Partition(batch.topic.name, batch.partition)
-        for offset, (call, place, _) in enumerate(batch.items, base_offset):
+        partition, line = Partition(batch.topic.name, batch.partition), batch.line
+        line.refusals = 0
+        if batch.numbered and line.run is not None:
+            line.run.stored(len(batch.items))
+        offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
+        for offset, (call, place, _) in zip(offsets, batch.items, strict=False):
             call.positions[place] = Position(partition, offset)
             call.missing -= 1
             if not call.missing:
@@ -305,26 +336,54 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                 if not call.over:
                     call.done.set_result([each for each in call.positions if each is not None])
 
-    def _refused(self, batch: AppendBatch, code: int) -> None:
-        """Split a batch that is over the topic's limit; after other errors, fail its calls."""
-        if code not in _TOO_LARGE_CODES:
-            self._fail([batch], LogUnavailableError(f"Kafka refused the messages: {reason(code)}"))
-        elif len(batch.items) == 1:
+    def _split(self, batch: AppendBatch) -> None:
+        """Split a batch that is over the topic's limit. Fail a single message over it."""
+        if len(batch.items) == 1:
             message = "the message with its headers is larger than its topic allows"
-            self._fail([batch], MessageTooLargeError(message))
+            self._failed(batch, MessageTooLargeError(message))
         else:
             batch.line.batch_bytes = batch.size // 2
             batch.line.put_back(batch.items)
+
+    def _again(self, batch: AppendBatch) -> None:
+        """Send the batch again: unchanged if it may be stored, else in any new batch."""
+        if batch.repeated:
+            batch.line.sealed = batch
+        else:
+            batch.line.put_back(batch.items)
+
+    def _unanswered(self, batch: AppendBatch, error: LogUnavailableError) -> None:
+        batch.losses += 1
+        if self._closed or not batch.numbered or batch.losses >= SENDS_MAX:
+            self._failed(batch, error)
+        else:
+            batch.repeated = True
+            self._again(batch)
+
+    def _failed(self, batch: AppendBatch, error: AngeliaError) -> None:
+        if batch.numbered:
+            # It may be stored: no other records may get its number.
+            batch.line.run = None
+        for call in batch.calls:
+            _fail_call(call, error)
 
     def _done_with(self, batches: Iterable[AppendBatch]) -> None:
         """Let the next batches of these partitions be sent."""
         for batch in batches:
             line, state = batch.line, batch.topic
             line.under_way = False
-            if line.waiting or state.spare or state.unplaced:
+            if line.waits or state.spare or state.unplaced:
                 self._waiting.setdefault(state.name, state)
         if self._waiting:
             self._pump()
+
+    def _want_id(self) -> None:
+        if self._ids.want():
+            self._tasks.create_task(self._ask_for_id())
+
+    async def _ask_for_id(self) -> None:
+        await self._ids.ask()
+        self._pump()
 
     # ---- where topics are -----------------------------------------------------------------------
 
@@ -399,32 +458,15 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._inbox.clear()
         self._waiting.clear()
 
-    def _fail(self, batches: Iterable[AppendBatch], error: AngeliaError) -> None:
-        for batch in batches:
-            for call in batch.calls:
-                _fail_call(call, error)
+
+def _stamped(batch: AppendBatch) -> tuple[BatchBody, BatchStamp]:
+    return batch_body([item.record for item in batch.items]), batch.stamp
 
 
-class _Room:
-    """The space that is left in the requests in preparation."""
-
-    def __init__(self, brokers: dict[int, Broker]) -> None:
-        self._brokers = brokers
-        self._bytes: dict[int, int] = {}
-
-    def is_left(self, node: int) -> bool:
-        """Whether another batch for that broker can be sent now."""
-        broker = self._brokers.get(node)
-        taken = self._bytes.get(node, 0)
-        return broker is not None and broker.ready and taken < _REQUEST_BYTES_MAX
-
-    def take(self, batch: AppendBatch) -> None:
-        """Add the batch to the request to its broker."""
-        self._bytes[batch.leader] = self._bytes.get(batch.leader, 0) + batch.size
-
-
-def _body(batch: AppendBatch) -> BatchBody:
-    return batch_body([item.record for item in batch.items])
+def _refusal(code: int) -> LogUnavailableError:
+    if code == _UNANSWERED.error_code:
+        return LogUnavailableError("Kafka left a partition unanswered")
+    return LogUnavailableError(f"Kafka refused the messages: {reason(code)}")
 
 
 def _fail_call(call: KafkaAppend, error: AngeliaError) -> None:

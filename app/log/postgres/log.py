@@ -214,6 +214,10 @@ class PostgresLog:
         """Return an empty mapping: the database has no replicas of topics."""
         return {}
 
+    async def numbering_problem(self) -> str:
+        """Return nothing: a commit whose answer is lost is not sent again."""
+        return ""
+
     async def topic_names(self) -> Collection[str]:
         """Return the names of all topics in the namespace."""
         return await self.topics.names()

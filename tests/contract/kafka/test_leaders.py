@@ -1,8 +1,9 @@
 """Several brokers: each partition is written and read where its leader is, wherever that moves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+import itertools
+from collections.abc import AsyncIterator, Iterator, Sized
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 import pytest
@@ -93,6 +94,46 @@ async def test_nothing_is_acknowledged_that_too_few_replicas_have(
         await eventually(partial(appended_by_leader, log))
         await asyncio.to_thread(second.restart)
         await publish(log, "both again")
+
+
+async def test_nothing_is_stored_twice_when_a_leader_is_killed(
+    log: MessageLog, brokers: tuple[KafkaBroker, KafkaBroker]
+) -> None:
+    """Nor lost: whatever was acknowledged is there once, in the order of its key."""
+    _, second = brokers
+    partitions = await created(log, partitions=PARTITIONS)
+    await publish(log, "warm")
+    acknowledged: list[str] = []
+    is_over = asyncio.Event()
+
+    async def publish_key(key: int) -> None:
+        for n in itertools.count():
+            value = f"{key} {n:06}"
+            with suppress(LogUnavailableError):
+                await log.append(TOPIC, [NewRecord(value=value.encode(), key=b"%d" % key)])
+                acknowledged.append(value)
+            if is_over.is_set():
+                break
+
+    async with asyncio.TaskGroup() as tasks:
+        for key in range(20):
+            tasks.create_task(publish_key(key))
+        for act in (second.kill, second.restart, second.kill, second.restart):
+            count = len(acknowledged)
+            await asyncio.to_thread(act)
+            await eventually(partial(_is_more_than, acknowledged, count + 1_000))
+        is_over.set()
+    found = [value for each in partitions for value in await read_values(log, each)]
+    found = [value for value in found if value != "warm"]
+    assert len(found) == len(set(found))
+    assert set(acknowledged) <= set(found)
+    for key in range(20):
+        of_key = [value for value in found if value.startswith(f"{key} ")]
+        assert of_key == sorted(of_key)
+
+
+async def _is_more_than(values: Sized, count: int) -> bool:
+    return len(values) > count
 
 
 async def test_everything_goes_on_when_partitions_get_other_leaders(

@@ -67,6 +67,7 @@ async def test_the_least_rights_are_enough(
     admin.create_acls([right(kafka_namespace, *each) for each in RIGHTS])
     async with limited_log(kafka_broker, kafka_namespace) as log:
         await all_is_done(log)
+        assert await log.numbering_problem() == ""
     async with limited_log(kafka_broker, "not-ours.") as log:
         with pytest.raises(AngeliaError):
             await created(log)

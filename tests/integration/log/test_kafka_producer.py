@@ -12,16 +12,23 @@ from kafka.record import MemoryRecords
 from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError, MessageTooLargeError, TopicNotFoundError
 from app.domain.message import NewRecord
-from app.log.interface import LogStats, Position
+from app.log.interface import UNKNOWN_OFFSET, LogStats, Position
 from app.log.kafka.append_queues import Located
 from app.log.kafka.producer import Producer
 from app.log.kafka.protocol.appends import VERSION
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.wire import FRAME_LENGTH
+from app.log.kafka.sequences import (
+    REFUSALS_MAX,
+    SENDS_MAX,
+    AskForId,
+    IdRefusedError,
+    ProducerId,
+)
 from tests.integration.log.brokers import PLAIN
 
 TOPIC = "t"
-OK, CORRUPT, TOO_LARGE, NOT_LEADER = 0, 2, 10, 6
+OK, CORRUPT, TOO_LARGE, NOT_LEADER, FEW_REPLICAS, FENCED, DUPLICATE = 0, 2, 10, 6, 19, 47, 46
 HANG_UP, SILENT_ON_IT = -100, -101
 NODE = 1
 
@@ -35,6 +42,8 @@ class Broker:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self.stored: dict[int, list[bytes]] = {}
+        # Producer id, epoch and sequence number of each batch that came.
+        self.stamps: list[tuple[int, int, int]] = []
         self.requests = 0
         self.connections = 0
         self.left = asyncio.Event()
@@ -72,14 +81,14 @@ class Broker:
 
     def _partitions(self, partitions: list[object]) -> Iterator[tuple[int, int, int]]:
         for each in partitions:
-            values = [
-                record.value
-                for batch in MemoryRecords(bytes(each.records))  # type: ignore[attr-defined]  # kafka has no types
-                for record in batch
+            batches = list(MemoryRecords(bytes(each.records)))  # type: ignore[attr-defined]  # kafka has no types
+            self.stamps += [
+                (batch.producer_id, batch.producer_epoch, batch.base_sequence) for batch in batches
             ]
+            values = [record.value for batch in batches for record in batch]
             index: int = each.index  # type: ignore[attr-defined]  # the same
             code, stored = self._answer(values), self.stored.setdefault(index, [])
-            yield index, code, len(stored)
+            yield index, code, -1 if code == DUPLICATE else len(stored)
             if code == OK:
                 stored += values
 
@@ -105,14 +114,23 @@ class Place:
 
 @asynccontextmanager
 async def producing(
-    answer: Answer, *, partitions: int = 1, compression: Compression = Compression.NONE
+    answer: Answer,
+    *,
+    partitions: int = 1,
+    compression: Compression = Compression.NONE,
+    ask_for_id: AskForId | None = None,
 ) -> AsyncIterator[tuple[Producer, Broker, Place]]:
     broker = Broker(answer)
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     place = Place(server.sockets[0].getsockname(), partitions)
     try:
         async with Producer(
-            place, prefix="n.", credentials=PLAIN, stats=LogStats(), compression=compression
+            place,
+            prefix="n.",
+            credentials=PLAIN,
+            stats=LogStats(),
+            compression=compression,
+            ask_for_id=ask_for_id,
         ) as producer:
             yield producer, broker, place
     finally:
@@ -246,3 +264,128 @@ async def appended_or_error(producer: Producer) -> list[Position] | LogUnavailab
         return await appended(producer, b"x")
     except LogUnavailableError as error:
         return error
+
+
+class Ids:
+    """Gives one id after the other, or fails as it is told."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self._failures = list(failures)
+        self.asked = 0
+
+    async def __call__(self) -> ProducerId:
+        self.asked += 1
+        if self._failures:
+            raise self._failures.pop(0)
+        return ProducerId(self.asked, 0)
+
+
+NO_STAMP = (-1, -1, -1)
+
+
+async def test_batches_of_a_partition_are_numbered_by_their_records() -> None:
+    async with producing(in_turn(), ask_for_id=Ids()) as (producer, broker, _):
+        await appended(producer, b"a", b"b")
+        await appended(producer, b"c")
+        await producer.append(TOPIC, [NewRecord(value=b"d")], Ack.LEADER)
+        await appended(producer, b"e")
+    assert broker.stamps == [(1, 0, 0), (1, 0, 2), NO_STAMP, (1, 0, 3)]
+
+
+@pytest.mark.parametrize("code", [SILENT_ON_IT, HANG_UP, NOT_LEADER])
+async def test_a_batch_of_which_nobody_knows_is_sent_again_as_it_was(code: int) -> None:
+    batches: list[list[bytes]] = []
+
+    def answer(values: list[bytes]) -> int:
+        batches.append(values)
+        return code if len(batches) == 1 else OK
+
+    async with producing(answer, ask_for_id=Ids()) as (producer, broker, _):
+        await asyncio.gather(*(appended(producer, value) for value in (b"a", b"b")))
+        await appended(producer, b"c")
+    assert batches == [[b"a", b"b"], [b"a", b"b"], [b"c"]]
+    assert broker.stamps == [(1, 0, 0), (1, 0, 0), (1, 0, 2)]
+
+
+async def test_what_the_broker_has_already_counts_as_stored() -> None:
+    codes = in_turn(HANG_UP, DUPLICATE)
+    async with producing(codes, ask_for_id=Ids()) as (producer, broker, _):
+        positions = await appended(producer, b"a", b"b")
+        await appended(producer, b"c")
+    assert [position.offset for position in positions] == [UNKNOWN_OFFSET] * 2
+    assert broker.stamps[-1] == (1, 0, 2)
+
+
+async def test_what_is_not_stored_waits_under_the_number_that_it_had() -> None:
+    codes = in_turn(FEW_REPLICAS)
+    async with producing(codes, ask_for_id=Ids()) as (producer, broker, _):
+        await appended(producer, b"a")
+    assert broker.stamps == [(1, 0, 0)] * 2
+
+
+async def test_a_batch_that_breaks_each_connection_is_given_up_and_its_number_with_it() -> None:
+    codes = in_turn(*([HANG_UP] * SENDS_MAX))
+    async with producing(codes, ask_for_id=Ids()) as (producer, broker, _):
+        with pytest.raises(LogUnavailableError):
+            await appended(producer, b"a")
+        await appended(producer, b"b")
+    assert broker.stamps == [*([(1, 0, 0)] * SENDS_MAX), (1, 1, 0)]
+    assert broker.stored[0] == [b"b"]
+
+
+async def test_a_batch_for_which_nobody_waits_is_not_sent_again() -> None:
+    waiting: list[asyncio.Task[list[Position]]] = []
+
+    def answer(values: list[bytes]) -> int:
+        if values != [b"given up"]:
+            return OK
+        waiting[0].cancel()
+        return HANG_UP
+
+    async with producing(answer, ask_for_id=Ids()) as (producer, broker, _):
+        async with asyncio.TaskGroup() as tasks:
+            waiting.append(tasks.create_task(appended(producer, b"given up")))
+        await appended(producer, b"next")
+    assert broker.stored[0] == [b"next"]
+    assert broker.stamps == [(1, 0, 0), (1, 1, 0)]
+
+
+async def test_a_number_that_is_refused_is_left_for_another_id() -> None:
+    ids = Ids()
+    async with producing(in_turn(OK, FENCED), ask_for_id=ids) as (producer, broker, _):
+        await appended(producer, b"a")
+        await appended(producer, b"b")
+    assert broker.stamps == [(1, 0, 0), (1, 0, 1), (2, 0, 0)]
+    assert broker.stored[0] == [b"a", b"b"]
+
+
+async def test_a_partition_whose_numbers_are_always_refused_does_without() -> None:
+    codes = in_turn(*([FENCED] * REFUSALS_MAX))
+    async with producing(codes, ask_for_id=Ids()) as (producer, broker, _):
+        await appended(producer, b"a")
+    assert broker.stamps == [(1, 0, 0), (2, 0, 0), (3, 0, 0), NO_STAMP]
+    assert broker.stored[0] == [b"a"]
+
+
+async def test_who_gets_no_id_goes_on_without() -> None:
+    ids = Ids(IdRefusedError("not for you"))
+    async with producing(in_turn(), ask_for_id=ids) as (producer, broker, _):
+        await appended(producer, b"a")
+        await appended(producer, b"b")
+    assert broker.stamps == [NO_STAMP] * 2
+    assert ids.asked == 1
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("a defect"), LogUnavailableError("not now")])
+async def test_an_id_that_could_not_be_asked_for_stops_nothing(failure: Exception) -> None:
+    async with producing(in_turn(), ask_for_id=Ids(failure)) as (producer, broker, _):
+        await appended(producer, b"a")
+    assert broker.stamps == [NO_STAMP]
+
+
+async def test_who_waits_for_an_id_is_told_when_the_producer_is_closed() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        async with producing(in_turn(), ask_for_id=Ids()) as (producer, _, __):
+            waiting = tasks.create_task(appended_or_error(producer))
+            await asyncio.sleep(0)
+        assert isinstance(await waiting, LogUnavailableError)

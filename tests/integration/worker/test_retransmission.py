@@ -1,16 +1,25 @@
 """Retransmissions on their way: chosen messages come again, beside what is new."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from app.domain.catalogue.subscription import Ordering, Subscription
-from app.domain.catalogue.topic import Topic
+from app.domain.catalogue.topic import Ack, Topic
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
-from app.domain.message import HEADER_ID, HEADER_TIMESTAMP, Message, Partition, Record
+from app.domain.message import (
+    HEADER_ID,
+    HEADER_TIMESTAMP,
+    Message,
+    NewRecord,
+    Partition,
+    Record,
+)
 from app.domain.replay.retransmission import MessageRun, RetransmissionState, ahead_max
 from app.domain.replay.sending_rate import Sending
+from app.log.interface import UNKNOWN_OFFSET, Position
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.sending import Kept
 from tests.fakes.worker import Attempt, World, until
@@ -102,6 +111,39 @@ async def test_a_few_are_appended_at_a_time_so_that_what_is_new_comes_in_between
         await until_ended(world, kept, RetransmissionState.DONE)
     # In a hundredth of a second 4 may be, and a fourth more to catch up.
     assert max(after - before for before, after in pairwise(lengths)) == 5
+
+
+class UnsureLog(MemoryLog):
+    """Says once that it has the messages, and not where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_unsure = False
+
+    async def append(
+        self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
+    ) -> Sequence[Position]:
+        positions = await super().append(topic, records, ack=ack)
+        if not self.is_unsure:
+            return positions
+        self.is_unsure = False
+        return [replace(each, offset=UNKNOWN_OFFSET) for each in positions]
+
+
+async def test_what_the_log_has_somewhere_is_read_back_and_not_appended_again() -> None:
+    log = UnsureLog()
+    world = World(log)
+    topic = await world.topic(partitions=1)
+    subscription = await world.subscribe(topic, rate=FAST)
+    await world.publish(topic, b"a")
+    async with world.worker():
+        await world.endpoints.until(lambda: len(world.endpoints.attempts) == 1)
+        log.is_unsure = True
+        kept = await retransmission(world, topic, subscription, a_run(0, 1))
+        await until_ended(world, kept, RetransmissionState.DONE)
+    assert not log.is_unsure
+    assert again(world, subscription, 1) == [b"a"]
+    assert [sent.offset for sent in kept.sent] == [1]
 
 
 async def test_what_was_appended_and_not_recorded_is_not_appended_again(world: World) -> None:

@@ -21,7 +21,6 @@ _FRONT_MAX: Final = 5 + 1 + 10 + 5
 _PREFIX: Final = struct.Struct(">qiibI")
 _REST: Final = struct.Struct(">hiqqqhii")
 _AFTER_LENGTH: Final = 12
-_NO_PRODUCER: Final = (-1, -1, -1)
 _NULL: Final = b"\x01"
 _ATTRIBUTES: Final = b"\0"
 
@@ -75,6 +74,17 @@ class BatchBody(NamedTuple):
     raw: bytes
 
 
+class BatchStamp(NamedTuple):
+    """Who sends a batch, and the number of its first record: brokers know repeats by it."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+NO_STAMP: Final = BatchStamp(-1, -1, -1)
+
+
 def batch_body(records: Sequence[EncodedRecord]) -> BatchBody:
     """Return the body of one batch."""
     first = newest = records[0].timestamp_ms
@@ -86,12 +96,12 @@ def batch_body(records: Sequence[EncodedRecord]) -> BatchBody:
     return BatchBody(len(records), first, newest, b"".join(parts))
 
 
-def whole_batch(body: BatchBody, compression: Compression) -> bytes:
+def whole_batch(body: BatchBody, compression: Compression, stamp: BatchStamp = NO_STAMP) -> bytes:
     """Return the batch with its header. Most of this work runs without the interpreter's lock."""
     count, first, newest, raw = body
     if compression is not Compression.NONE:
         raw = compression.compress(raw)
-    rest_of_head = _REST.pack(compression.value, count - 1, first, newest, *_NO_PRODUCER, count)
+    rest_of_head = _REST.pack(compression.value, count - 1, first, newest, *stamp, count)
     crc = crc32c(raw, crc32c(rest_of_head))
     length = _PREFIX.size - _AFTER_LENGTH + len(rest_of_head) + len(raw)
     return b"".join((_PREFIX.pack(0, length, -1, 2, crc), rest_of_head, raw))

@@ -14,7 +14,7 @@ from tests.contract.logs import eventually
 from tests.fakes.keys import KEY
 from tests.integration.api.server import serving
 from tests.servers.kafka import SharedBroker
-from tests.servers.kafka_listeners import SecuredAddress
+from tests.servers.kafka_listeners import POWERLESS_USER, SecuredAddress
 
 WHY = "does not take this user and password by SCRAM-SHA-256: check ANGELIA_KAFKA_SASL_USERNAME"
 # As a URL it would be shown without its password.
@@ -65,3 +65,20 @@ def test_a_check_says_why_and_shows_no_password(
     assert WHY in part["problem"]
     for secret in WRONG.split(":"):
         assert secret not in written
+
+
+def test_a_check_says_that_who_may_write_nothing_gets_no_producer_id(
+    kafka_broker: SharedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bootstrap, security = kafka_broker.secured.at("sasl_ssl")
+    powerless = SecuredAddress(bootstrap, replace(security, username=POWERLESS_USER))
+    for name, value in powerless.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ANGELIA_DATABASE_URL", "postgresql://joe@127.0.0.1:1/shop")
+    with pytest.raises(CliError):
+        check(as_json=True)
+    parts = {each["name"]: each for each in json.loads(capsys.readouterr().out)["parts"]}
+    assert "ClusterAuthorizationFailed" in parts["idempotence"]["problem"]
+    assert not parts["idempotence"]["required"]

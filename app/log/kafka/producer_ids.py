@@ -1,0 +1,136 @@
+"""The producer id of this process: asked for when it is first needed (InitProducerId)."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+from kafka import errors
+from kafka.protocol.producer import InitProducerIdRequest
+
+from app.domain.errors import LogUnavailableError
+from app.domain.message import Partition
+from app.log.kafka.append_queues import AppendBatch
+from app.log.kafka.bridge import IoThread
+from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
+from app.log.kafka.sequences import (
+    REFUSALS_MAX,
+    AskForId,
+    IdRefusedError,
+    ProducerId,
+    SequenceRuns,
+)
+
+# Batches wait this long for the first id: publishers are answered later than that.
+ASK_TIMEOUT_S: Final = 1.0
+_ASK_AGAIN_AFTER_S: Final = 10.0
+# Of transactions, which there are none of.
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+_VERSION_MAX: Final = 4
+
+_log = structlog.get_logger(__name__)
+
+
+class ProducerIds:
+    """Asks for an id, and begins the runs of sequence numbers under it.
+
+    While brokers give none, batches go out without numbers.
+    """
+
+    def __init__(self, ask: AskForId | None) -> None:
+        """Create it; without `ask` no batch is ever numbered."""
+        self._ask = ask
+        self._runs = SequenceRuns()
+        self._asking = False
+        self._has_failed = False
+        self._ask_at = 0.0
+
+    def want(self) -> bool:
+        """Return whether `ask` has to be called: an id is missing. From here on it is awaited."""
+        if self._runs.has_id or self._ask is None or self._asking:
+            return False
+        self._asking = time.monotonic() >= self._ask_at
+        return self._asking
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether batches have to wait for it."""
+        return self._asking and not self._has_failed
+
+    def number(self, batches: Iterable[AppendBatch]) -> None:
+        """Give each its sequence number, unless it has one or there is no id."""
+        for batch in batches:
+            line = batch.line
+            if batch.numbered or line.refusals >= REFUSALS_MAX:
+                continue
+            line.run = line.run or self._runs.begin()
+            if line.run is not None:
+                batch.stamp = line.run.stamp
+
+    def refused(self, batch: AppendBatch, why: str) -> None:
+        """Let the batch's records wait for a run under another id: a broker refuses its number."""
+        line = batch.line
+        line.refusals += 1
+        line.run = None
+        line.put_back(batch.items)
+        self._runs.drop(batch.stamp.producer_id)
+        where = Partition(batch.topic.name, batch.partition)
+        _log.warning("kafka_sequence_refused", partition=where, error=why)
+
+    async def ask(self) -> None:
+        """Ask for an id. If this fails, it is wanted again after a pause."""
+        if self._ask is None:
+            return
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT_S):
+                self._runs.give(await self._ask())
+            self._has_failed = False
+        except IdRefusedError as error:
+            self._ask = None
+            _log.warning("kafka_producer_id_refused", problem=str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it was, appends go on
+            self._failed(error)
+        finally:
+            self._asking = False
+
+    def _failed(self, error: Exception) -> None:
+        if not self._has_failed:
+            _log.info("kafka_producer_id_unknown", error=repr(error))
+        self._has_failed = True
+        self._ask_at = time.monotonic() + _ASK_AGAIN_AFTER_S
+
+
+async def new_producer_id(io: IoThread, client: Client) -> ProducerId:
+    """Return a new id, within ASK_TIMEOUT_S; called on the I/O thread.
+
+    Raises:
+        IdRefusedError: The brokers give none to this user, or to nobody.
+        LogUnavailableError: They gave none in time.
+    """
+    deadline = Deadline(io, ASK_TIMEOUT_S)
+    while True:
+        cause: object
+        try:
+            found = await client.send_any(_request())
+        except (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError) as error:
+            raise IdRefusedError(f"the brokers give no producer ids: {error}") from error
+        except FAILED_TRY as error:
+            if client.closed:
+                raise LogUnavailableError("the log is closed") from error
+            cause = error
+        else:
+            if found.error_code == 0:
+                return ProducerId(found.producer_id, found.producer_epoch)
+            cause = reason(found.error_code)
+            if not errors.for_code(found.error_code).retriable:
+                raise IdRefusedError(f"the brokers give this user no producer id: {cause}")
+        await deadline.pause(cause)
+
+
+def _request() -> InitProducerIdRequest:
+    return InitProducerIdRequest(
+        transactional_id=None,
+        transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        max_version=_VERSION_MAX,
+    )

@@ -1,0 +1,132 @@
+"""Numbered batches: a broker stores a batch that it gets twice only once (KIP-98; no I/O).
+
+Each partition has a run of sequence numbers under the producer's id. A batch keeps its number until
+its fate is known. If it is given up before that, its number can never be used for other records: a
+broker would take these for a repeat. So the next batch begins another run, with a higher epoch. The
+broker then also refuses what is still on its way from the run before.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from app.log.kafka.client import STALE_LEADER_CODES
+from app.log.kafka.protocol.encoding import BatchStamp
+
+EPOCH_MAX: Final = 2**15 - 1
+SEQUENCE_MAX: Final = 2**31 - 1
+# So often in a row brokers may refuse a partition's numbers: then it goes on without.
+REFUSALS_MAX: Final = 3
+# So often a batch is sent without an answer. What breaks each connection is not sent for ever.
+SENDS_MAX: Final = 3
+
+# In place of an error code: the answer leaves the partition out.
+UNANSWERED: Final = -99
+_NOT_ENOUGH_REPLICAS: Final = 19
+_DUPLICATE: Final = 46
+_TOO_LARGE_CODES: Final = frozenset({10, 18})
+_RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
+# The leader has the batch, and not enough replicas in time. A leader that was replaced meanwhile
+# answers as one that never was one.
+_PERHAPS_STORED_CODES: Final = STALE_LEADER_CODES | {UNANSWERED, 7, 20}
+# Out of order, duplicate, old epoch, unknown producer, fenced.
+_REFUSED_NUMBER_CODES: Final = frozenset({45, _DUPLICATE, 47, 59, 90})
+
+
+class ProducerId(NamedTuple):
+    """What brokers gave this producer. `epoch` is the first one that it may use."""
+
+    id: int
+    epoch: int
+
+
+AskForId = Callable[[], Awaitable[ProducerId]]
+"""Asks the brokers for a new id. Raises IdRefusedError or LogUnavailableError."""
+
+
+class IdRefusedError(Exception):
+    """The brokers give this user no producer id."""
+
+
+@dataclass(slots=True)
+class SequenceRun:
+    """The numbers of one partition's batches, in order."""
+
+    producer_id: int
+    epoch: int
+    next: int = 0
+
+    @property
+    def stamp(self) -> BatchStamp:
+        """What the next batch has."""
+        return BatchStamp(self.producer_id, self.epoch, self.next)
+
+    def stored(self, records: int) -> None:
+        """Go on after a batch of so many records, which is stored."""
+        self.next = (self.next + records) % (SEQUENCE_MAX + 1)
+
+
+class SequenceRuns:
+    """Begins runs. Each has an epoch of its own, so that no two have a number in common."""
+
+    def __init__(self) -> None:
+        self._given: ProducerId | None = None
+
+    @property
+    def has_id(self) -> bool:
+        """Whether runs can begin."""
+        return self._given is not None
+
+    def give(self, given: ProducerId) -> None:
+        """Begin runs under that id from now on."""
+        self._given = given
+
+    def begin(self) -> SequenceRun | None:
+        """Return a new run; None without an id."""
+        if self._given is None:
+            return None
+        producer_id, epoch = self._given
+        # The last epoch is Kafka's own.
+        self._given = ProducerId(producer_id, epoch + 1) if epoch + 2 < EPOCH_MAX else None
+        return SequenceRun(producer_id, epoch)
+
+    def drop(self, producer_id: int) -> None:
+        """Begin no more runs under that id: a broker does not take it."""
+        if self._given is not None and self._given.id == producer_id:
+            self._given = None
+
+
+class BatchOutcome(Enum):
+    """What becomes of a batch after an answer."""
+
+    STORED = auto()
+    REPEAT = auto()  # perhaps stored: the same batch again
+    REQUEUE = auto()  # not stored: its records wait again
+    SPLIT = auto()  # not stored: too large
+    RENUMBER = auto()  # not stored: its records wait for another run
+    FAILED = auto()
+
+
+def outcome_of(code: int, *, numbered: bool, repeated: bool) -> BatchOutcome:
+    """Return it for an error code, or UNANSWERED.
+
+    `repeated`: it was sent before, and may have been stored then.
+    """
+    if code == 0 or (code == _DUPLICATE and repeated):
+        return BatchOutcome.STORED
+    if numbered:
+        return _of_numbered(code, repeated=repeated)
+    if code in _RETRY_CODES:
+        return BatchOutcome.REQUEUE
+    return BatchOutcome.SPLIT if code in _TOO_LARGE_CODES else BatchOutcome.FAILED
+
+
+def _of_numbered(code: int, *, repeated: bool) -> BatchOutcome:
+    if code in _PERHAPS_STORED_CODES or (repeated and code == _NOT_ENOUGH_REPLICAS):
+        return BatchOutcome.REPEAT
+    if repeated:
+        return BatchOutcome.FAILED
+    if code in _REFUSED_NUMBER_CODES:
+        return BatchOutcome.RENUMBER
+    return outcome_of(code, numbered=False, repeated=False)
