@@ -369,6 +369,10 @@ class Settings(BaseSettings):
         description="whether messages of transactions wait until these are committed",
     )
 
+    kafka_client_rack: Annotated[str | None, BeforeValidator(unless_empty)] = Field(
+        default=None,
+        description="`broker.rack` of the nearest brokers: replicas there are read (docs/kafka.md)",
+    )
     kafka_idempotence: bool = Field(
         default=True,
         description="whether Kafka stores a message once if its acknowledgement is lost on the way",

@@ -110,6 +110,7 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
     topic = log.namespace + spans[0].topic
     options = {
         **kafka_options(log.kafka_security),
+        "kafka.client.rack": log.kafka_rack,
         "kafka.bootstrap.servers": log.kafka_bootstrap or "",
         "kafka.isolation.level": "read_committed"
         if log.kafka_committed_only

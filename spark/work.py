@@ -126,6 +126,7 @@ def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkPr
             kafka_bootstrap=settings.kafka_bootstrap,
             kafka_security=settings.kafka_security,
             kafka_committed_only=settings.kafka_isolation_level == "read_committed",
+            kafka_rack=settings.kafka_client_rack or "",
             kafka_idempotence=settings.kafka_idempotence,
             namespace=settings.namespace,
         ),

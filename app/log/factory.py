@@ -18,7 +18,7 @@ def open_log(
 ) -> AbstractAsyncContextManager[MessageLog]:
     """Open Kafka if it is configured, else the log in the database at `database_url`."""
     if settings.kafka_bootstrap:
-        from app.log.kafka import Compression, kafka_log  # noqa: PLC0415 - see above
+        from app.log.kafka import Compression, ReadOptions, kafka_log  # noqa: PLC0415 - see above
 
         return kafka_log(
             settings.kafka_bootstrap,
@@ -27,7 +27,10 @@ def open_log(
             replication_factor=settings.replication_factor,
             min_insync_replicas=settings.min_insync_replicas,
             compression=Compression[settings.kafka_compression.upper()],
-            committed_only=settings.kafka_isolation_level == "read_committed",
+            options=ReadOptions(
+                committed_only=settings.kafka_isolation_level == "read_committed",
+                rack=settings.kafka_client_rack or "",
+            ),
             idempotent=settings.kafka_idempotence,
         )
     return postgres_log(database_url, namespace=settings.namespace)
@@ -44,6 +47,7 @@ class LogPlace:
     kafka_security: KafkaSecurity = IN_THE_CLEAR
     kafka_committed_only: bool = True
     kafka_idempotence: bool = True
+    kafka_rack: str = ""
     namespace: str = ""
 
 
@@ -51,12 +55,12 @@ def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]
     """Open the log for Spark jobs; a log in the database is read at `url`."""
     if place.kafka_bootstrap is None:
         return postgres_log(url, namespace=place.namespace)
-    from app.log.kafka import kafka_log  # noqa: PLC0415 - see above
+    from app.log.kafka import ReadOptions, kafka_log  # noqa: PLC0415 - see above
 
     return kafka_log(
         place.kafka_bootstrap,
         namespace=place.namespace,
         security=place.kafka_security,
-        committed_only=place.kafka_committed_only,
+        options=ReadOptions(place.kafka_committed_only, place.kafka_rack),
         idempotent=place.kafka_idempotence,
     )

@@ -92,6 +92,8 @@ class LogStats:
     fetched_records: int = 0
     fetched_bytes: int = 0
     fetches: int = 0
+    # Requests to other replicas than the leader.
+    follower_fetches: int = 0
     commits: int = 0
     # Seconds in which brokers asked this process to send nothing, because a quota was used up.
     throttled_seconds: float = 0.0

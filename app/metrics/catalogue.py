@@ -340,6 +340,11 @@ LOG_FETCHED_BYTES: Final = _other(
     "angelia_log_fetched_bytes_total", "bytes", "Bytes read from the log, decompressed"
 )
 LOG_FETCHES: Final = _other("angelia_log_fetches_total", "requests", "Reads of the log")
+LOG_FOLLOWER_FETCHES: Final = _other(
+    "angelia_log_follower_fetches_total",
+    "requests",
+    "Requests to replicas in this process's rack that are not the leader",
+)
 LOG_COMMITS: Final = _other("angelia_log_commits_total", "requests", "Commits of positions")
 LOG_THROTTLED: Final = _other(
     "angelia_log_throttled_seconds_total",

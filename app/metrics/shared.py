@@ -15,6 +15,7 @@ class LogTotals(Protocol):
     fetched_records: int
     fetched_bytes: int
     fetches: int
+    follower_fetches: int
     commits: int
     throttled_seconds: float
 
@@ -74,6 +75,7 @@ def read_log(readings: Readings, totals: LogTotals) -> None:
             (catalogue.LOG_FETCHED, totals.fetched_records),
             (catalogue.LOG_FETCHED_BYTES, totals.fetched_bytes),
             (catalogue.LOG_FETCHES, totals.fetches),
+            (catalogue.LOG_FOLLOWER_FETCHES, totals.follower_fetches),
             (catalogue.LOG_COMMITS, totals.commits),
             (catalogue.LOG_THROTTLED, totals.throttled_seconds),
         )

@@ -39,6 +39,7 @@ INSTALL_JARS: Final = "python -m tests.servers.kafka install"
 
 _START_TIMEOUT_S: Final = 60.0
 _SECURED: Final = "secured"
+_BY_RACK: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>angelia.tests</groupId>
@@ -172,6 +173,11 @@ class KafkaBroker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def rack(self) -> str:
+        """One of its own: who reads from there is sent to it."""
+        return f"rack-{self.node_id}"
+
+    @property
     def pid(self) -> int:
         """Process id of the running broker."""
         if self._process is None:
@@ -278,6 +284,8 @@ class KafkaBroker:
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.security.protocol.map": ",".join(protocols),
+            "broker.rack": self.rack,
+            "replica.selector.class": _BY_RACK,
             "log.dirs": str(self._home / "data"),
             # Kafka's default: whoever makes a topic by only looking at it is found out.
             "auto.create.topics.enable": "true",

@@ -15,5 +15,6 @@ kafka-python is pinned, and the contract tests use these classes with a real bro
 
 from app.log.kafka.adapter import kafka_log
 from app.log.kafka.protocol.compression import Compression
+from app.log.kafka.protocol.fetches import ReadOptions
 
-__all__ = ["Compression", "kafka_log"]
+__all__ = ["Compression", "ReadOptions", "kafka_log"]

@@ -51,6 +51,8 @@ T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
+READ_ALL_COMMITTED: Final = ReadOptions()
+
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
 _REQUEST_TIMEOUT_S: Final = 3.0
@@ -67,7 +69,7 @@ async def kafka_log(
     replication_factor: int = 1,
     min_insync_replicas: int | None = None,
     compression: Compression = Compression.NONE,
-    committed_only: bool = True,
+    options: ReadOptions = READ_ALL_COMMITTED,
     idempotent: bool = True,
 ) -> AsyncIterator[MessageLog]:
     """Open the message log on the Kafka cluster at `bootstrap` (`host:port,…`).
@@ -76,9 +78,8 @@ async def kafka_log(
 
     `namespace` is the start of the name of every topic and group in Kafka. `compression` is the
     codec of appended records. `min_insync_replicas` is how many replicas of a topic must be in
-    sync for an append; None means one less than the topic has. With `committed_only`, the records
-    of open and aborted transactions are left out. With `idempotent`, an append without an
-    acknowledgement is sent again, and stored once.
+    sync for an append; None means one less than the topic has. `options` are the same in all
+    fetches. With `idempotent`, an append without an acknowledgement is sent again, and stored once.
     """
     control = IoThread("angelia-control")
     log = KafkaLog(control, bootstrap, KafkaCredentials(security), namespace=namespace)
@@ -86,7 +87,7 @@ async def kafka_log(
         await log.open(
             Replication(replication_factor, min_insync_replicas),
             compression,
-            ReadOptions(committed_only),
+            options,
             idempotent=idempotent,
         )
         yield log

@@ -24,6 +24,7 @@ from app.log.kafka.protocol.fetches import (
     fetch_frame,
     read_fetch,
 )
+from app.log.kafka.read_replicas import ReadPlace
 from app.log.kafka.throttle import Throttle
 
 OFFSET_OUT_OF_RANGE: Final = 1
@@ -61,7 +62,8 @@ class Fetcher:
     ) -> None:
         self._stats = stats
         self._throttles: dict[int, Throttle] = {}
-        self._options = options
+        self._by_rack = options
+        self._by_leader = options._replace(rack="")
         self._callers = Callers(
             places.address, credentials=credentials, answer_timeout=_ANSWER_TIMEOUT
         )
@@ -72,7 +74,7 @@ class Fetcher:
         return self._callers.closed
 
     async def fetch(
-        self, node: int, request: FetchRequest, *, patience_s: float = math.inf
+        self, place: ReadPlace, request: FetchRequest, *, patience_s: float = math.inf
     ) -> FetchAnswer:
         """Return the broker's response. The request is sent when the broker accepts requests.
 
@@ -82,11 +84,14 @@ class Fetcher:
                 `patience_s` or more.
             MalformedAnswerError: The response is invalid.
         """
+        node, options = place.node, self._by_rack if place.by_rack else self._by_leader
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
         frame = await self._callers.of(node).ask(
-            lambda correlation: fetch_frame(correlation, request, self._options, client=_CLIENT)
+            lambda correlation: fetch_frame(correlation, request, options, client=_CLIENT)
         )
+        if not place.is_leader:
+            self._stats.follower_fetches += 1
         answer = read_fetch(frame)
         throttle.note(answer.throttle_ms)
         return answer
@@ -102,7 +107,7 @@ async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
     Raises:
         CorruptBatchError: The partition's bytes are invalid.
     """
-    partition, _, records, aborted = part
+    partition, _, records, aborted, _ = part
     decoded = None
     if _is_quick(records):
         decoded = decode(records, offset, aborted, decompressed_max=_DECOMPRESSED_MAX)

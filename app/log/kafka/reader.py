@@ -17,8 +17,14 @@ from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.offsets_by_time import EARLIEST, LATEST, list_offsets
 from app.log.kafka.partition_leaders import Places
 from app.log.kafka.protocol.decoder import CorruptBatchError
-from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest, ReadOptions
+from app.log.kafka.protocol.fetches import (
+    NO_REPLICA,
+    FetchedPart,
+    FetchRequest,
+    ReadOptions,
+)
 from app.log.kafka.protocol.wire import MalformedAnswerError
+from app.log.kafka.read_replicas import ReadPlace, ReadReplicas
 
 READ_TIMEOUT_S: Final = 3.0
 # The time limit of a call. An attempt that began before the limit may end a little later.
@@ -50,6 +56,7 @@ class KafkaReader:
         self._stats = stats
         self._credentials = credentials
         self._options = options
+        self.replicas = ReadReplicas(options.rack)
         self.fetcher = self.another_fetcher()
         # A separate connection for reads that wait at the end of a partition, so that they delay no
         # others.
@@ -85,9 +92,15 @@ class KafkaReader:
         return chunk
 
     async def gap(self, partition: Partition, offset: int) -> Chunk:
-        """Return the chunk that reports a gap: `offset` is gone, and the log starts later."""
-        starts = await self._offsets({partition: EARLIEST})
-        return Chunk(partition, offset, starts.get(partition, 0), (), 0, gap=True)
+        """Return the chunk that reports a gap: `offset` is gone, and the log starts later.
+
+        Raises:
+            LogUnavailableError: The partition has `offset`; only the broker that was read has not.
+        """
+        bounds = (await self.bounds([partition])).get(partition, Bounds(0, -1))
+        if bounds.start <= offset <= bounds.end:
+            raise LogUnavailableError(f"a broker is behind: it does not have {offset} yet")
+        return Chunk(partition, offset, bounds.start, (), 0, gap=True)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         """As `MessageLog.bounds`."""
@@ -124,28 +137,36 @@ class KafkaReader:
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
             cause: object
+            place = None
             try:
-                part = await self._ask(partition, request)
-                if part.error_code == OFFSET_OUT_OF_RANGE:
+                place = self.replicas.place(partition, await self._leader(partition))
+                part = await self._ask(place, partition, request)
+                if place.by_rack and part.replica != NO_REPLICA:
+                    self.replicas.choose(partition, part.replica)
+                    continue
+                if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
                     return await self.gap(partition, offset)
                 if part.error_code == 0:
                     return await chunk_of(part, offset)
                 cause = reason(part.error_code)
             except (*FAILED_FETCH, CorruptBatchError) as error:
                 cause = error
+            if place is not None and not place.is_leader:
+                self.replicas.avoid([partition])
             self._places.forget([partition.topic])
             await paused(end, cause)
 
-    async def _ask(self, partition: Partition, request: FetchRequest) -> FetchedPart:
-        """Return the leader's response for the partition.
+    async def _ask(
+        self, place: ReadPlace, partition: Partition, request: FetchRequest
+    ) -> FetchedPart:
+        """Return the response for the partition.
 
         Raises:
             TopicNotFoundError: The partition does not exist. Other errors are those of
                 FAILED_FETCH.
         """
-        node = await self._leader(partition)
         fetcher = self._waiting if request.wait_ms else self.fetcher
-        answer = await fetcher.fetch(node, request, patience_s=READ_TIMEOUT_S)
+        answer = await fetcher.fetch(place, request, patience_s=READ_TIMEOUT_S)
         if not answer.parts:
             raise MalformedAnswerError(f"{partition} is left unanswered")
         return answer.parts[0]

@@ -9,6 +9,7 @@ import structlog
 from app.domain.message import Partition
 from app.log.kafka.fetch_requests import Fetcher
 from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
+from app.log.kafka.read_replicas import ReadPlace
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 
@@ -37,11 +38,11 @@ class SessionOwner(Protocol):
     async def room(self) -> None:
         """Wait until there is space in the buffer for more records."""
 
-    def again(self, followed: Collection[Followed]) -> None:
-        """Look up the leaders of these partitions again after a pause."""
+    def again(self, followed: Collection[Followed], place: ReadPlace) -> None:
+        """Look up the leaders of these again after a pause: `place` cannot serve them."""
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
+        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
     ) -> list[Followed]:
         """Pass on the results of a fetch.
 
@@ -49,8 +50,8 @@ class SessionOwner(Protocol):
             The partitions that this broker cannot serve.
         """
 
-    def session_ended(self, node: int) -> None:
-        """Called when the session with this broker has ended."""
+    def session_ended(self, place: ReadPlace) -> None:
+        """Called when the session at this place has ended."""
 
 
 class Session:
@@ -60,9 +61,9 @@ class Session:
     partitions.
     """
 
-    def __init__(self, reading: SessionOwner, node: int) -> None:
+    def __init__(self, reading: SessionOwner, place: ReadPlace) -> None:
         self._reading = reading
-        self._node = node
+        self._place = place
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
@@ -94,24 +95,24 @@ class Session:
                 await self._poll()
             except Exception as error:  # noqa: BLE001 - whatever it was, its members are read on
                 if not reading.polls.closed:
-                    _log.info("kafka_tail_interrupted", broker=self._node, error=repr(error))
+                    _log.info("kafka_tail_interrupted", broker=self._place.node, error=repr(error))
                 break
-        reading.session_ended(self._node)
+        reading.session_ended(self._place)
         if self._members and not reading.polls.closed:
-            reading.again(list(self._members.values()))
+            reading.again(list(self._members.values()), self._place)
 
     async def _poll(self) -> None:
         # Copy the partitions: one that is followed again during the request is not the one
         # requested.
         requested = self._members.copy()
-        answer = await self._reading.polls.fetch(self._node, self._request())
+        answer = await self._reading.polls.fetch(self._place, self._request())
         if answer.error_code:
             self._start_over()
             return
         self._advance(answer.session_id)
-        for wrong in await self._reading.arrived(requested, answer.parts):
+        for wrong in await self._reading.arrived(requested, answer.parts, self._place):
             self.leave(wrong.partition)
-            self._reading.again([wrong])
+            self._reading.again([wrong], self._place)
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:

@@ -1,5 +1,8 @@
 """The reader of new records: one incremental fetch session (KIP-227) for each broker.
 
+A partition is read from its leader, or from the replica that its leader names for the rack
+(KIP-392).
+
 A newly followed partition is first read by a single fetch on another connection. After that the
 partition joins its leader's session. So a running long poll delays no partition. After an error of
 a partition or a broker, the partitions begin again with this first step and new leaders.
@@ -16,9 +19,10 @@ import structlog
 from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, chunk_of
-from app.log.kafka.partition_leaders import Places
+from app.log.kafka.partition_leaders import Led, Places
 from app.log.kafka.protocol.decoder import CorruptBatchError
-from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
+from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
+from app.log.kafka.read_replicas import AVOIDED_FOR_S, CHOSEN_FOR_S, ReadPlace
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
@@ -45,7 +49,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._followed: dict[Partition, Followed] = {}
         self._joining: dict[Partition, Followed] = {}
         self._placing = False
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[ReadPlace, Session] = {}
         self._arrived = asyncio.Event()
         self._buffer: list[tuple[Followed, Chunk]] = []
         self._buffered = 0
@@ -99,13 +103,23 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         """As `Reading.room`."""
         await self._has_room.wait()
 
-    def again(self, followed: Collection[Followed], *, seconds: float = _RETRY_S) -> None:
+    def again(
+        self,
+        followed: Collection[Followed],
+        place: ReadPlace | None = None,
+        *,
+        seconds: float = _RETRY_S,
+    ) -> None:
         """As `Reading.again`."""
+        if place is not None and not place.is_leader:
+            self._reader.replicas.avoid([each.partition for each in followed])
+            for each in followed:
+                self._loop.call_later(AVOIDED_FOR_S, self._choose_again, each)
         self._places.forget({each.partition.topic for each in followed})
         self._loop.call_later(seconds, self._join_all, followed)
 
     async def arrived(
-        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
+        self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
     ) -> list[Followed]:
         """As `Reading.arrived`."""
         self._stats.fetches += 1
@@ -114,21 +128,25 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             followed = asked.get(part.partition)
             if followed is None or not self._is_current(followed):
                 continue
-            chunk = await self._chunk_of(followed, part, wrong)
-            # Check again: the partition may have been moved while a large chunk was decoded.
-            if chunk is not None and self._is_current(followed):
+            if place.by_rack and part.replica != NO_REPLICA:
+                self._read_replica(followed, part.replica)
+                continue
+            chunk = await self._chunk_of(followed, part, wrong, place=place)
+            # Check again: the partition may have been moved while a large chunk was decoded, or
+            # read from another broker.
+            if chunk is not None and self._is_current(followed) and chunk.offset == followed.offset:
                 followed.offset = chunk.next_offset
                 self._hand_over(followed, chunk)
         return wrong
 
-    def session_ended(self, node: int) -> None:
-        """As `SessionOwner.session_ended`. The broker's next partition starts another session."""
-        self._sessions.pop(node, None)
+    def session_ended(self, place: ReadPlace) -> None:
+        """As `SessionOwner.session_ended`. The next partition there starts another session."""
+        self._sessions.pop(place, None)
 
     # ---- arriving -------------------------------------------------------------------------------
 
     async def _chunk_of(
-        self, followed: Followed, part: FetchedPart, wrong: list[Followed]
+        self, followed: Followed, part: FetchedPart, wrong: list[Followed], *, place: ReadPlace
     ) -> Chunk | None:
         """Return the chunk of one fetched partition, if any; add a failed partition to `wrong`."""
         partition, offset = followed.partition, followed.offset
@@ -136,14 +154,15 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             if part.error_code == 0:
                 chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
-            if part.error_code == OFFSET_OUT_OF_RANGE:
+            # Another replica may only be behind: its leader knows.
+            if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:
             pass
         except CorruptBatchError as error:
             _log.error("kafka_batch_corrupt", partition=partition, offset=offset, error=str(error))
             self._leave_sessions(partition)
-            self.again([followed], seconds=_CORRUPT_RETRY_S)
+            self.again([followed], place, seconds=_CORRUPT_RETRY_S)
             return None
         wrong.append(followed)
         return None
@@ -170,6 +189,19 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._joining.pop(partition, None)
         for session in self._sessions.values():
             session.leave(partition)
+
+    def _read_replica(self, followed: Followed, node: int) -> None:
+        """Read it from the replica that its leader named, until the leader is to choose again."""
+        self._reader.replicas.choose(followed.partition, node)
+        self._loop.call_later(CHOSEN_FOR_S, self._choose_again, followed)
+        self._leave_sessions(followed.partition)
+        self._join(followed)
+
+    def _choose_again(self, followed: Followed) -> None:
+        if self._is_current(followed):
+            self._reader.replicas.forget(followed.partition)
+            self._leave_sessions(followed.partition)
+            self._join(followed)
 
     def _join_all(self, followed: Collection[Followed]) -> None:
         for each in followed:
@@ -199,41 +231,53 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 continue
             if homeless:
                 self.again([joining[each] for each in homeless])
-            for node, partitions in led.items():
-                self._start(self._read_first(node, [joining[each] for each in partitions]))
+            for place, partitions in self._by_place(led).items():
+                self._start(self._read_first(place, [joining[each] for each in partitions]))
         self._placing = False
 
-    async def _read_first(self, node: int, joining: list[Followed]) -> None:
+    def _by_place(self, led: Led) -> Mapping[ReadPlace, Sequence[Partition]]:
+        found: dict[ReadPlace, list[Partition]] = {}
+        for leader, partitions in led.items():
+            for each in partitions:
+                found.setdefault(self._reader.replicas.place(each, leader), []).append(each)
+        return found
+
+    async def _read_first(self, place: ReadPlace, joining: list[Followed]) -> None:
         """Send one fetch that does not wait; after this the partitions belong to the session."""
         await self.room()
         requested = {each.partition: each for each in joining if self._is_current(each)}
         positions = {partition: each.offset for partition, each in requested.items()}
         request = FetchRequest(positions=positions, bytes_max=CHUNK_BYTES_MAX, wait_ms=0)
         try:
-            answer = await self._reader.fetcher.fetch(node, request)
-            wrong = await self.arrived(requested, answer.parts)
+            answer = await self._reader.fetcher.fetch(place, request)
+            wrong = await self.arrived(requested, answer.parts, place)
         except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
-            self._interrupted(requested.values(), error)
+            self._interrupted(requested.values(), error, place)
             return
         if wrong:
-            self.again(wrong)
-        for misplaced in wrong:
-            del requested[misplaced.partition]
-        self._enter_session(node, [each for each in requested.values() if self._is_current(each)])
+            self.again(wrong, place)
+        named = {part.partition for part in answer.parts if part.replica != NO_REPLICA}
+        for misplaced in {each.partition for each in wrong} | (named if place.by_rack else set()):
+            requested.pop(misplaced, None)
+        self._enter_session(place, [each for each in requested.values() if self._is_current(each)])
 
-    def _interrupted(self, followed: Collection[Followed], error: Exception) -> None:
+    def _interrupted(
+        self, followed: Collection[Followed], error: Exception, place: ReadPlace | None = None
+    ) -> None:
         if self.polls.closed:
             return
         if not isinstance(error, FAILED_FETCH):
             _log.error("kafka_tail_failed", error=repr(error))
-        self.again(followed)
+        self.again(followed, place)
 
-    def _enter_session(self, node: int, members: list[Followed]) -> None:
+    def _enter_session(self, place: ReadPlace, members: list[Followed]) -> None:
         if not members or self.polls.closed:
             return
-        session = self._sessions.get(node)
+        session = self._sessions.get(place)
         if session is None:
-            session = self._sessions[node] = Session(self, node)
+            session = self._sessions[place] = Session(self, place)
             self._start(session.run())
         for each in members:
+            # Another first read of it may have ended meanwhile.
+            self._leave_sessions(each.partition)
             session.enter(each)

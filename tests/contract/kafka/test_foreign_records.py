@@ -7,7 +7,7 @@ import pytest
 
 from app.domain.message import NewRecord, Partition, Record
 from app.log.interface import MessageLog
-from app.log.kafka import kafka_log
+from app.log.kafka import ReadOptions, kafka_log
 from tests.contract.logs import EVENTUALLY, MEBIBYTE, TOPIC, created, eventually, read_all
 from tests.servers.foreign_producer import ForeignProducer
 from tests.servers.kafka import SharedBroker
@@ -145,7 +145,7 @@ async def test_records_that_are_not_committed_are_read_at_once_if_that_is_set(
     kafka_broker: SharedBroker, kafka_namespace: str, foreign: ForeignProducer
 ) -> None:
     async with kafka_log(
-        kafka_broker.bootstrap, namespace=kafka_namespace, committed_only=False
+        kafka_broker.bootstrap, namespace=kafka_namespace, options=ReadOptions(committed_only=False)
     ) as log:
         (partition,) = await created(log)
         with foreign.transaction([b"a"]) as producer:

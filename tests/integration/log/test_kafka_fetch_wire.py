@@ -57,6 +57,11 @@ def test_a_request_is_what_kafka_python_reads() -> None:
     assert forgotten == [("n.b", [1, 2])]
 
 
+def test_a_request_names_the_rack_of_the_reader() -> None:
+    asked = FetchRequest(positions={Partition("n.a", 0): 0}, bytes_max=1, wait_ms=0)
+    assert read_by_kafka_python(asked, ReadOptions(rack="zone-ü")).rack_id == "zone-ü"
+
+
 def test_a_poll_of_a_session_need_not_name_anything() -> None:
     request = read_by_kafka_python(FetchRequest(positions={}, bytes_max=1, wait_ms=250))
     assert (request.session_id, request.session_epoch) == (0, -1)

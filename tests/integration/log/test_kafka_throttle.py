@@ -13,11 +13,13 @@ from app.log.kafka.link import Address
 from app.log.kafka.partition_leaders import PartitionLeaders, Places
 from app.log.kafka.protocol.fetches import NO_SESSION, FetchRequest, ReadOptions
 from app.log.kafka.protocol.wire import FRAME_LENGTH
+from app.log.kafka.read_replicas import ReadPlace
 from app.log.kafka.throttle import THROTTLE_S_MAX
 from tests.integration.log.brokers import PLAIN, an_answer, serving
 from tests.integration.log.test_kafka_broker import SOON, connected, send
 
 NODE = 3
+PLACE = ReadPlace(NODE)
 LONG_MS = 3_600_000
 SHORT_MS = 20
 ASKED = FetchRequest(positions={}, bytes_max=1, wait_ms=0, session=NO_SESSION)
@@ -80,11 +82,11 @@ async def test_a_broker_that_throttles_gets_no_fetches_meanwhile() -> None:
     stats, broker = LogStats(), ThrottlingBroker(LONG_MS)
     async with serving(broker.fetches) as address:
         fetcher = await a_fetcher(address, stats)
-        await fetcher.fetch(NODE, ASKED)
+        await fetcher.fetch(PLACE, ASKED)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(fetcher.fetch(NODE, ASKED), SOON.total_seconds())
+            await asyncio.wait_for(fetcher.fetch(PLACE, ASKED), SOON.total_seconds())
         with pytest.raises(LogUnavailableError, match="quota"):
-            await fetcher.fetch(NODE, ASKED, patience_s=SOON.total_seconds())
+            await fetcher.fetch(PLACE, ASKED, patience_s=SOON.total_seconds())
         fetcher.close()
     assert broker.requests == 1
     assert stats.throttled_seconds == pytest.approx(THROTTLE_S_MAX)
@@ -95,7 +97,7 @@ async def test_fetches_go_on_when_the_time_is_over() -> None:
     async with serving(broker.fetches) as address:
         fetcher = await a_fetcher(address, stats)
         for _ in range(2):
-            await fetcher.fetch(NODE, ASKED)
+            await fetcher.fetch(PLACE, ASKED)
         fetcher.close()
     assert broker.requests == 2
     assert stats.throttled_seconds == pytest.approx(SHORT_MS / 1000)

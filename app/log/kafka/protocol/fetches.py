@@ -22,6 +22,7 @@ from app.log.kafka.protocol.wire import (
 
 FETCH: Final = (1, 11)
 NO_SESSION: Final = (0, -1)
+NO_REPLICA: Final = -1
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 
 # Replica, wait, minimum and maximum bytes, isolation; session id and epoch; number of topics.
@@ -62,10 +63,12 @@ class FetchRequest:
 class ReadOptions(NamedTuple):
     """The options that are the same in all fetches.
 
-    With `committed_only`, records of open and aborted transactions are left out.
+    With `committed_only`, records of open and aborted transactions are left out. With a `rack`, a
+    leader may name a replica that is nearer to it.
     """
 
     committed_only: bool = True
+    rack: str = ""
 
     @property
     def isolation_level(self) -> int:
@@ -87,13 +90,14 @@ class FetchedPart(NamedTuple):
     """The response for one partition. With `error_code` 0 it has whole record batches, or none.
 
     `aborted` are the transactions that these batches may belong to, if only committed records were
-    requested.
+    requested. A leader may name the `replica` to read instead of it; then there are no records.
     """
 
     partition: Partition
     error_code: int
     records: bytes
     aborted: Sequence[AbortedTransaction] = ()
+    replica: int = NO_REPLICA
 
 
 class FetchAnswer(NamedTuple):
@@ -121,6 +125,7 @@ def fetch_frame(
             offset = asked.positions[Partition(topic, index)]
             body.append(_PART.pack(index, _UNKNOWN, offset, _UNKNOWN, asked.bytes_max))
     body += _forgotten(asked.forgotten)
+    body.append(string(options.rack))
     return request(FETCH, correlation, client=client, body=body)
 
 
@@ -129,8 +134,7 @@ def _forgotten(partitions: Collection[Partition]) -> list[bytes]:
     body = [COUNT.pack(len(topics))]
     for topic, indexes in topics.items():
         body += (string(topic), struct.pack(f">i{len(indexes)}i", len(indexes), *indexes))
-    # Add the reader's rack, which is empty.
-    return [*body, string("")]
+    return body
 
 
 def read_fetch(frame: bytes) -> FetchAnswer:
@@ -167,9 +171,10 @@ def _part(frame: bytes, at: int, topic: str) -> tuple[FetchedPart, int]:
     if count > 0:
         begin, at = at, at + count * _ABORTED.size
         aborted = [AbortedTransaction(*each) for each in _ABORTED.iter_unpack(frame[begin:at])]
-    _, length = _RECORDS.unpack_from(frame, at)
+    replica, length = _RECORDS.unpack_from(frame, at)
     at += _RECORDS.size
     end = at + max(length, 0)
     if end > len(frame):
         raise IndexError("records run over the end of the answer")
-    return FetchedPart(Partition(topic, index), error_code, frame[at:end], aborted), end
+    where = Partition(topic, index)
+    return FetchedPart(where, error_code, frame[at:end], aborted, replica), end

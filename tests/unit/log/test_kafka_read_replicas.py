@@ -1,0 +1,45 @@
+"""Which replica is read: the leader's choice, for a while; the leader itself after a failure."""
+
+from app.domain.message import Partition
+from app.log.kafka.read_replicas import AVOIDED_FOR_S, CHOSEN_FOR_S, ReadPlace, ReadReplicas
+
+HERE = Partition("t", 0)
+LEADER, NEAR = 1, 2
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_without_a_rack_leaders_are_read_and_not_asked_for_others() -> None:
+    assert ReadReplicas("").place(HERE, LEADER) == ReadPlace(LEADER)
+
+
+def test_the_leaders_choice_is_read_for_a_while() -> None:
+    clock = Clock()
+    replicas = ReadReplicas("r", clock=clock)
+    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
+    replicas.choose(HERE, NEAR)
+    assert replicas.place(HERE, LEADER) == ReadPlace(NEAR, is_leader=False, by_rack=True)
+    clock.now = CHOSEN_FOR_S
+    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
+
+
+def test_a_replica_that_leads_by_now_is_the_leader() -> None:
+    replicas = ReadReplicas("r")
+    replicas.choose(HERE, NEAR)
+    assert replicas.place(HERE, NEAR) == ReadPlace(NEAR, by_rack=True)
+
+
+def test_after_a_failure_the_leader_is_read_whatever_it_would_name() -> None:
+    clock = Clock()
+    replicas = ReadReplicas("r", clock=clock)
+    replicas.choose(HERE, NEAR)
+    replicas.avoid([HERE])
+    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER)
+    clock.now = AVOIDED_FOR_S
+    assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
