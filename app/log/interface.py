@@ -84,6 +84,14 @@ class FoundTopic:
     retention: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """For how long a broker wanted no requests, and until when (monotonic clock)."""
+
+    seconds: float
+    until: float
+
+
 @dataclass(slots=True)
 class LogStats:
     """Totals since the start of this process, for metrics and tests."""
@@ -97,6 +105,8 @@ class LogStats:
     commits: int = 0
     # Seconds in which brokers asked this process to send nothing, because a quota was used up.
     throttled_seconds: float = 0.0
+    # The last time of each broker.
+    throttles: dict[int, Throttling] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Checks whether this process is ready for its work."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from app.domain.errors import UnavailableError
 from app.log.interface import MessageLog
+from app.log.throttling import throttled
 from app.services.publishing.writability import Writability
 from app.storage.catalogue.operations import DatacenterRepository
 from app.storage.database import Database
@@ -43,6 +44,10 @@ class ReadinessService:
             "migrations": "" if migrated is True else _reason(migrated) or _NOT_MIGRATED,
             "datacenter": "" if in_service is not False else _OUT_OF_SERVICE,
         }
+
+    def throttled(self) -> Sequence[str]:
+        """Return which brokers of the log throttle this process, in words."""
+        return throttled(self._log.stats)
 
     async def _in_service(self) -> bool:
         async with self._database.transaction() as session:

@@ -1,6 +1,6 @@
 """What a running worker reports, and to which observers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from app.metrics.readings import Readings
@@ -14,6 +14,9 @@ class ObservedWorker(Protocol):
 
     async def waits(self) -> Mapping[str, str]:
         """Return what each part of the worker waits for, within a second; empty if none waits."""
+
+    def throttled(self) -> Sequence[str]:
+        """Return which brokers of the log throttle it, in words."""
 
 
 class WorkerObserver(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 import uvicorn
 
-from app.accepted import prefers_text
+from app.accepted import prefers_json, prefers_text
 from app.metrics.exposition import CONTENT_TYPE, exposition
 from workers.telemetry.observer import ObservedWorker
 
@@ -84,8 +84,10 @@ class StatusPage:
         match scope["path"]:
             case "/metrics" | "/status/prometheus":
                 return await self._metrics()
-            case "/status/ping" | "/status/health":
+            case "/status/ping":
                 return _UP
+            case "/status/health":
+                return self._health() if prefers_json(_accept(scope)) else _UP
             case "/status/ready":
                 return await self._ready(as_text=prefers_text(_accept(scope)))
             case _:
@@ -96,6 +98,11 @@ class StatusPage:
             return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"Starting, or stopping")
         body = await exposition(await self._observed.read())
         return _Answer(HTTPStatus.OK, CONTENT_TYPE, body)
+
+    def _health(self) -> _Answer:
+        throttled = [] if self._observed is None else list(self._observed.throttled())
+        shown = {"status": "UP", "throttled": throttled}
+        return _Answer(HTTPStatus.OK, _JSON, json.dumps(shown).encode())
 
     async def _ready(self, *, as_text: bool) -> _Answer:
         waits: Mapping[str, str] = {"worker": "it starts, or stops"}

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from app.domain.errors import UnavailableError
 from app.domain.status import AttemptCounts
 from app.log.interface import MessageLog
+from app.log.throttling import throttled
 from app.metrics import catalogue
 from app.metrics.name_cap import CappedReadings, NameCap
 from app.metrics.process import ProcessMetrics
@@ -126,6 +127,10 @@ class WorkerMetrics:
         Its partitions and subscriptions, its streams, or the log.
         """
         return {**self.state.waits, "log": await self._log_problem()}
+
+    def throttled(self) -> Sequence[str]:
+        """Return which brokers of the log throttle it, in words."""
+        return throttled(self.log.stats)
 
     async def _log_problem(self) -> str:
         try:

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from app.domain.errors import LogUnavailableError
-from app.log.interface import LogStats
+from app.log.interface import LogStats, Throttling
 
 # The longest pause that is respected. Brokers ask for 11 s at most by default.
 THROTTLE_S_MAX: Final = 60.0
@@ -49,4 +49,5 @@ class Throttle:
         if begin == now:
             _log.info("kafka_throttled", broker=self._node, seconds=end - now)
         self._stats.throttled_seconds += end - begin
+        self._stats.throttles[self._node] = Throttling(end - now, end)
         self._until = end

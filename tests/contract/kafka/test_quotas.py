@@ -8,6 +8,7 @@ import pytest
 from app.domain.message import NewRecord
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
+from app.log.throttling import throttled
 from tests.contract.logs import EVENTUALLY, TOPIC, created
 from tests.servers.kafka import KafkaBroker
 
@@ -59,3 +60,5 @@ async def test_publishing_over_a_quota_is_throttled_and_goes_on(
             stored += len(await log.append(TOPIC, [NewRecord(value=VALUE)]))
         stored += len(await log.append(TOPIC, [NewRecord(value=b"after")]))
     assert (await log.bounds([partition]))[partition].end == stored
+    (line,) = throttled(log.stats)
+    assert line.startswith("broker 1 throttles this process")

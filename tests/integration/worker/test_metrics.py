@@ -18,7 +18,7 @@ from app.domain.circuit import ErrorType
 from app.domain.delivery import Delivered, Discarded, Outcome, Retry
 from app.domain.errors import TopicNotFoundError
 from app.domain.streams import UNDELIVERED
-from app.log.interface import LogTopic
+from app.log.interface import LogTopic, Throttling
 from app.metrics.name_cap import OTHER
 from tests.fakes.egress import LOOPBACK
 from tests.fakes.memory_log import MemoryLog
@@ -263,6 +263,18 @@ async def said_as_text(http: httpx.AsyncClient) -> tuple[int, str]:
     both = await http.get("/status/ready", headers={"Accept": "application/json, text/plain"})
     assert both.json()["status"] == answer.text
     return answer.status_code, answer.text
+
+
+async def test_health_says_which_brokers_throttle_the_worker() -> None:
+    world = World()
+    asked = {"Accept": "application/json"}
+    async with watched(world) as http:
+        assert (await http.get("/status/health", headers=asked)).json()["throttled"] == []
+        async with world.worker():
+            await world.plane.until_applied()
+            world.memory.stats.throttles[3] = Throttling(2.5, time.monotonic())
+            (line,) = (await http.get("/status/health", headers=asked)).json()["throttled"]
+    assert line.startswith("broker 3 throttles this process: a quota of Kafka is used up")
 
 
 async def test_a_worker_is_ready_once_it_knows_what_to_deliver_and_while_the_log_answers() -> None:

@@ -36,13 +36,16 @@ def _health() -> Responses:
 async def health(request: Request, services: ServicesOf) -> Response:
     """`UP` as long as this process responds; `ready` has the state of its dependencies.
 
-    As JSON on request, with the places where acknowledged messages can be lost.
+    As JSON on request, with the places where acknowledged messages can be lost, and the brokers
+    that throttle this process.
     """
     if not prefers_json(request):
         return PlainTextResponse("UP")
     return answer(
         ProcessHealthRead(
-            status="UP", may_lose=list(await services.durability.risks(with_names=False))
+            status="UP",
+            may_lose=list(await services.durability.risks(with_names=False)),
+            throttled=list(services.readiness.throttled()),
         )
     )
 

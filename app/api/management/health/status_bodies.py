@@ -9,10 +9,14 @@ from app.api.bodies.base import Schema
 
 
 class ProcessHealthRead(Schema):
-    """That this process responds, and the places where acknowledged messages can be lost."""
+    """That this process responds, and the places where acknowledged messages can be lost.
+
+    `throttled`: the brokers that throttle this process, or did in the last minute.
+    """
 
     status: Literal["UP"]
     may_lose: list[str]
+    throttled: list[str]
 
 
 class ReadinessRead(Schema):

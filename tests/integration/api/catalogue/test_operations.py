@@ -1,6 +1,7 @@
 """What operators say and see: workload constraints, readiness."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from app.config import Settings
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.durability import Copies, Replication
+from app.log.interface import Throttling
 from app.main import create_app
 from app.services.durability import LOOK_AGAIN, LOOK_EVERY, DurabilityService
 from app.storage.catalogue.groups import GroupRepository
@@ -164,7 +166,19 @@ async def test_where_nothing_can_be_lost_health_says_so(
     app = create_app(on_kafka, database_url=postgres_url, log=given(MemoryLog()))
     async with serving(app) as api:
         answer = await api.get("/status/health", headers={"Accept": "application/json"})
-    assert answer.json() == {"status": "UP", "mayLose": []}
+    assert answer.json() == {"status": "UP", "mayLose": [], "throttled": []}
+
+
+async def test_health_says_which_brokers_throttle_this_process(
+    postgres_url: str, settings: Settings
+) -> None:
+    log = MemoryLog()
+    log.stats.throttles[3] = Throttling(2.5, time.monotonic())
+    open_settings = settings.model_copy(update={"auth": "off"})
+    async with serving(create_app(open_settings, database_url=postgres_url, log=given(log))) as api:
+        answer = await api.get("/status/health", headers={"Accept": "application/json"})
+    (line,) = answer.json()["throttled"]
+    assert line.startswith("broker 3 throttles this process: a quota of Kafka is used up")
 
 
 async def test_the_database_is_asked_for_all_topics_now_and_then_however_often_health_is(
