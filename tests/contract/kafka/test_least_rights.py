@@ -8,14 +8,7 @@ from typing import Final
 
 import pytest
 from kafka import KafkaAdminClient
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ResourcePattern,
-    ResourceType,
-)
+from kafka.admin import ACLOperation, ResourceType
 
 from app.domain.errors import AngeliaError, TopicNotFoundError
 from app.log.interface import Committed, MessageLog
@@ -23,36 +16,17 @@ from app.log.kafka import kafka_log
 from tests.contract.logs import TOPIC, Holder, a_topic, created, read_values, records
 from tests.servers.kafka import SharedBroker
 from tests.servers.kafka_listeners import LIMITED_USER
+from tests.servers.kafka_rights import RIGHTS, admin_of, give
 
 GROUP: Final = "shop.orders_billing"
-# As in docs/kafka.md.
-RIGHTS: Final = (
-    *(
-        (ResourceType.TOPIC, getattr(ACLOperation, name))
-        for name in ("CREATE", "DELETE", "ALTER", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")
-    ),
-    (ResourceType.TOPIC, ACLOperation.READ),
-    (ResourceType.TOPIC, ACLOperation.WRITE),
-    (ResourceType.GROUP, ACLOperation.READ),
-    (ResourceType.GROUP, ACLOperation.DELETE),
-)
 # What is asked of topics with several replicas only, which one broker has not.
 OF_REPLICAS: Final = (ResourceType.TOPIC, ACLOperation.DESCRIBE_CONFIGS)
 
 
 @pytest.fixture
 def admin(kafka_broker: SharedBroker) -> Iterator[KafkaAdminClient]:
-    """Who may give rights."""
-    client = KafkaAdminClient(bootstrap_servers=kafka_broker.bootstrap)
-    try:
+    with admin_of(kafka_broker.bootstrap) as client:
         yield client
-    finally:
-        client.close()
-
-
-def right(namespace: str, kind: ResourceType, operation: ACLOperation) -> ACL:
-    pattern = ResourcePattern(kind, namespace, ACLResourcePatternType.PREFIXED)
-    return ACL(f"User:{LIMITED_USER}", "*", operation, ACLPermissionType.ALLOW, pattern)
 
 
 def limited_log(broker: SharedBroker, namespace: str) -> AbstractAsyncContextManager[MessageLog]:
@@ -64,7 +38,7 @@ def limited_log(broker: SharedBroker, namespace: str) -> AbstractAsyncContextMan
 async def test_the_least_rights_are_enough(
     kafka_broker: SharedBroker, kafka_namespace: str, admin: KafkaAdminClient
 ) -> None:
-    admin.create_acls([right(kafka_namespace, *each) for each in RIGHTS])
+    give(admin, kafka_namespace)
     async with limited_log(kafka_broker, kafka_namespace) as log:
         await all_is_done(log)
         assert await log.numbering_problem() == ""
@@ -85,8 +59,7 @@ async def test_none_of_them_is_too_much(
     admin: KafkaAdminClient,
     missing: tuple[ResourceType, ACLOperation],
 ) -> None:
-    given = [each for each in RIGHTS if each != missing]
-    admin.create_acls([right(kafka_namespace, *each) for each in given])
+    give(admin, kafka_namespace, [each for each in RIGHTS if each != missing])
     async with limited_log(kafka_broker, kafka_namespace) as log:
         with pytest.raises((AngeliaError, AssertionError, TimeoutError)):
             await all_is_done(log)
