@@ -4,7 +4,7 @@ import os
 import shutil
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from pydantic_settings import (
 
 from app.domain.durability import Replication
 from app.domain.kafka_security import (
+    KafkaOAuth,
     KafkaSecurity,
     SaslMechanism,
     SecurityProtocol,
@@ -32,7 +33,7 @@ from app.domain.kafka_security import (
 )
 from app.domain.network.egress import LOOPBACK, EgressPolicy, Network
 from app.domain.network.egress_proxy import EgressProxy
-from app.secret_files import SecretFile, SecretFiles, as_text, variable_of, variables
+from app.secret_files import SecretFiles, as_text, text_or_file, variable_of, variables
 from app.setting_forms import (
     authorities,
     brokers,
@@ -46,6 +47,7 @@ from app.setting_forms import (
     proxy_url,
     readable,
     registry_url,
+    token_url,
     unless_empty,
     without_credentials,
 )
@@ -63,6 +65,10 @@ def _of_setting(problem: SettingProblem) -> InitErrorDetails:
 
 
 _TextFile = Annotated[Path, AfterValidator(readable)]
+_T = TypeVar("_T")
+_Optional = Annotated[_T | None, BeforeValidator(unless_empty)]
+_Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)]
+_Authorities = _Optional[Annotated[Path, AfterValidator(authorities)]]
 
 
 class Settings(BaseSettings):
@@ -99,44 +105,51 @@ class Settings(BaseSettings):
             "PostgreSQL of its own"
         ),
     )
-    database_password: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
+    database_password: _Optional[SecretStr] = Field(
         default=None, description="password of the database, instead of one in its URL"
     )
-    database_direct_url: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
+    database_direct_url: _Optional[SecretStr] = Field(
         default=None,
         description=(
             "URL of the server itself, where `ANGELIA_DATABASE_URL` is that of a pgbouncer "
             "(docs/postgres.md)"
         ),
     )
-    kafka_bootstrap: Annotated[
-        Annotated[str, AfterValidator(brokers)] | None, BeforeValidator(unless_empty)
-    ] = Field(
+    kafka_bootstrap: _Optional[Annotated[str, AfterValidator(brokers)]] = Field(
         default=None,
         description="`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL",
     )
     kafka_security_protocol: SecurityProtocol = Field(
         default="PLAINTEXT", description="what the brokers' listeners speak (docs/kafka.md)"
     )
-    kafka_sasl_mechanism: Annotated[SaslMechanism | None, BeforeValidator(unless_empty)] = Field(
+    kafka_sasl_mechanism: _Optional[SaslMechanism] = Field(
         default=None, description="how brokers are told who we are, with SASL"
     )
-    kafka_sasl_username: Annotated[str | None, BeforeValidator(unless_empty)] = Field(
-        default=None, description="user name for SASL"
+    kafka_sasl_username: _Optional[str] = Field(default=None, description="user name for SASL")
+    kafka_sasl_password: _Optional[SecretStr] = Field(default=None, description="password for SASL")
+    kafka_oauth_token_url: _Optional[Annotated[str, AfterValidator(token_url)]] = Field(
+        default=None, description="endpoint of access tokens, for `OAUTHBEARER` (docs/kafka.md)"
     )
-    kafka_sasl_password: Annotated[SecretStr | None, BeforeValidator(unless_empty)] = Field(
-        default=None, description="password for SASL"
+    kafka_oauth_client_id: _Optional[str] = Field(
+        default=None, description="client that asks there"
     )
-    kafka_ca_file: Annotated[
-        Annotated[Path, AfterValidator(authorities)] | None, BeforeValidator(unless_empty)
-    ] = Field(
+    kafka_oauth_client_secret: _Optional[SecretStr] = Field(
+        default=None, description="secret of this client"
+    )
+    kafka_oauth_scope: _Optional[str] = Field(
+        default=None, description="scope that tokens are requested for"
+    )
+    kafka_oauth_ca_file: _Authorities = Field(
+        default=None, description="PEM file of the endpoint's authorities; else the system's"
+    )
+    kafka_ca_file: _Authorities = Field(
         default=None,
         description="PEM file of the authorities for brokers' certificates; else the system's",
     )
-    kafka_certificate_file: Annotated[_TextFile | None, BeforeValidator(unless_empty)] = Field(
+    kafka_certificate_file: _Optional[_TextFile] = Field(
         default=None, description="PEM file of the certificate that brokers are shown"
     )
-    kafka_key_file: Annotated[_TextFile | None, BeforeValidator(unless_empty)] = Field(
+    kafka_key_file: _Optional[_TextFile] = Field(
         default=None, description="PEM file of its private key, without a password"
     )
     namespace: Annotated[
@@ -214,9 +227,7 @@ class Settings(BaseSettings):
             "number of subscriptions that have metrics of their own; all others are summed up"
         ),
     )
-    schema_registry_url: Annotated[
-        Annotated[SecretStr, AfterValidator(registry_url)] | None, BeforeValidator(unless_empty)
-    ] = Field(
+    schema_registry_url: _Optional[Annotated[SecretStr, AfterValidator(registry_url)]] = Field(
         default=None,
         description=(
             "`http(s)://user:password@host` of a Confluent-compatible schema "
@@ -235,15 +246,13 @@ class Settings(BaseSettings):
             "what the registry's subjects have after the topic's name, for example `-value`"
         ),
     )
-    otlp_endpoint: Annotated[
-        Annotated[SecretStr, AfterValidator(http_url)] | None, BeforeValidator(unless_empty)
-    ] = Field(
+    otlp_endpoint: _Optional[Annotated[SecretStr, AfterValidator(http_url)]] = Field(
         default=None,
         description="`http(s)://host:4318` that metrics and sampled spans are sent to",
     )
-    otlp_headers: Annotated[
-        Annotated[SecretStr, AfterValidator(header_fields)] | None, BeforeValidator(unless_empty)
-    ] = Field(default=None, description="headers of these requests: `name=value,…`")
+    otlp_headers: _Optional[Annotated[SecretStr, AfterValidator(header_fields)]] = Field(
+        default=None, description="headers of these requests: `name=value,…`"
+    )
     otlp_sample: float = Field(
         default=0.01,
         ge=0,
@@ -324,21 +333,15 @@ class Settings(BaseSettings):
             "days before a certificate or signing secret expires at which an alert is raised"
         ),
     )
-    allow_private_endpoints: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)] = (
-        Field(
-            default=(),
-            description=(
-                "networks that endpoints may be in besides the public ones: `10.0.0.0/8,…`"
-            ),
-        )
+    allow_private_endpoints: _Networks = Field(
+        default=(),
+        description="networks that endpoints may be in besides the public ones: `10.0.0.0/8,…`",
     )
     ca_file: Annotated[Path, AfterValidator(authorities)] | None = Field(
         default=None,
         description="PEM file of further authorities for the certificates of endpoints",
     )
-    secret_key: Annotated[
-        Annotated[SecretStr, AfterValidator(_keys)] | None, BeforeValidator(unless_empty)
-    ] = Field(
+    secret_key: _Optional[Annotated[SecretStr, AfterValidator(_keys)]] = Field(
         default=None,
         description="keys that encrypt stored secrets (docs/security.md)",
     )
@@ -348,9 +351,8 @@ class Settings(BaseSettings):
             "`http://user:password@host:port` of a proxy that deliveries go through by CONNECT"
         ),
     )
-    egress_direct: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)] = Field(
-        default=LOOPBACK,
-        description="networks that deliveries reach without the proxy",
+    egress_direct: _Networks = Field(
+        default=LOOPBACK, description="networks that deliveries reach without the proxy"
     )
     replication_factor: int = Field(default=1, ge=1, description="replicas of each new Kafka topic")
     min_insync_replicas: int | None = Field(
@@ -368,8 +370,7 @@ class Settings(BaseSettings):
         default="read_committed",
         description="whether messages of transactions wait until these are committed",
     )
-
-    kafka_client_rack: Annotated[str | None, BeforeValidator(unless_empty)] = Field(
+    kafka_client_rack: _Optional[str] = Field(
         default=None,
         description="`broker.rack` of the nearest brokers: replicas there are read (docs/kafka.md)",
     )
@@ -388,14 +389,17 @@ class Settings(BaseSettings):
     @property
     def kafka_security(self) -> KafkaSecurity:
         """Return how connections to Kafka are secured."""
-        password = self.kafka_sasl_password
-        file = password.path if isinstance(password, SecretFile) else None
+        password, password_file = text_or_file(self.kafka_sasl_password)
+        secret, secret_file = text_or_file(self.kafka_oauth_client_secret)
+        names = ("token_url", "client_id", "scope", "ca_file")
+        oauth = {name: getattr(self, f"kafka_oauth_{name}") for name in names}
         return KafkaSecurity(
             protocol=self.kafka_security_protocol,
             mechanism=self.kafka_sasl_mechanism,
             username=self.kafka_sasl_username,
-            password=password.get_secret_value() if password is not None and file is None else None,
-            password_file=file,
+            password=password,
+            password_file=password_file,
+            oauth=KafkaOAuth(**oauth, client_secret=secret, client_secret_file=secret_file),
             ca_file=self.kafka_ca_file,
             certificate_file=self.kafka_certificate_file,
             key_file=self.kafka_key_file,
@@ -441,7 +445,6 @@ class Settings(BaseSettings):
             "folder or URI (`s3a://…`) of Parquet results; the default is `spark` in `ANGELIA_HOME`"
         ),
     )
-
     spark_jars: Annotated[Path, AfterValidator(folder)] | None = Field(
         default=None,
         description=(
@@ -481,9 +484,7 @@ class Settings(BaseSettings):
 
     def environment(self) -> dict[str, str]:
         """Return our environment with these settings: a child process reads exactly these."""
-        mine = {
-            variable for name in Settings.model_fields for variable in variables(Settings, name)
-        }
+        mine = {each for name in Settings.model_fields for each in variables(Settings, name)}
         others = {name: text for name, text in os.environ.items() if name.upper() not in mine}
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return others | {

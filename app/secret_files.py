@@ -88,6 +88,13 @@ def variable_of(settings: type[BaseSettings], name: str, value: object) -> str:
     return variables(settings, name)[-1 if isinstance(value, SecretFile) else 0]
 
 
+def text_or_file(secret: SecretStr | None) -> tuple[str | None, Path | None]:
+    """Return the text of a secret, or the path of its file: one that is read for each use."""
+    if isinstance(secret, SecretFile):
+        return None, secret.path
+    return (None if secret is None else secret.get_secret_value()), None
+
+
 def as_text(value: object) -> str:
     """Return a setting as text for the environment.
 

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
+from app.domain.catalogue.oauth import token_endpoint
+from app.domain.errors import ValidationFailedError
 from app.domain.network.egress_proxy import EgressProxy
 from app.domain.network.hosts import ANY, host_problem
 
@@ -129,6 +131,14 @@ def registry_url(url: SecretStr) -> SecretStr:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL with a host")
     return url
+
+
+def token_url(url: str) -> str:
+    """Check the URL of a token endpoint."""
+    try:
+        return token_endpoint(url)
+    except ValidationFailedError as error:
+        raise ValueError(error.details[0].message) from None
 
 
 def items(value: object) -> object:

@@ -5,18 +5,27 @@ options of a read, and its logs hide options with these names.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from app.certificates import key_as_pkcs8
-from app.domain.kafka_security import KafkaSecurity
+from app.domain.kafka_security import KafkaOAuth, KafkaSecurity
 from app.secret_files import text_of
 
 _PACKAGE: Final = "org.apache.kafka.common.security"
+_OAUTH: Final = f"{_PACKAGE}.oauthbearer"
 
 
 def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
     """Return the options of a read, with the current content of the files."""
     return {f"kafka.{name}": value for name, value in _options(security)}
+
+
+def java_options(security: KafkaSecurity) -> str:
+    """Return what a JVM with such a read is started with: where it may request tokens."""
+    if not security.by_token:
+        return ""
+    return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={security.oauth.token_url}"
 
 
 def _options(security: KafkaSecurity) -> Iterator[tuple[str, str]]:
@@ -30,18 +39,42 @@ def _options(security: KafkaSecurity) -> Iterator[tuple[str, str]]:
         yield "ssl.keystore.key", key_as_pkcs8(security.key_file.read_bytes())
     if security.mechanism is not None:
         yield "sasl.mechanism", security.mechanism
-        yield "sasl.jaas.config", _jaas(security)
+    if security.by_token:
+        yield from _token_options(security.oauth)
+    elif security.mechanism is not None:
+        module = "plain.Plain" if security.mechanism == "PLAIN" else "scram.Scram"
+        words = {
+            "username": security.username,
+            "password": _text(security.password, security.password_file),
+        }
+        yield "sasl.jaas.config", _jaas(f"{_PACKAGE}.{module}LoginModule", words)
 
 
-def _jaas(security: KafkaSecurity) -> str:
-    module = "plain.PlainLoginModule" if security.mechanism == "PLAIN" else "scram.ScramLoginModule"
-    password = security.password
-    if security.password_file is not None:
-        password = text_of(security.password_file)
-    words = f"username={_quoted(security.username or '')} password={_quoted(password or '')}"
-    return f"{_PACKAGE}.{module} required {words};"
+def _token_options(oauth: KafkaOAuth) -> Iterator[tuple[str, str]]:
+    words = {
+        "clientId": oauth.client_id,
+        "clientSecret": _text(oauth.client_secret, oauth.client_secret_file),
+        "scope": oauth.scope,
+    }
+    if oauth.ca_file is not None:
+        words["ssl.truststore.type"] = "PEM"
+        words["ssl.truststore.certificates"] = oauth.ca_file.read_text()
+    yield "sasl.jaas.config", _jaas(f"{_OAUTH}.OAuthBearerLoginModule", words)
+    yield "sasl.login.callback.handler.class", f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
+    yield "sasl.oauthbearer.token.endpoint.url", oauth.token_url or ""
+    # As RFC 6749, section 2.3.1, has it, and as the other connections do it.
+    yield "sasl.oauthbearer.header.urlencode", "true"
+
+
+def _text(given: str | None, path: Path | None) -> str:
+    return text_of(path) if path is not None else given or ""
+
+
+def _jaas(module: str, options: Mapping[str, str | None]) -> str:
+    words = [f"{name}={_quoted(value)}" for name, value in options.items() if value is not None]
+    return f"{module} required {' '.join(words)};"
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from app.config import Settings
 from spark.connectors import connectors
+from spark.kafka_options import java_options
 from spark.records import RowsSource
 from spark.sources import UndeliveredSource
 from spark.traces import TracesSource
@@ -42,6 +43,7 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
     Starting a session takes seconds, so keep it.
     """
     local = settings.spark_master.startswith("local")
+    kafka = java_options(settings.kafka_security)
     chosen = {
         "spark.driver.memory": settings.spark_memory,
         "spark.ui.enabled": "false",
@@ -49,7 +51,8 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         # Keep few old details: a session runs for long, and its plans are large.
         **dict.fromkeys(_KEPT, "50"),
         # Set up logging: otherwise Spark writes a dozen lines when it starts.
-        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} {kafka}",
+        "spark.executor.defaultJavaOptions": kafka,
         **(_LOCAL if local else {}),
         **connectors(settings),
         **conf,

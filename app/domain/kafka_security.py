@@ -1,14 +1,14 @@
 """The configured security of connections to Kafka (pure)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 """The protocol of a broker's listener."""
 
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 MECHANISMS: Final[tuple[str, ...]] = get_args(SaslMechanism)
 
@@ -21,6 +21,18 @@ class SettingProblem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaOAuth:
+    """Where access tokens for OAUTHBEARER come from: the client credentials of RFC 6749, 4.4."""
+
+    token_url: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    client_secret_file: Path | None = None
+    scope: str | None = None
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
     """TLS and SASL of all connections to Kafka. Its files are read for each connection."""
 
@@ -29,6 +41,7 @@ class KafkaSecurity:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     password_file: Path | None = None
+    oauth: KafkaOAuth = KafkaOAuth()
     ca_file: Path | None = None
     certificate_file: Path | None = None
     key_file: Path | None = None
@@ -43,35 +56,64 @@ class KafkaSecurity:
         """Whether the client logs in by SASL."""
         return self.protocol in {"SASL_PLAINTEXT", "SASL_SSL"}
 
+    @property
+    def by_token(self) -> bool:
+        """Whether it logs in with an access token."""
+        return self.by_sasl and self.mechanism == "OAUTHBEARER"
+
 
 IN_THE_CLEAR: Final = KafkaSecurity()
 
 
 def problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
     """Yield the problems of settings: those that are missing, and those without effect."""
-    yield from _sasl_problems(security) if security.by_sasl else _without_use(security, "sasl")
-    yield from _tls_problems(security) if security.by_tls else _without_use(security, "tls")
+    yield from _sasl_problems(security) if security.by_sasl else _without_sasl(security)
+    yield from _tls_problems(security) if security.by_tls else _without_tls(security)
 
 
-_OF_SASL: Final = ("mechanism", "username", "password", "password_file")
+_PROTOCOL: Final = "ANGELIA_KAFKA_SECURITY_PROTOCOL is"
+_OF_USERS: Final = ("username", "password", "password_file")
 _OF_TLS: Final = ("ca_file", "certificate_file", "key_file")
 
 
-def _without_use(security: KafkaSecurity, kind: Literal["sasl", "tls"]) -> Iterator[SettingProblem]:
-    names, wanted = (
-        (_OF_SASL, "SASL_PLAINTEXT or SASL_SSL") if kind == "sasl" else (_OF_TLS, "SSL or SASL_SSL")
-    )
+def _without_sasl(security: KafkaSecurity) -> Iterator[SettingProblem]:
+    use = f"{_PROTOCOL} SASL_PLAINTEXT or SASL_SSL"
+    yield from _useless("kafka_sasl_", security, ("mechanism", *_OF_USERS), use=use)
+    yield from _without_tokens(security, use=use)
+
+
+def _without_tls(security: KafkaSecurity) -> Iterator[SettingProblem]:
+    yield from _useless("kafka_", security, _OF_TLS, use=f"{_PROTOCOL} SSL or SASL_SSL")
+
+
+def _without_tokens(security: KafkaSecurity, *, use: str) -> Iterator[SettingProblem]:
+    names = [each.name for each in fields(security.oauth)]
+    yield from _useless("kafka_oauth_", security.oauth, names, use=use)
+
+
+def _useless(
+    prefix: str, part: KafkaSecurity | KafkaOAuth, names: Iterable[str], *, use: str
+) -> Iterator[SettingProblem]:
     for name in names:
-        if getattr(security, name) is not None:
-            setting = f"kafka_{'sasl_' if kind == 'sasl' else ''}{name}"
-            message = f"has no use unless ANGELIA_KAFKA_SECURITY_PROTOCOL is {wanted}"
-            yield SettingProblem(setting, message)
+        if getattr(part, name) is not None:
+            yield SettingProblem(f"{prefix}{name}", f"has no use unless {use}")
 
 
 def _sasl_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
     if security.mechanism is None:
         message = f"must be one of {', '.join(MECHANISMS)}, for {security.protocol}"
         yield SettingProblem("kafka_sasl_mechanism", message)
+    if security.by_token:
+        use = "ANGELIA_KAFKA_SASL_MECHANISM is another one than OAUTHBEARER"
+        yield from _useless("kafka_sasl_", security, _OF_USERS, use=use)
+        yield from _token_problems(security.oauth)
+    else:
+        yield from _user_problems(security)
+        use = "ANGELIA_KAFKA_SASL_MECHANISM is OAUTHBEARER"
+        yield from _without_tokens(security, use=use)
+
+
+def _user_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
     if security.username is None:
         yield SettingProblem("kafka_sasl_username", f"must be set, for {security.protocol}")
     if security.password is None and security.password_file is None:
@@ -79,6 +121,15 @@ def _sasl_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
             f"must be set, or ANGELIA_KAFKA_SASL_PASSWORD_FILE instead, for {security.protocol}"
         )
         yield SettingProblem("kafka_sasl_password", message)
+
+
+def _token_problems(oauth: KafkaOAuth) -> Iterator[SettingProblem]:
+    for name in ("token_url", "client_id"):
+        if getattr(oauth, name) is None:
+            yield SettingProblem(f"kafka_oauth_{name}", "must be set, for OAUTHBEARER")
+    if oauth.client_secret is None and oauth.client_secret_file is None:
+        message = "must be set, or ANGELIA_KAFKA_OAUTH_CLIENT_SECRET_FILE instead, for OAUTHBEARER"
+        yield SettingProblem("kafka_oauth_client_secret", message)
 
 
 def _tls_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:

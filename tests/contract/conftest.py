@@ -8,7 +8,7 @@ from app.log.interface import MessageLog
 from tests.contract.harness import Harness, KafkaHarness, MemoryHarness, PostgresHarness
 
 # Besides these, `make test` has tests/contract/kafka/test_secured.py.
-SECURED = [pytest.param(name, marks=pytest.mark.long) for name in ("sasl_ssl", "mutual")]
+SECURED = [pytest.param(name, marks=pytest.mark.long) for name in ("sasl_ssl", "mutual", "oauth")]
 
 
 # A server of a company's, by TLS and with a password, beside the embedded one.
@@ -27,6 +27,9 @@ def harness(request: pytest.FixtureRequest) -> Harness:
         return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
     if request.param != "memory":
         broker = request.getfixturevalue("kafka_broker")
+        if request.param == "oauth":
+            tokens = request.getfixturevalue("tokens")
+            return KafkaHarness(broker.bootstrap, broker.secured.at("oauth", oauth=tokens.oauth))
         return KafkaHarness(broker.bootstrap, broker.secured.at(request.param))
     return MemoryHarness()
 

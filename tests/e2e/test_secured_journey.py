@@ -82,11 +82,13 @@ async def test_the_journey_of_the_documents_on_secured_servers(
         return Reply(status=400 if received.body in refused else 200)
 
     async with Subscriber(reply) as receiver:
-        await asyncio.to_thread(_journey, configured, tmp_path, receiver, refused.clear)
+        await asyncio.to_thread(
+            _journey, configured, tmp_path, receiver=receiver, accept_all=refused.clear
+        )
 
 
 def _journey(
-    place: Place, folder: Path, receiver: Subscriber, accept_all: Callable[[], None]
+    place: Place, folder: Path, *, receiver: Subscriber, accept_all: Callable[[], None]
 ) -> None:
     said(place, "migrate")
     assert "ok" in said(place, "check")

@@ -29,6 +29,7 @@ import pytest
 from tests.servers.kafka_listeners import PROTOCOLS, SecuredListeners
 from tests.servers.ports import free_port
 from tests.servers.runs import run_folder
+from tests.servers.token_endpoint import TokenEndpoint
 
 VERSION: Final = "4.3.0"
 JAVA_MIN: Final = 17
@@ -262,6 +263,8 @@ class KafkaBroker:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         # Killed as it is, it would leave its native libraries behind, elsewhere.
         options += [f"-Djava.io.tmpdir={self._home}", "-XX:-UsePerfData"]
+        if self._secured is not None:
+            options += self._secured.java_options()
         return ["java", *options, "-cp", f"{self._libs}/*", *arguments]
 
     def _configuration(self) -> str:
@@ -434,6 +437,13 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBro
     """The broker of this test run. Who stops or freezes one has another: `own_kafka_broker`."""
     with shared_broker(run_folder(tmp_path_factory) / "kafka") as broker:
         yield broker
+
+
+@pytest.fixture
+def tokens(kafka_broker: SharedBroker) -> Iterator[TokenEndpoint]:
+    """An endpoint of tokens for its listener `oauth`."""
+    with kafka_broker.secured.tokens() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="module")

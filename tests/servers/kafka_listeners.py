@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,15 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from app.domain.kafka_security import KafkaSecurity, SaslMechanism, SecurityProtocol
+from app.domain.kafka_security import KafkaOAuth, KafkaSecurity, SaslMechanism, SecurityProtocol
 from tests.servers.ports import free_port
+from tests.servers.token_endpoint import (
+    AUDIENCE,
+    KEYS,
+    TokenEndpoint,
+    make_signing_key,
+    token_endpoint,
+)
 
 USER: Final = "angelia"
 # May do only what ACLs allow; all others may do all.
@@ -34,8 +42,12 @@ PROTOCOLS: Final[Mapping[str, SecurityProtocol]] = {
     # By SCRAM, with sessions that end after SESSION_MS.
     "short": "SASL_SSL",
     "expired": "SSL",
+    # By OAUTHBEARER, with sessions that end.
+    "oauth": "SASL_SSL",
 }
 """The listeners by their names: `expired` has such a certificate."""
+
+NO_TOKENS: Final = KafkaOAuth()
 
 _JAAS: Final = "org.apache.kafka.common.security"
 
@@ -55,6 +67,11 @@ class SecuredAddress(NamedTuple):
             "SASL_MECHANISM": given.mechanism,
             "SASL_USERNAME": given.username,
             "SASL_PASSWORD": given.password,
+            "OAUTH_TOKEN_URL": given.oauth.token_url,
+            "OAUTH_CLIENT_ID": given.oauth.client_id,
+            "OAUTH_CLIENT_SECRET": given.oauth.client_secret,
+            "OAUTH_SCOPE": given.oauth.scope,
+            "OAUTH_CA_FILE": given.oauth.ca_file,
             "CA_FILE": given.ca_file,
             "CERTIFICATE_FILE": given.certificate_file,
             "KEY_FILE": given.key_file,
@@ -82,13 +99,22 @@ class SecuredListeners:
         past = datetime.now(UTC) - timedelta(days=1)
         _write(folder, "expired", authority.issue_cert("127.0.0.1", not_after=past))
         trustme.CA().cert_pem.write_to_path(folder / "other.pem")
+        make_signing_key(folder)
         (folder / "ports").write_text(json.dumps({name: free_port() for name in PROTOCOLS}))
         return cls(folder)
 
-    def at(self, name: str, *, mechanism: SaslMechanism = "SCRAM-SHA-256") -> SecuredAddress:
-        """The listener of that name, with all that it wants."""
+    def at(
+        self,
+        name: str,
+        *,
+        mechanism: SaslMechanism = "SCRAM-SHA-256",
+        oauth: KafkaOAuth = NO_TOKENS,
+    ) -> SecuredAddress:
+        """The listener of that name, with all that it wants; `oauth` is for the one by token."""
         security = KafkaSecurity(protocol=PROTOCOLS[name])
-        if security.by_sasl:
+        if name == "oauth":
+            security = replace(security, mechanism="OAUTHBEARER", oauth=oauth)
+        elif security.by_sasl:
             security = replace(security, mechanism=mechanism, username=USER, password=PASSWORD)
         if security.by_tls:
             security = replace(security, ca_file=self.file("ca.pem"))
@@ -99,6 +125,10 @@ class SecuredListeners:
                 key_file=self.file("client.key"),
             )
         return SecuredAddress(f"127.0.0.1:{self.ports[name]}", security)
+
+    def tokens(self) -> AbstractContextManager[TokenEndpoint]:
+        """An endpoint whose tokens the listener `oauth` takes."""
+        return token_endpoint(self._folder)
 
     def file(self, name: str) -> Path:
         """`ca.pem`, `other.pem` (of an authority that has issued none of them), `client.pem`, …."""
@@ -112,17 +142,37 @@ class SecuredListeners:
         for name, protocol in PROTOCOLS.items():
             if protocol.endswith("SSL"):
                 yield from self._tls(f"listener.name.{name}.ssl", name)
-            if protocol.startswith("SASL"):
+            if name == "oauth":
+                yield from self._tokens(f"listener.name.{name}")
+            elif protocol.startswith("SASL"):
                 yield from _sasl(f"listener.name.{name}")
         for mechanism in SCRAM:
             option = f"listener.name.short.{mechanism.lower()}.connections.max.reauth.ms"
             yield option, str(SESSION_MS)
+
+    def java_options(self) -> Iterator[str]:
+        """Of the broker's process: it reads keys from no place that is not named there."""
+        yield f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys}"
 
     def users(self) -> Iterator[str]:
         """For `kafka-storage format`."""
         for mechanism in SCRAM:
             for user in (USER, LIMITED_USER, POWERLESS_USER):
                 yield f"--add-scram={mechanism}=[name={user},password={PASSWORD}]"
+
+    @property
+    def _keys(self) -> str:
+        return self.file(KEYS).as_uri()
+
+    def _tokens(self, prefix: str) -> Iterator[tuple[str, str]]:
+        yield f"{prefix}.sasl.enabled.mechanisms", "OAUTHBEARER"
+        prefix = f"{prefix}.oauthbearer"
+        yield f"{prefix}.connections.max.reauth.ms", "3600000"
+        yield f"{prefix}.sasl.jaas.config", f"{_JAAS}.oauthbearer.OAuthBearerLoginModule required;"
+        handler = f"{_JAAS}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        yield f"{prefix}.sasl.server.callback.handler.class", handler
+        yield f"{prefix}.sasl.oauthbearer.jwks.endpoint.url", self._keys
+        yield f"{prefix}.sasl.oauthbearer.expected.audience", AUDIENCE
 
     def _tls(self, prefix: str, name: str) -> Iterator[tuple[str, str]]:
         certificate = "expired" if name == "expired" else "server"

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.domain.kafka_security import KafkaSecurity, SaslMechanism
+from app.domain.kafka_security import IN_THE_CLEAR, KafkaOAuth, KafkaSecurity, SaslMechanism
 from app.domain.replay.retransmission import OffsetSpan
 from app.log.factory import LogPlace
-from spark.kafka_options import kafka_options
+from spark.kafka_options import java_options, kafka_options
 from spark.records import messages
 from tests.contract.harness import KafkaHarness
 from tests.contract.logs import TOPIC, created, records
 from tests.servers.kafka import SharedBroker
+from tests.servers.token_endpoint import TokenEndpoint
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -24,12 +25,18 @@ pytestmark = pytest.mark.timeout(400)
         ("sasl_ssl", "SCRAM-SHA-512"),
         pytest.param("sasl_plaintext", "PLAIN", marks=pytest.mark.long),
         ("mutual", "PLAIN"),
+        ("oauth", "OAUTHBEARER"),
     ],
 )
 async def test_messages_are_read_from_a_secured_listener(
-    spark: SparkSession, kafka_broker: SharedBroker, name: str, mechanism: SaslMechanism
+    spark: SparkSession,
+    kafka_broker: SharedBroker,
+    tokens: TokenEndpoint,
+    name: str,
+    mechanism: SaslMechanism,
 ) -> None:
-    secured = kafka_broker.secured.at(name, mechanism=mechanism)
+    secured = kafka_broker.secured.at(name, mechanism=mechanism, oauth=tokens.oauth)
+    started_with(spark, java_options(secured.security))
     harness = KafkaHarness(kafka_broker.bootstrap, secured)
     async with harness.opened() as log:
         await created(log)
@@ -42,6 +49,13 @@ async def test_messages_are_read_from_a_secured_listener(
     span = OffsetSpan(topic=TOPIC, partition=0, start=0, end=2)
     read = messages(spark, "postgresql://nowhere/none", log=place, spans=[span])
     assert sorted(bytes(row.value) for row in read.collect()) == [b"a", b"b"]
+
+
+def started_with(spark: SparkSession, option: str) -> None:
+    """As if the session, which all tests share, had been started with that option of Java."""
+    name, _, value = option.removeprefix("-D").partition("=")
+    if name:
+        spark.sparkContext._jvm.java.lang.System.setProperty(name, value)  # type: ignore[union-attr]  # noqa: SLF001 - Spark's only way to Java
 
 
 def test_a_password_ends_where_the_lines_of_its_file_do(tmp_path: Path) -> None:
@@ -60,3 +74,13 @@ def test_what_has_a_meaning_to_java_is_written_so_that_it_has_none() -> None:
     )
     given = kafka_options(security)["kafka.sasl.jaas.config"]
     assert given.endswith('PlainLoginModule required username="u" password="a\\"b\\\\c;";')
+
+
+def test_an_endpoint_of_tokens_is_allowed_where_java_is_started() -> None:
+    by_token = KafkaSecurity(
+        protocol="SASL_SSL",
+        mechanism="OAUTHBEARER",
+        oauth=KafkaOAuth(token_url="https://login.test/token"),
+    )
+    assert java_options(by_token).endswith(".allowed.urls=https://login.test/token")
+    assert java_options(IN_THE_CLEAR) == ""

@@ -15,6 +15,13 @@ SASL = {
     "kafka_sasl_username": "u",
     "kafka_sasl_password": "p",
 }
+OAUTH = {
+    "kafka_security_protocol": "SASL_SSL",
+    "kafka_sasl_mechanism": "OAUTHBEARER",
+    "kafka_oauth_token_url": "https://login.test/token",
+    "kafka_oauth_client_id": "c",
+    "kafka_oauth_client_secret": "s",
+}
 
 
 IN_A_FILE = SecretFile(Path(__file__))
@@ -33,6 +40,8 @@ def test_what_goes_together_is_taken() -> None:
     assert names_of_problems(SASL) == []
     assert names_of_problems({"kafka_security_protocol": "SSL"}) == []
     assert names_of_problems(SASL | {"kafka_sasl_password": IN_A_FILE}) == []
+    assert names_of_problems(OAUTH) == []
+    assert names_of_problems(OAUTH | {"kafka_oauth_client_secret": IN_A_FILE}) == []
 
 
 @pytest.mark.parametrize(
@@ -40,6 +49,25 @@ def test_what_goes_together_is_taken() -> None:
 )
 def test_what_is_missing_for_sasl_is_named(missing: str) -> None:
     assert names_of_problems(SASL | {missing: ""}) == [missing]
+
+
+@pytest.mark.parametrize("missing", [name for name in OAUTH if "oauth" in name])
+def test_what_is_missing_for_tokens_is_named(missing: str) -> None:
+    assert names_of_problems(OAUTH | {missing: ""}) == [missing]
+
+
+def test_what_a_mechanism_has_no_use_for_is_named() -> None:
+    assert names_of_problems(OAUTH | {"kafka_sasl_username": "u"}) == ["kafka_sasl_username"]
+    assert names_of_problems(SASL | {"kafka_oauth_scope": "s"}) == ["kafka_oauth_scope"]
+    in_the_clear = OAUTH | {"kafka_security_protocol": "SSL", "kafka_sasl_mechanism": ""}
+    assert names_of_problems(in_the_clear) == [name for name in OAUTH if "oauth" in name]
+
+
+@pytest.mark.parametrize(
+    "url", ["login.test/token", "ftp://login.test", "https://u:p@login.test/token", "https://x/#a"]
+)
+def test_what_is_no_endpoint_of_tokens_is_named(url: str) -> None:
+    assert names_of_problems(OAUTH | {"kafka_oauth_token_url": url}) == ["kafka_oauth_token_url"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from app.log.kafka.client import Client, Leaders
 from app.log.kafka.commit_requests import COMMIT_TIMEOUT, Committing
 from app.log.kafka.commits import Commits
 from app.log.kafka.coordinators import Coordinators, FoundGroups, found_groups
-from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.credentials import KafkaCredentials, opened_credentials
 from app.log.kafka.names import NamedTail, Names
 from app.log.kafka.ownership import KafkaMember, Membership
 from app.log.kafka.partition_leaders import PartitionLeaders, Places
@@ -81,9 +81,12 @@ async def kafka_log(
     sync for an append; None means one less than the topic has. `options` are the same in all
     fetches. With `idempotent`, an append without an acknowledgement is sent again, and stored once.
     """
-    control = IoThread("angelia-control")
-    log = KafkaLog(control, bootstrap, KafkaCredentials(security), namespace=namespace)
-    try:
+    async with AsyncExitStack() as stack:
+        credentials = await stack.enter_async_context(opened_credentials(security))
+        control = IoThread("angelia-control")
+        stack.push_async_callback(control.close)
+        log = KafkaLog(control, bootstrap, credentials, namespace=namespace)
+        stack.push_async_callback(log.close)
         await log.open(
             Replication(replication_factor, min_insync_replicas),
             compression,
@@ -91,11 +94,6 @@ async def kafka_log(
             idempotent=idempotent,
         )
         yield log
-    finally:
-        try:
-            await log.close()
-        finally:
-            await control.close()
 
 
 class KafkaLog:

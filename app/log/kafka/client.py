@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 from kafka import errors
+from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket, create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -111,6 +112,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
         """Do the same as kafka-python's method, but close the socket if the handshake fails."""
+        await self._token_is_there()
         context = self._credentials.context()
         sock = await create_connection(
             self._net,
@@ -129,6 +131,26 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
             transport.close()
             raise
         return transport
+
+    async def _token_is_there(self) -> None:
+        """Wait for an access token, if the login is by token.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        tokens = self._credentials.tokens
+        if tokens is None:
+            return
+        known = Future()
+
+        def wake() -> None:
+            # At the end the thread is closed first.
+            with suppress(RuntimeError):
+                self._net.call_soon_threadsafe(lambda: known.success(None))
+
+        tokens.notify_from_thread(wake)
+        await known
+        tokens.token()
 
 
 class Client:

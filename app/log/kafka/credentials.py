@@ -1,6 +1,8 @@
 """TLS and SASL credentials for connections to Kafka, read again when their files change."""
 
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -8,9 +10,10 @@ import structlog
 from kafka.net.sasl import get_sasl_mechanism
 
 from app.domain.kafka_security import KafkaSecurity
+from app.log.kafka.access_tokens import AccessTokens
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.refusals import RefusedError, of_tls, unfit_files
-from app.secret_files import text_of
+from app.log.kafka.rotated_secret import RotatedSecret
 
 _Stamp = tuple[int, ...]
 
@@ -20,10 +23,12 @@ _log = structlog.get_logger(__name__)
 class KafkaCredentials:
     """The credentials of all connections of a process. Can be used on any thread."""
 
-    def __init__(self, security: KafkaSecurity) -> None:
+    def __init__(self, security: KafkaSecurity, tokens: AccessTokens | None = None) -> None:
+        """Create them; `tokens` are for a login by token."""
         self.security: Final = security
+        self.tokens: Final = tokens
         self._context: tuple[_Stamp, ssl.SSLContext] | None = None
-        self._password_read = ""
+        self._password = RotatedSecret(security.password, security.password_file)
 
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context for the current files; None if connections are not encrypted.
@@ -64,7 +69,8 @@ class KafkaCredentials:
             "security_protocol": self.security.protocol,
             "sasl_mechanism": self.security.mechanism,
             "sasl_plain_username": self._username(),
-            "sasl_plain_password": self._password(),
+            "sasl_plain_password": self._password.text(),
+            "sasl_oauth_token_provider": self.tokens,
         }
 
     def explained(self, error: Exception) -> str:
@@ -80,21 +86,23 @@ class KafkaCredentials:
         # Escape the separators: RFC 5802, 5.1, forbids them in a name.
         return name.replace("=", "=3D").replace(",", "=2C")
 
-    def _password(self) -> str:
-        path = self.security.password_file
-        if path is None:
-            return self.security.password or ""
-        try:
-            # Keep the last password if the file is empty: it may just be being written.
-            self._password_read = text_of(path) or self._password_read
-        except (OSError, UnicodeDecodeError) as error:
-            _log.warning("kafka_password_unreadable", path=str(path), error=type(error).__name__)
-        return self._password_read
-
     def _stamp(self) -> _Stamp:
         security = self.security
         paths = (security.ca_file, security.certificate_file, security.key_file)
         return tuple(part for path in paths if path is not None for part in _stamp_of(path))
+
+
+@asynccontextmanager
+async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCredentials]:
+    """Yield the credentials for the block; during it, access tokens are renewed."""
+    if not security.by_token:
+        yield KafkaCredentials(security)
+        return
+    from app.log.kafka.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import
+
+    source = ClientCredentials(security.oauth)
+    async with AccessTokens(source, origin=str(security.oauth.token_url)) as tokens:
+        yield KafkaCredentials(security, tokens)
 
 
 def _stamp_of(path: Path) -> _Stamp:

@@ -11,10 +11,17 @@ _MECHANISM: Final = "ANGELIA_KAFKA_SASL_MECHANISM"
 _USER: Final = "ANGELIA_KAFKA_SASL_USERNAME and ANGELIA_KAFKA_SASL_PASSWORD"
 _OURS: Final = "ANGELIA_KAFKA_CERTIFICATE_FILE and ANGELIA_KAFKA_KEY_FILE"
 _AUTHORITY: Final = "ANGELIA_KAFKA_CA_FILE"
+_ENDPOINT: Final = "ANGELIA_KAFKA_OAUTH_TOKEN_URL"
+_SCOPE: Final = "ANGELIA_KAFKA_OAUTH_SCOPE"
+_CLIENT: Final = "ANGELIA_KAFKA_OAUTH_CLIENT_ID and ANGELIA_KAFKA_OAUTH_CLIENT_SECRET"
+_ENDPOINT_AUTHORITY: Final = "ANGELIA_KAFKA_OAUTH_CA_FILE"
+# What a token endpoint answers to a client that it does not take.
+_UNKNOWN_CLIENT: Final = frozenset({"access_denied", "invalid_client", "unauthorized_client"})
 
 NO_SASL_HERE: Final = 34
 _OTHER_MECHANISMS: Final = 33
 _NOT_AUTHENTICATED: Final = 58
+_SERVER_ERROR: Final = 500
 
 # OpenSSL's X509_V_ERR_… code for a certificate that is not valid yet.
 _NOT_YET_VALID: Final = 9
@@ -69,9 +76,41 @@ def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity
 
 def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
     """Return the reason after this error code of the SASL authentication, as text."""
+    if code == _NOT_AUTHENTICATED and security.by_token:
+        return (
+            f"does not take the access token of {security.oauth.client_id}: check {_SCOPE}, "
+            "and the issuer, audience and keys that the brokers expect"
+        )
     if code == _NOT_AUTHENTICATED:
         return f"does not take this user and password by {security.mechanism}: check {_USER}"
     return f"refuses {security.mechanism} with error {code}: {said or 'no reason given'}"
+
+
+def of_token(origin: str, reason: str) -> str:
+    """Return the message for a broker that cannot be shown an access token from `origin`."""
+    return f"needs an access token, and there is none from {origin}: {reason}"
+
+
+def of_token_answer(status: int, code: str) -> str:
+    """Return what is wrong after this answer of a token endpoint with this error code."""
+    said = f"it answers {status}" + (f" ({code})" if code else "")
+    if code in _UNKNOWN_CLIENT or (not code and status in {401, 403}):
+        return f"{said}: check {_CLIENT}"
+    if code == "invalid_scope":
+        return f"{said}: check {_SCOPE}"
+    return said if code or status >= _SERVER_ERROR else f"{said}: check {_ENDPOINT}"
+
+
+def of_token_endpoint(error: Exception) -> str:
+    """Return why a token endpoint cannot be reached."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            words = cause.verify_message
+            return f"its certificate cannot be trusted ({words}): check {_ENDPOINT_AUTHORITY}"
+        cause = cause.__cause__ or cause.__context__
+    words = str(error) or type(error).__name__
+    return f"it cannot be reached ({words}): check {_ENDPOINT}"
 
 
 def wants_tls(*, sasl: bool) -> str:

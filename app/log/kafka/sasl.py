@@ -33,17 +33,21 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
         RefusedError: The broker refuses the login; the error names the setting.
         MalformedAnswerError: The response is invalid.
     """
-    security, exchange = credentials.security, credentials.mechanism()
+    security, tokens = credentials.security, credentials.tokens
     begin = partial(handshake_frame, mechanism=security.mechanism or "")
     handshake = read_handshake(await ask(begin))
     if handshake.error_code:
         raise RefusedError(of_handshake(*handshake, security))
-    lifetime, has_begun = timedelta(), False
+    if tokens is not None:
+        await tokens.ready()
+    exchange, lifetime, has_begun = credentials.mechanism(), timedelta(), False
     by_scram = (security.mechanism or "").startswith("SCRAM")
     while not exchange.is_done():
         say = partial(authenticate_frame, token=exchange.auth_bytes())
         said = read_authenticate(await ask(say))
         if said.error_code:
+            if tokens is not None:
+                tokens.refused()
             raise RefusedError(of_authentication(said.error_code, said.message, security))
         if by_scram and not has_begun:
             _check_iterations(said.token)

@@ -1,6 +1,7 @@
 """Kafka over TLS and SASL: a part of the contract for `make test`, sessions that end, rotation."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +25,8 @@ from tests.contract.logs import (
     records,
 )
 from tests.servers.kafka import SharedBroker
-from tests.servers.kafka_listeners import SESSION_MS, SecuredListeners
+from tests.servers.kafka_listeners import SESSION_MS, SecuredAddress, SecuredListeners
+from tests.servers.token_endpoint import TokenEndpoint
 
 GROUP: Final = "shop.orders_billing"
 
@@ -34,11 +36,12 @@ def secured(kafka_broker: SharedBroker) -> SecuredListeners:
     return kafka_broker.secured
 
 
-@pytest.mark.parametrize("name", ["sasl_ssl", "mutual"])
+@pytest.mark.parametrize("name", ["sasl_ssl", "mutual", "oauth"])
 async def test_all_that_a_log_is_for_goes_over_a_secured_listener(
-    kafka_broker: SharedBroker, name: str
+    kafka_broker: SharedBroker, tokens: TokenEndpoint, name: str
 ) -> None:
-    harness = KafkaHarness(kafka_broker.bootstrap, kafka_broker.secured.at(name))
+    place = kafka_broker.secured.at(name, oauth=tokens.oauth)
+    harness = KafkaHarness(kafka_broker.bootstrap, place)
     async with harness.opened() as log, log.tail() as tail:
         (partition,) = await created(log)
         tail.follow(partition, 0)
@@ -64,16 +67,30 @@ async def test_sessions_are_begun_anew_before_they_end(
     secured: SecuredListeners, kafka_namespace: str
 ) -> None:
     """A broker closes connections on which something is asked after the end of their session."""
-    bootstrap, security = secured.at("short")
-    loop, count = asyncio.get_running_loop(), 0
+    loop = asyncio.get_running_loop()
+    end = loop.time() + 2.5 * SESSION_MS / 1000
+    await works_until(lambda: loop.time() >= end, secured.at("short"), kafka_namespace)
+
+
+async def test_tokens_are_renewed_and_shown_before_they_end(
+    secured: SecuredListeners, kafka_namespace: str, tokens: TokenEndpoint
+) -> None:
+    """A session ends with its token."""
+    tokens.lifetime_s = 4.0
+    place = secured.at("oauth", oauth=tokens.oauth)
+    await works_until(lambda: len(tokens.scopes) > 2, place, kafka_namespace)
+
+
+async def works_until(is_over: Callable[[], bool], place: SecuredAddress, namespace: str) -> None:
+    bootstrap, security = place
+    count = 0
     with structlog.testing.capture_logs() as logged:
-        async with kafka_log(bootstrap, namespace=kafka_namespace, security=security) as log:
+        async with kafka_log(bootstrap, namespace=namespace, security=security) as log:
             (partition,) = await created(log)
-            until = loop.time() + 2.5 * SESSION_MS / 1000
-            while loop.time() < until:
+            while not is_over():
                 await log.append(TOPIC, records(str(count)))
                 chunk = await log.fetch(
-                    partition, count + 1, bytes_max=1000, wait=timedelta(milliseconds=20)
+                    partition, count + 1, bytes_max=1000, wait=timedelta(milliseconds=50)
                 )
                 assert not chunk.records
                 assert not await log.commit({GROUP: {partition: Committed(count)}})
@@ -111,6 +128,21 @@ async def test_a_certificate_is_taken_up_when_its_files_are_written_anew(
             await log.ping()
         chain.write_bytes(secured.file("client.pem").read_bytes())
         key.write_bytes(secured.file("client.key").read_bytes())
+        await eventually(lambda: answers(log))
+        await created(log)
+
+
+async def test_a_client_secret_is_taken_up_when_its_file_is_written_anew(
+    secured: SecuredListeners, kafka_namespace: str, tokens: TokenEndpoint, tmp_path: Path
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("before\n")
+    oauth = replace(tokens.oauth, client_secret=None, client_secret_file=path)
+    bootstrap, security = secured.at("oauth", oauth=oauth)
+    async with kafka_log(bootstrap, namespace=kafka_namespace, security=security) as log:
+        with pytest.raises(LogUnavailableError, match=r"\(invalid_client\): check ANGELIA_KAFKA_O"):
+            await log.ping()
+        path.write_text(f"{tokens.oauth.client_secret}\n")
         await eventually(lambda: answers(log))
         await created(log)
 

@@ -11,12 +11,13 @@ from typing import Final
 import pytest
 
 from app.domain.kafka_security import IN_THE_CLEAR, KafkaSecurity
-from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.credentials import KafkaCredentials, opened_credentials
 from app.log.kafka.probe import what_refuses
 from tests.fakes.authority import Authority
 from tests.integration.log.brokers import never, serving
 from tests.servers.kafka import SharedBroker
 from tests.servers.kafka_listeners import SecuredListeners
+from tests.servers.token_endpoint import TokenEndpoint
 
 TLS_IS_MEANT: Final = (
     "does not speak TLS here: check the port and the listener; "
@@ -28,7 +29,8 @@ HANDSHAKE_ERROR: Final = 33
 
 async def refused(bootstrap: str, security: KafkaSecurity = IN_THE_CLEAR) -> str:
     """What is said of the first of these addresses, without the address."""
-    said = await what_refuses(bootstrap, KafkaCredentials(security))
+    async with opened_credentials(security) as credentials:
+        said = await what_refuses(bootstrap, credentials)
     return said.problem.partition(" ")[2]
 
 
@@ -77,6 +79,42 @@ async def test_a_wrong_password_is_named(secured: SecuredListeners) -> None:
         f"{bootstrap} does not take this user and password by SCRAM-SHA-256: check "
         "ANGELIA_KAFKA_SASL_USERNAME and ANGELIA_KAFKA_SASL_PASSWORD"
     )
+
+
+NO_TOKEN: Final = "needs an access token, and there is none from https://127.0.0.1"
+
+
+async def test_a_token_that_is_not_issued_or_not_taken_is_named(
+    secured: SecuredListeners, tokens: TokenEndpoint
+) -> None:
+    async def told(**other: object) -> str:
+        oauth = replace(tokens.oauth, **other)  # type: ignore[arg-type]  # any of its fields
+        return await refused(*secured.at("oauth", oauth=oauth))
+
+    assert await told() == ""
+    wrong = await told(client_secret="wr0ng")
+    assert wrong == (
+        f"{NO_TOKEN}:{tokens.port}/token: it answers 401 (invalid_client): check "
+        "ANGELIA_KAFKA_OAUTH_CLIENT_ID and ANGELIA_KAFKA_OAUTH_CLIENT_SECRET"
+    )
+    down = await told(token_url="https://127.0.0.1:1/token")
+    assert down.startswith(f"{NO_TOKEN}:1/token: it cannot be reached")
+    assert down.endswith("check ANGELIA_KAFKA_OAUTH_TOKEN_URL")
+    unknown = await told(ca_file=secured.file("other.pem"))
+    assert "its certificate cannot be trusted" in unknown
+    assert unknown.endswith("check ANGELIA_KAFKA_OAUTH_CA_FILE")
+    tokens.audience = "others"
+    assert (await told()).startswith("does not take the access token of angelia: check")
+
+
+async def test_an_endpoint_of_tokens_that_does_not_answer_is_named(
+    secured: SecuredListeners, tokens: TokenEndpoint
+) -> None:
+    async with serving(never) as (host, port):
+        oauth = replace(tokens.oauth, token_url=f"http://{host}:{port}/token")
+        assert (await refused(*secured.at("oauth", oauth=oauth))).endswith(
+            f"from http://{host}:{port}/token: it does not answer within 2 s"
+        )
 
 
 async def test_a_mechanism_that_a_listener_has_not_is_named() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote_plus, urlencode
 import httpx
 
 from app.domain.catalogue.oauth import ClientAuthentication, GrantType, OAuthPolicy, OAuthProvider
-from workers.delivery.oauth.token import Issued, TokenRequestError, error_in, issued_in
+from app.token_answers import Issued, TokenRequestError, error_in, issued_in
 from workers.delivery.retry_after import retry_after
 from workers.transport.answer import RawAnswer
 from workers.transport.dialer import ConnectionOrigin

@@ -13,8 +13,9 @@ import structlog
 
 from app.domain.catalogue.oauth import OAuthPolicy, OAuthProvider
 from app.domain.secrets import MASK
+from app.token_answers import TokenRequestError
 from workers.delivery.oauth.client import Exchanging, ProviderClient
-from workers.delivery.oauth.token import AccessToken, TokenRequestError, access_token, pause_s
+from workers.delivery.oauth.token import AccessToken, access_token, pause_s
 
 _log = structlog.get_logger()
 

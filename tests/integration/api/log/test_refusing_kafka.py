@@ -16,45 +16,48 @@ from tests.integration.api.server import serving
 from tests.servers.kafka import SharedBroker
 from tests.servers.kafka_listeners import POWERLESS_USER, SecuredAddress
 
-WHY = "does not take this user and password by SCRAM-SHA-256: check ANGELIA_KAFKA_SASL_USERNAME"
+WRONG_PASSWORD = (
+    "does not take this user and password by SCRAM-SHA-256: check ANGELIA_KAFKA_SASL_USERNAME"
+)
+WRONG_SECRET = "it answers 401 (invalid_client): check ANGELIA_KAFKA_OAUTH_CLIENT_ID and"
 # As a URL it would be shown without its password.
 WRONG = "s3cret:wr0ng"
 
 
-@pytest.fixture
-def refusing(kafka_broker: SharedBroker) -> SecuredAddress:
-    bootstrap, security = kafka_broker.secured.at("sasl_ssl")
-    return SecuredAddress(bootstrap, replace(security, password=WRONG))
-
-
-@pytest.fixture
-def _set(refusing: SecuredAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[WRONG_PASSWORD, WRONG_SECRET])
+def why(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is said of a broker that refuses us, and that the settings name."""
     for name in Settings.model_fields:
         monkeypatch.delenv(f"ANGELIA_{name}".upper(), raising=False)
-    for name, value in refusing.environment().items():
+    secured = request.getfixturevalue("kafka_broker").secured
+    oauth = replace(request.getfixturevalue("tokens").oauth, client_secret=WRONG)
+    bootstrap, security = secured.at("oauth", oauth=oauth)
+    if request.param == WRONG_PASSWORD:
+        bootstrap, security = secured.at("sasl_ssl")
+        security = replace(security, password=WRONG)
+    for name, value in SecuredAddress(bootstrap, security).environment().items():
         monkeypatch.setenv(name, value)
+    return str(request.param)
 
 
-@pytest.mark.usefixtures("_set")
-async def test_the_status_says_why(postgres_url: str) -> None:
+async def test_the_status_says_why(postgres_url: str, why: str) -> None:
     settings = Settings(auth="off", replication_factor=3, secret_key=SecretStr(KEY))
     asked = {"Accept": "application/json"}
     async with serving(create_app(settings, database_url=postgres_url)) as api:
         (problem,) = (await api.get("/status/health", headers=asked)).json()["mayLose"]
-        assert WHY in problem
+        assert why in problem
 
         async def says_why() -> bool:
             ready = await api.get("/status/ready", headers=asked)
             assert ready.status_code == 503
-            return WHY in ready.json()["waitingFor"]["log"]
+            return why in ready.json()["waitingFor"]["log"]
 
         # On a busy machine a broker may take longer than it is waited for.
         await eventually(says_why)
 
 
-@pytest.mark.usefixtures("_set")
 def test_a_check_says_why_and_shows_no_password(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
 ) -> None:
     # No database answers there: only Kafka is looked at.
     monkeypatch.setenv("ANGELIA_DATABASE_URL", "postgresql://joe@127.0.0.1:1/shop")
@@ -62,7 +65,7 @@ def test_a_check_says_why_and_shows_no_password(
         check(as_json=True)
     written = capsys.readouterr().out
     (part,) = (each for each in json.loads(written)["parts"] if each["name"] == "message log")
-    assert WHY in part["problem"]
+    assert why in part["problem"]
     for secret in WRONG.split(":"):
         assert secret not in written
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from app.domain.message import Message, Partition, Record
+from app.token_answers import Issued
 from tests.fakes.oauth import POLICY, Answers, a_provider
 from workers.delivery.oauth.bearer import REMEMBERED_MAX, Bearer
 from workers.delivery.oauth.client import ProviderClient
 from workers.delivery.oauth.source import TokenSource
-from workers.delivery.oauth.token import AccessToken, Issued, access_token
+from workers.delivery.oauth.token import AccessToken, access_token
 
 NOW = 1000.0
 # The pauses between renewals: one second, two, four, and so on up to eight.

@@ -1,0 +1,29 @@
+"""A secret that is read from its file for each use, so that it can be replaced meanwhile."""
+
+from pathlib import Path
+
+import structlog
+
+from app.secret_files import text_of
+
+_log = structlog.get_logger(__name__)
+
+
+class RotatedSecret:
+    """The secret in a file, or a given one without a file. Callable from any thread."""
+
+    def __init__(self, given: str | None, path: Path | None) -> None:
+        self._last = given or ""
+        self._path = path
+
+    def text(self) -> str:
+        """Return it; while its file cannot be read, or is empty, the last one."""
+        if self._path is None:
+            return self._last
+        try:
+            # A file that is just being written may be empty.
+            self._last = text_of(self._path) or self._last
+        except (OSError, UnicodeDecodeError) as error:
+            reason = type(error).__name__
+            _log.warning("kafka_password_unreadable", path=str(self._path), error=reason)
+        return self._last

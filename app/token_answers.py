@@ -1,0 +1,97 @@
+"""Responses of token endpoints (RFC 6749, section 5; pure)."""
+
+import re
+from datetime import timedelta
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+# The maximum length of a token: any server accepts a header line of this length.
+TOKEN_MAX: Final = 8_000
+# The limits of a token's lifetime: a longer one is requested again after a year. A token that has
+# nearly expired is used for a moment.
+LIFETIME_MAX_S: Final = 365 * 86_400.0
+LIFETIME_MIN_S: Final = 1.0
+
+# The characters of a token: those of RFC 6750, section 2.1, and all other printable ones, because
+# providers use those too.
+_TOKEN: Final = re.compile(r"[!-~]+")
+# The known error codes: those of RFC 6749, section 5.2, and similar ones of real servers. Nothing
+# else of a response is shown, because the provider knows our secrets and might repeat them.
+_ERRORS: Final = frozenset(
+    {
+        "access_denied",
+        "invalid_client",
+        "invalid_grant",
+        "invalid_request",
+        "invalid_scope",
+        "server_error",
+        "temporarily_unavailable",
+        "unauthorized_client",
+        "unsupported_grant_type",
+    }
+)
+
+
+class TokenRequestError(Exception):
+    """No token was issued, for `reason`. The provider may have sent a time for the next request."""
+
+    def __init__(self, reason: str, *, retry_after: timedelta | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+class Issued(NamedTuple):
+    """A provider's response with a token.
+
+    Without `lifetime_s`, nobody knows how long it is valid.
+    """
+
+    token: str
+    lifetime_s: float | None = None
+
+
+def issued_in(body: bytes, *, length_max: int = TOKEN_MAX) -> Issued:
+    """Return the token in a response body (RFC 6749, section 5.1).
+
+    Raises:
+        TokenRequestError: The body has no usable token.
+    """
+    answer = _object_in(body)
+    if answer is None:
+        raise TokenRequestError("its answer is not a JSON object")
+    token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
+    if not isinstance(token, str) or len(token) > length_max or not _TOKEN.fullmatch(token):
+        raise TokenRequestError("there is no usable access_token in its answer")
+    if not isinstance(kind, str) or kind.lower() != "bearer":
+        raise TokenRequestError("the token_type in its answer is not Bearer")
+    return Issued(token, _seconds(answer.get("expires_in")))
+
+
+def error_in(body: bytes) -> str:
+    """Return the error code in a response body, if it is a known one."""
+    code = (_object_in(body) or {}).get("error")
+    return code if isinstance(code, str) and code in _ERRORS else ""
+
+
+def _object_in(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _seconds(given: object) -> float | None:
+    """Return a lifetime in seconds. Some providers write it as a string."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return None
+    try:
+        seconds = float(given)
+    except (ValueError, OverflowError):
+        return None
+    if not isfinite(seconds) or seconds <= 0:
+        return None
+    return max(LIFETIME_MIN_S, min(seconds, LIFETIME_MAX_S))
