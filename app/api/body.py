@@ -60,7 +60,7 @@ class BodyReader:
         self._patience = CallDeadline(timedelta(seconds=timeout_s))
 
     async def read(self, receive: Receive, headers: Headers, *, size_max: int) -> bytes:
-        """As `read_body`."""
+        """Do the same as `read_body`."""
         try:
             with self._patience.limit():
                 return await _read(receive, _content_length(headers), size_max)
@@ -68,7 +68,7 @@ class BodyReader:
             raise _too_slow(self._timeout_s) from exc
 
 
-async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
+async def read_json(request: Request) -> Any:  # noqa: ANN401 - JSON can have any type
     """Return the body as JSON.
 
     Raises:
@@ -93,7 +93,7 @@ async def read_text(request: Request) -> str:
     return raw.decode()
 
 
-def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+def json_of(raw: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
     """Parse a JSON body of at most NESTING_MAX levels.
 
     Raises:

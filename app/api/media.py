@@ -59,7 +59,7 @@ async def json_request(request: Request) -> JsonRequest:
 
 
 async def json_request_or_none(request: Request) -> JsonRequest:
-    """Do as `json_request`; a request without a body has no fields."""
+    """Do the same as `json_request`; a request without a body has no fields."""
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         return await json_request(request)
@@ -80,7 +80,7 @@ async def json_string(request: Request) -> str:
 
 
 def answer(
-    body: Schema | Any | None = None,  # noqa: ANN401 - JSON is of any type
+    body: Schema | Any | None = None,  # noqa: ANN401 - JSON can have any type
     status: int = 200,
     notes: AnswerNotes | None = None,
 ) -> Response:

@@ -10,7 +10,7 @@ _TWICE: Final = 2
 Json = dict[str, Any]
 
 
-def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+def without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
     """Return the schema without the titles that FastAPI and Pydantic make from names.
 
     Args:
@@ -91,7 +91,7 @@ def _is_title(key: str, value: object) -> bool:
     return key == "title" and isinstance(value, str)
 
 
-def _below(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+def _below(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON can have any type
     if key in {"example", "examples", "info"}:
         return value
     if key == "properties":

@@ -71,7 +71,7 @@ class BoundedConnection(HttpToolsProtocol):
         self,
         *given: Any,  # noqa: ANN401 - as uvicorn makes it
         among: OpenConnections | None = None,
-        **named: Any,  # noqa: ANN401 - the same
+        **named: Any,  # noqa: ANN401 - as above
     ) -> None:
         super().__init__(*given, **named)
         self._among = among

@@ -57,5 +57,5 @@ def _history_read(history: History) -> HistoryRead:
 
 
 def _looked_at(asked: Retransmission) -> list[SpanRead]:
-    """Return the requested spans of partitions with a log that starts too late."""
+    """Return the requested ranges of the partitions whose log starts too late to have them."""
     return [each for each in spans_of(asked) if each.offset < each.to_offset]

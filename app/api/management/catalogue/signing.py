@@ -101,6 +101,6 @@ async def list_secrets(topic: TopicName, name: SubscriptionName, services: Servi
 async def remove_secret(
     topic: TopicName, name: SubscriptionName, *, secret_id: SecretId, services: ServicesOf
 ) -> Response:
-    """Stop signing with it immediately."""
+    """Stop signing with a secret immediately."""
     applied = await services.signing.remove(topic, name, secret_id)
     return answer(notes=AnswerNotes(applied=applied))

@@ -217,7 +217,7 @@ async def set_state(
 async def subscription_metrics(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, texts: TextsWanted
 ) -> Response:
-    """Counts since its creation, open messages, and rates per second.
+    """Counts since the subscription's creation, open messages, and rates per second.
 
     In Hermes' form with `Prefer: figures=texts`.
     """
@@ -233,7 +233,7 @@ async def subscription_metrics(
 async def persistent_metrics(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Only the counts since its creation."""
+    """Only the counts since the subscription's creation."""
     return answer(LifetimeRead.of(await services.metrics.subscription(topic, name)))
 
 

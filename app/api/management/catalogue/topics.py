@@ -144,7 +144,7 @@ async def delete_topic(request: Request, topic: TopicName, services: ServicesOf)
     responses=answers(TopicMetricsRead) | errors(404),
 )
 async def topic_metrics(topic: TopicName, services: ServicesOf, texts: TextsWanted) -> Response:
-    """What is known of its traffic; in Hermes' form with `Prefer: figures=texts`."""
+    """Metrics of a topic; in Hermes' form with `Prefer: figures=texts`."""
     found = TopicMetricsRead.of(await services.metrics.topic(topic))
     return answer(hermes_metrics.TOPIC.of(found.answered()) if texts else found)
 

@@ -36,7 +36,7 @@ _NUL: Final = "\0"
 async def subscription_health(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Its health by Hermes' indicators, as of the last evaluation some seconds ago."""
+    """The health of a subscription by Hermes' indicators, evaluated some seconds ago."""
     return answer(HealthRead.of(await services.health.subscription(topic, name)))
 
 
@@ -48,7 +48,7 @@ async def subscription_health(
 async def subscription_forecast(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Its waiting messages, when they will be delivered, and what will be lost before."""
+    """The waiting messages of a subscription, when they will be delivered, and future losses."""
     return answer(ForecastRead.of(await services.health.subscription(topic, name)))
 
 

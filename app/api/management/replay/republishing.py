@@ -86,7 +86,7 @@ async def offline_tasks(services: ServicesOf, limit: Limit = None) -> Response:
     responses=answers(OfflineTaskRead) | errors(404),
 )
 async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
-    """One of them: its progress, and what was not published."""
+    """One task: its progress, and what was not published."""
     [found] = tasks_read(await services.offline.get(task))
     return answer(found)
 
@@ -101,7 +101,7 @@ async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
 async def offline_tasks_of_topic(
     topic: TopicName, services: ServicesOf, limit: Limit = None
 ) -> Response:
-    """The newest ones with this topic as source or target."""
+    """The newest tasks with this topic as source or target."""
     seen = await services.offline.newest(limit=limit_of(limit), topic=topic)
     return answer([task.answered() for task in tasks_read(seen)])
 
@@ -112,7 +112,7 @@ async def offline_tasks_of_topic(
     responses=answers(OfflineTaskRead) | errors(404) | _ENDED,
 )
 async def cancel_offline_task(task: TaskId, services: ServicesOf, caller: CallerOf) -> Response:
-    """Cancel one, for owners of its target. Messages published so far stay."""
+    """Cancel a task, for owners of its target. Messages published so far stay."""
     [requested] = (await services.offline.get(task)).tasks
     target = Target(topic=requested.request.target)
     await services.access.require(caller, Role.TOPIC_OWNER, target)

@@ -79,7 +79,7 @@ async def get_retransmission(
     *,
     services: ServicesOf,
 ) -> Response:
-    """One of them: its state, and how many of its messages are sent."""
+    """One retransmission: its state, and how many of its messages are sent."""
     seen = await services.retransmitting.get(topic, name, retransmission)
     [found] = retransmissions_read(seen, with_outcomes=True)
     return answer(found)
@@ -97,7 +97,7 @@ async def cancel_retransmission(
     *,
     services: ServicesOf,
 ) -> Response:
-    """Cancel it: messages not sent yet are dropped, those in flight are completed."""
+    """Cancel a retransmission: messages not sent yet are dropped, those in flight are completed."""
     seen = await services.retransmitting.cancel(topic, name, retransmission)
     [found] = retransmissions_read(seen, with_outcomes=True)
     return answer(found)
