@@ -1,1 +1,1 @@
-"""Alembic's environment and the migrations, which expand before they contract."""
+"""Alembic's environment, and the migrations. A migration first adds; a later one removes."""

@@ -1,4 +1,4 @@
-"""Alembic's environment. `alembic` on the command line takes ANGELIA_DATABASE_URL."""
+"""Alembic's environment. The command `alembic` uses the database in ANGELIA_DATABASE_URL."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from app.storage.migrate import engine_of
 from app.storage.tables import metadata as storage_metadata
 
 TARGETS: Final = [storage_metadata, log_metadata]
-# A migration that cannot have a table soon must not keep everyone waiting behind it.
+# How long a migration waits for a table, because all others have to wait behind it.
 LOCK_TIMEOUT: Final = "5s"
 
 

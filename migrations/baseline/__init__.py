@@ -1,1 +1,1 @@
-"""What the baseline creates, by capability, as in `app/storage/tables`."""
+"""The tables of the baseline, by capability, as in `app/storage/tables`."""

@@ -1,4 +1,4 @@
-"""What analyses found."""
+"""The results of analyses."""
 
 from typing import Final
 
@@ -30,9 +30,9 @@ def _create_analytics_latency() -> None:
         sa.Column("unknown", sa.BigInteger(), nullable=False),
         sa.Column("resent", sa.BigInteger(), nullable=False),
         sa.Column("attempts", sa.BigInteger(), nullable=False),
-        # NULL without an SLO.
+        # NULL if there is no SLO.
         sa.Column("within", sa.BigInteger()),
-        # NULL where nothing was delivered.
+        # NULL if nothing was delivered.
         *(
             sa.Column(f"{part}_{figure}_us", sa.BigInteger())
             for part in _PARTS

@@ -1,4 +1,4 @@
-"""Archives: folders of Parquet files, what is in them, and how far they reach."""
+"""Archives: folders of Parquet files, their content, and up to which offset topics are archived."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What several tables of the baseline have in common."""
+"""Columns that several tables of the baseline have in common."""
 
 from typing import Any
 
@@ -8,25 +8,34 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 def time_of_transaction(name: str) -> sa.Column[Any]:
-    """When the transaction of the writer began, if it says nothing else."""
+    """Return a column for the time when the writer's transaction began.
+
+    The writer may set another time.
+    """
     return _time(name, sa.func.now())
 
 
 def time_of_writing(name: str) -> sa.Column[Any]:
-    """What the clock said when the row was written, if its writer says nothing else."""
+    """Return a column for the time when the row was written, unless the writer sets another."""
     return _time(name, sa.func.clock_timestamp())
 
 
 def gone_with(target: str, *, table: str, column: str) -> sa.ForeignKeyConstraint:
-    """A foreign key of `table`: its row goes with the row at `target`, a table and its column."""
+    """Return a foreign key of `table`.
+
+    Its rows are deleted with the row at `target` (table and column).
+    """
     name = f"fk_{table}_{column}_{target.partition('.')[0]}"
     return sa.ForeignKeyConstraint([column], [target], name=name, ondelete="CASCADE")
 
 
 def create_result(table: str, *columns: sa.Column[Any], of: str) -> None:
-    """Create a table for what takings (`attempt`) of Spark jobs wrote: a row of a part of each.
+    """Create a table for results of Spark jobs.
 
-    A part that is written twice replaces. The rows go with that of their job in `of`.
+    The rows that each claim (`attempt`) of a job wrote, by part.
+
+    A part that is written twice replaces the first. The rows are deleted with the row of their job
+    in `of`.
     """
     op.create_table(
         table,

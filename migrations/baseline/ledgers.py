@@ -1,4 +1,4 @@
-"""Completeness ledgers: what was asked for, what was counted, and the entries."""
+"""Ledgers: the requests, the counts, and the entries."""
 
 from typing import Final
 

@@ -51,13 +51,14 @@ def _create_log_partitions() -> None:
             ["topic_id"], ["log_topics.id"], name="log_partitions_topic_id_fkey"
         ),
         sa.PrimaryKeyConstraint("topic_id", "partition", name="log_partitions_pkey"),
-        # Half of a page is free: a new `next_offset` stays on it and touches no index.
+        # Leave half of each page free, so that an updated row stays on its page and changes no
+        # index.
         postgresql_with={"fillfactor": 50},
     )
 
 
 def _create_log_records() -> None:
-    # No foreign key: it would be checked for each record.
+    # There is no foreign key, because it would be checked for each record.
     op.create_table(
         "log_records",
         sa.Column("topic_id", sa.Integer(), nullable=False),

@@ -1,4 +1,4 @@
-"""Workload constraints, readiness, and when topics were last published to."""
+"""Workload constraints, whether data centres are in use, and when topics last got messages."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Republishing tasks, and how far they are."""
+"""Republishing tasks, and their progress."""
 
 from typing import Final
 

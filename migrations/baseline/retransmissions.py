@@ -1,4 +1,4 @@
-"""Retransmissions: the requests, what was chosen, and where it was appended."""
+"""Retransmissions: the requests, the chosen messages, and the positions of their copies."""
 
 from typing import Final
 
@@ -55,7 +55,7 @@ def _create_retransmissions() -> None:
     op.create_index(
         "ix_retransmissions_newest", "retransmissions", ["subscription_id", "requested_at", "id"]
     )
-    # What a worker looks for: few, whatever has ended.
+    # An index for workers, which is small even if many retransmissions have ended.
     op.create_index(
         "ix_retransmissions_sending",
         "retransmissions",

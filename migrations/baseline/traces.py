@@ -1,4 +1,4 @@
-"""Traces by day, whose they are, and what of them was lost."""
+"""Traces by day, their sources, and lost entries."""
 
 from typing import Final
 
@@ -31,8 +31,8 @@ def _create_trace_packs() -> None:
         sa.Column("body", sa.LargeBinary(), nullable=False),
         postgresql_partition_by="RANGE (at)",
     )
-    # Each partition, a day, gets its own when it is made. A list of what is pending would be read
-    # by every look-up.
+    # Each partition (a day) gets its own index when it is created. Update it immediately: otherwise
+    # every look-up would also read a list of pending entries.
     op.create_index(
         "ix_trace_packs_message_keys",
         "trace_packs",
@@ -40,7 +40,7 @@ def _create_trace_packs() -> None:
         postgresql_using="gin",
         postgresql_with={"fastupdate": "off"},
     )
-    # Both are as random as they can be: to compress them would cost CPU for nothing.
+    # Do not compress these columns: their content is random, so this would take CPU for nothing.
     op.execute("ALTER TABLE trace_packs ALTER body SET STORAGE EXTERNAL")
     op.execute("ALTER TABLE trace_packs ALTER message_keys SET STORAGE EXTERNAL")
 
@@ -48,7 +48,7 @@ def _create_trace_packs() -> None:
 def _create_traces() -> None:
     op.create_table(
         "traces",
-        # Widest first: PostgreSQL pads what is not aligned.
+        # Columns are ordered by width, because PostgreSQL adds padding to unaligned columns.
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("message_key", sa.BigInteger(), nullable=False),
         sa.Column("offset", sa.BigInteger(), nullable=False),

@@ -1,4 +1,4 @@
-"""What workers report, and what they share."""
+"""The workers' reports, and the data that workers share."""
 
 from typing import Final
 
@@ -58,7 +58,8 @@ def _create_workers() -> None:
 
 
 def _create_cursors() -> None:
-    # No foreign key: a report of a subscription that is just deleted must not fail the others.
+    # There is no foreign key: a report about a subscription that was just deleted must not make the
+    # others fail.
     op.create_table(
         "cursors",
         sa.Column("subscription_id", sa.Text(), nullable=False),
@@ -74,7 +75,7 @@ def _create_cursors() -> None:
         sa.Column("filtered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("position", sa.BigInteger()),
         sa.PrimaryKeyConstraint("subscription_id", "partition", name="pk_cursors"),
-        # Written every second: with room on the page, a row stays in place.
+        # Rows are written every second: with free space on the page, a row stays on its page.
         postgresql_with={"fillfactor": 50},
     )
 
@@ -90,7 +91,7 @@ def _create_subscription_loads() -> None:
         sa.Column("counts", postgresql.JSONB(), nullable=False),
         time_of_transaction("seen_at"),
         sa.PrimaryKeyConstraint("subscription_id", "worker_id", name="pk_subscription_loads"),
-        # Written every second: with room on the page, a row stays in place.
+        # Rows are written every second: with free space on the page, a row stays on its page.
         postgresql_with={"fillfactor": 50},
     )
 
@@ -123,7 +124,7 @@ def _create_rate_notes() -> None:
         sa.Column("heard", postgresql.JSONB(), nullable=False),
         time_of_writing("seen_at"),
         sa.PrimaryKeyConstraint("subscription_id", "worker_id", name="pk_rate_notes"),
-        # Written every second: with room on the page, a row stays in place.
+        # Rows are written every second: with free space on the page, a row stays on its page.
         postgresql_with={"fillfactor": 50},
     )
 

@@ -34,7 +34,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # Foreign keys point to what is above.
+    # Create tables in this order, because foreign keys refer to tables above.
     catalogue.create()
     operations.create()
     access.create()

@@ -15,7 +15,7 @@ branch_labels = None
 depends_on = None
 
 _TABLES = (("standings", "subscription_health"), ("undelivered_voids", "discard_retractions"))
-# PostgreSQL keeps the names of what belongs to a table that is renamed.
+# Rename these too: PostgreSQL keeps the names of indexes when their table is renamed.
 _INDEXES = (
     ("pk_standings", "pk_subscription_health"),
     ("ix_standings_unhealthy", "ix_subscription_health_unhealthy"),
