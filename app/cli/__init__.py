@@ -1,1 +1,1 @@
-"""The `angelia` command: one module per family of sub-commands."""
+"""The `angelia` command. Each family of sub-commands has a module."""

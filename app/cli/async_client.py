@@ -1,4 +1,4 @@
-"""The API for commands that do several things at once."""
+"""Opens an asyncio client for commands that do several things at once."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from app.cli.environment import address, api_key
 async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
     """Yield a client for the API at `api`, or at the address of the settings.
 
-    Errors are CliErrors.
+    Errors of the client become CliErrors.
     """
     url, key = address(api), api_key()
     with said_in_words():
@@ -21,13 +21,16 @@ async def connected_async(api: str | None) -> AsyncIterator[AsyncAngelia]:
 
 
 async def readiness(url: str) -> tuple[bool, str]:
-    """Return whether the API at `url` can accept messages now, and if not, why. Never raise."""
+    """Return whether the API at `url` can accept messages now, and if not, why.
+
+    Raises no errors.
+    """
     async with AsyncAngelia(url, retries=NO_RETRIES, trust_env=False) as client:
         return await readiness_of(client)
 
 
 async def readiness_of(client: AsyncAngelia) -> tuple[bool, str]:
-    """Return the same for a client."""
+    """Do the same as `readiness`, with an open client."""
     try:
         said = await client.readiness()
     except ClientError as error:

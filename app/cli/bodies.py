@@ -1,4 +1,4 @@
-"""Settings of objects that commands create, with every field that current Hermes requires."""
+"""Settings of objects that commands create. They have every field that current Hermes requires."""
 
 from app.cli.options import Json
 
@@ -6,7 +6,7 @@ _OWNER = {"source": "Plaintext", "id": "angelia-cli"}
 
 
 def topic_settings(*, description: str = "", partitions: int | None = None) -> Json:
-    """A topic of JSON messages that are kept for a day."""
+    """Return settings of a topic of JSON messages, which are kept for a day."""
     body: Json = {
         "description": description,
         "owner": _OWNER,

@@ -19,7 +19,7 @@ from app.cli.environment import address, api_key
 from app.cli.errors import CliError, Exit, leaves
 from app.domain.errors import FieldProblem
 
-# A command that waits for a job also waits through a restart of the API.
+# How long a command that waits for a job keeps trying: also through a restart of the API.
 WAITING: Final = Retries(count=30, delay_max=timedelta(seconds=1))
 
 _START_ONE: Final = "Start one with `angelia up`, or name its address with --api."
@@ -33,7 +33,7 @@ _UNAUTHORIZED: Final = 401
 def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Angelia]:
     """Yield a client for the API at `api`, or at the address of the settings; errors are CliErrors.
 
-    It connects directly: a proxy of the environment could not reach a loopback address.
+    The connection is direct: a proxy of the environment could not reach a loopback address.
     """
     url, key = address(api), api_key()
     with said_in_words(), Angelia(url, api_key=key, retries=retries, trust_env=False) as client:
@@ -41,7 +41,7 @@ def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Ang
 
 
 def in_words(error: ClientError) -> CliError:
-    """Return the text for an error of the API or of the connection."""
+    """Return the error to show for an error of the API or of the connection."""
     if isinstance(error, UnreachableError):
         return CliError(error.message, hint=_START_ONE, exit_code=Exit.UNREACHABLE)
     if not isinstance(error, RefusedError):

@@ -10,17 +10,17 @@ from angelia_client import NO_RETRIES, Angelia, ClientError
 from app.cli.environment import address, api_key
 from app.cli.errors import CliError
 
-# A completion waits no longer than this.
+# How long a completion waits for the API.
 _PATIENCE: Final = timedelta(seconds=1)
 
 
 def topic_names(incomplete: str) -> list[str]:
-    """Return the topics with that start of the name; none if the API does not respond."""
+    """Return the topics whose names have this start; none if the API does not respond."""
     return _beginning(incomplete, lambda client: client.topics.names())
 
 
 def subscription_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the subscriptions of the given topic with that start of the name."""
+    """Return the subscriptions of the given topic whose names have this start."""
     topic = str(ctx.params.get("topic") or "")
     return _beginning(incomplete, lambda client: client.subscriptions.names(topic))
 

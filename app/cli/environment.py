@@ -1,6 +1,6 @@
 """The environment for commands that only call the API.
 
-Settings has the same, but reading all settings takes a quarter of a second. A test compares both.
+The class Settings reads the same variables, but takes a quarter of a second. A test compares both.
 """
 
 import os
@@ -18,17 +18,19 @@ _PORT_MAX: Final = 65_535
 _KEY: Final = "ANGELIA_API_KEY"
 _KEY_FILE: Final = "ANGELIA_API_KEY_FILE"
 
-# An option before the command applies to every command: `angelia --api-key … topic list`.
+# The key that is given before the command, for every command: `angelia --api-key … topic list`.
 _given: Final[ContextVar[str | None]] = ContextVar("api_key", default=None)
 
 
 def give_api_key(key: str) -> None:
-    """Let the running command send `key`."""
+    """Let the running command send the API key `key`."""
     _given.set(key)
 
 
 def api_key() -> str | None:
-    """Return the key to send: the given one, else ANGELIA_API_KEY, or its file; None without any.
+    """Return the key to send: the given one, else ANGELIA_API_KEY, or its file.
+
+    None if there is none.
 
     Raises:
         CliError: The file cannot be used.
@@ -59,7 +61,7 @@ def address(api: str | None) -> str:
     """Return the API's address: the given one, else from ANGELIA_HOST and ANGELIA_PORT.
 
     Raises:
-        CliError: They are not valid.
+        CliError: Host or port is not valid.
     """
     if api:
         return api
@@ -84,5 +86,5 @@ def _unusable(variable: str, message: str) -> CliError:
 
 
 def _environment() -> dict[str, str]:
-    # Names in upper and lower case, as Settings reads them.
+    # Accept names in upper and lower case, as Settings does.
     return {name.upper(): text for name, text in os.environ.items()}

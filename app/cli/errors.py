@@ -1,4 +1,4 @@
-"""What a command ends with when it cannot do what it was asked to.
+"""The errors with which a command ends if it cannot do what was requested.
 
 ::
 

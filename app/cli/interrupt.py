@@ -16,12 +16,12 @@ def run_until_signalled(work: Coroutine[Any, Any, None]) -> bool:
 
 async def _cancelled_by_signals(work: Coroutine[Any, Any, None]) -> bool:
     loop = asyncio.get_running_loop()
-    # The loop returns the task that runs this; a coroutine always has one.
+    # Get the task that runs this, which a coroutine always has.
     task = asyncio.current_task()
     stopped = asyncio.Event()
 
     def stop(number: signal.Signals) -> None:
-        # Supervisors send SIGTERM several times.
+        # Ignore further SIGTERMs, because supervisors send several.
         if task is not None and not (stopped.is_set() and number == signal.SIGTERM):
             stopped.set()
             task.cancel()

@@ -13,13 +13,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-# Commands of one level: what typer makes of a function, or of a group of functions.
+# What typer makes of a function, or of a group of functions.
 Loaded = TyperCommand | TyperGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A command before its import: its name, its place (`module:name`), and its help."""
+    """A command that is not imported yet: its name, its place (`module:name`), and its help."""
 
     name: str
     target: str
@@ -35,11 +35,11 @@ class Deferred(TyperCommand):
         self._entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as typer has it
-        """Return the context of the command itself, which parses its arguments."""
+        """Return the context of the loaded command, which parses its arguments."""
         return self.loaded().make_context(*args, **kwargs)
 
     def loaded(self) -> Loaded:
-        """Return the command itself."""
+        """Import and return the command."""
         module, _, name = self._entry.target.partition(":")
         found = getattr(importlib.import_module(module), name)
         group = found if isinstance(found, typer.Typer) else _alone(found)
@@ -52,7 +52,7 @@ def commands(entries: Sequence[Entry]) -> type[TyperGroup]:
     """Return a group of these commands."""
 
     class Group(TyperGroup):
-        """The commands in their order."""
+        """A group that lists its commands in the given order."""
 
         def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - as typer has them
             super().__init__(**attributes)

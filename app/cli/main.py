@@ -17,7 +17,8 @@ _RUN: Final = "Run it"
 _SEE: Final = "See it work"
 _USE: Final = "Use it"
 
-# The text of each command's help, without importing the command; a test compares both.
+# The commands with their help texts, so that they can be listed without being imported; a test
+# compares the texts.
 COMMANDS: Final = (
     Entry(
         name="up",
@@ -233,7 +234,8 @@ def run() -> None:
             output.write_error(error)
         sys.exit(errors[0].exit_code)
     except* BrokenPipeError:
-        # The reader of the output has gone: nothing more can be written, also not at exit.
+        # Close the output: its reader has gone, so nothing more can be written, not even at the
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -12,10 +12,10 @@ RULE: Final = (
 
 
 def moment_of(text: str, *, now: datetime) -> datetime:
-    """Parse what people type.
+    """Parse a time as people type it.
 
     Raises:
-        ValueError: It is no time.
+        ValueError: The text is no time.
     """
     try:
         ago = ago_of(text)

@@ -20,7 +20,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def printable(text: str) -> str:
     """Return `text` without terminal control characters.
 
-    Bodies and reasons come from others; an escape sequence in one could change the screen.
+    Other people write bodies and reasons, and an escape sequence in one could change the screen.
     """
     return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
                    for each in text)  # fmt: skip
@@ -58,7 +58,7 @@ def write_names(column: str, names: Sequence[str], *, as_json: bool) -> None:
 
 
 def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
-    """Write what was done: in words, or the changed object."""
+    """Write what was done: as a sentence, or as the changed object."""
     if as_json:
         write_json(value)
     else:
@@ -70,7 +70,7 @@ def write_table(
 ) -> None:
     """Write a table; numbers are right-aligned, and the first `whole` columns are never wrapped.
 
-    Only a terminal has a width for wrapping: elsewhere a row is one line.
+    Rows are wrapped only on a terminal; elsewhere a row is one line.
     """
     listed = [tuple(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -107,7 +107,7 @@ def write_error(error: CliError) -> None:
     err.print(Text.assemble(("Error: ", "bold red"), printable(error.message)))
     for problem in error.details:
         if f"{problem.path} {problem.message}" in error.message:
-            continue  # already listed in the API's own message
+            continue  # already listed in the API's own error text
         err.print(Text(printable(f"  {problem.path}: {problem.message}")))
     if error.hint:
         err.print(Text(printable(error.hint)))

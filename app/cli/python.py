@@ -1,4 +1,4 @@
-"""Python processes of Angelia: they import its own modules in any current directory."""
+"""Starts Python processes of Angelia so that they import its modules in any current directory."""
 
 import sys
 
@@ -13,6 +13,6 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def python_environment(settings: Settings) -> dict[str, str]:
     """Return the environment of a process with these settings, also for the processes it starts.
 
-    Spark starts Python processes of its own.
+    These are, for example, the Python processes of Spark.
     """
     return settings.environment() | {"PYTHONSAFEPATH": "1"}

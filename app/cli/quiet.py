@@ -1,4 +1,4 @@
-"""For commands that run parts of the service in their own process."""
+"""Reduces log output, for commands that run parts of the service in their own process."""
 
 from app.telemetry import configure_logging
 

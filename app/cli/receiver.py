@@ -1,4 +1,4 @@
-"""A local subscriber: listens on a port and passes on the requests."""
+"""A local subscriber: listens on a port, and passes on the requests that it gets."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import uvicorn
 from app.cli.errors import CliError
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 
-# The largest body that Angelia sends: a batch may be larger than one message.
+# The largest body that Angelia sends, because a batch may be larger than one message.
 _BODY_MAX: Final = 4 * MESSAGE_SIZE_MAX
 _GRACE_S: Final = 2
 
@@ -43,7 +43,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverAnswer:
-    """The response."""
+    """The response to a request."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ Handler = Callable[[Received], ReceiverAnswer]
 async def receiving(handler: Handler, *, host: str, port: int = 0) -> AsyncIterator[str]:
     """Serve `handler` at `host` and the port (0: a free one) inside the block; yield the URL.
 
-    `handler` runs on the loop and must not block.
+    `handler` runs on the event loop, and must not block.
 
     Raises:
         CliError: The port is not free.
@@ -83,7 +83,7 @@ async def receiving(handler: Handler, *, host: str, port: int = 0) -> AsyncItera
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its command."""
+    """A uvicorn server that leaves signals to its command."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,7 +94,7 @@ class _Server(uvicorn.Server):
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # With its protocol: otherwise asyncio keeps Nagle's algorithm, and responses wait for 40
+        # Name the protocol: otherwise asyncio keeps Nagle's algorithm, and responses wait for 40
         # ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as exc:
@@ -102,7 +102,7 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # Listening now: requests before the server accepts them wait in the backlog.
+        # Listen now, so that early requests wait in the backlog until the server accepts them.
         listener.listen(1024)
     except OSError as exc:
         listener.close()
@@ -136,7 +136,7 @@ def _application(handler: Handler) -> Callable[[_Scope, _Receive, _Send], Any]:
 
 
 async def _body(receive: _Receive) -> bytes | None:
-    """Return the whole body; None if the sender closed the connection before its end."""
+    """Return the whole body; None if the sender closed the connection before the end."""
     body = bytearray()
     while True:
         event = await receive()

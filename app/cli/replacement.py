@@ -1,4 +1,4 @@
-"""A command that turns into a process of the service."""
+"""Turns the process of a command into a process of the service."""
 
 import os
 from typing import NoReturn
@@ -8,6 +8,6 @@ from app.config import Settings
 
 
 def become(module: str, settings: Settings) -> NoReturn:
-    """Replace this process by another one of Angelia, which then owns signals and exit code."""
+    """Replace this process by another one, which then handles signals and the exit code."""
     command = python_command(module)
     os.execve(command[0], command, python_environment(settings))  # noqa: S606 - our own module

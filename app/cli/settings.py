@@ -1,4 +1,4 @@
-"""Settings of commands: from the environment, with options in front."""
+"""Reads the settings for commands: from the environment, with options preferred."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def settings_with(**flags: Any) -> Settings:  # noqa: ANN401 - each setting has 
     """Return the settings of the environment; an option that is not None replaces its setting.
 
     Raises:
-        CliError: Settings are not valid; the text names each.
+        CliError: Settings are not valid; the error names each.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     try:
@@ -36,11 +36,11 @@ def _variable(error: ErrorDetails) -> str:
 
 
 def api_url(settings: Settings) -> str:
-    """Return where the API of these settings is reached from this machine."""
+    """Return the URL by which this machine reaches the API of these settings."""
     return url_of(settings.host, settings.port)
 
 
 def changed(settings: Settings, **changes: object) -> Settings:
-    """Return the same settings with some of them changed."""
+    """Return the settings with some of them changed."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
     return Settings(**(given | changes))

@@ -76,9 +76,10 @@ def _settings(settings: Settings) -> Iterator[Json]:
         }
 
 
-# Names or addresses, each with a port if needed; PostgreSQL's URLs may have several.
+# The form of hosts: names or addresses, each with a port if needed. PostgreSQL's URLs may have
+# several.
 _HOSTS: Final = re.compile(r"((\[[0-9a-fA-F:.]+\]|[^:,/@]*)(:[0-9]*)?(,|$))*")
-# In all other secrets, every part may be secret.
+# The settings that are URLs; in all other secrets, every part may be secret.
 _SECRET_URLS: Final = frozenset(
     {
         "database_url",
@@ -108,7 +109,7 @@ def _masked(secret: str) -> str:
         return _MASK
     credentials, _, hosts = parts.netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # For libpq, a password may have "?" and "#" in it, which end the hosts of other URLs.
+    # Mask all if the URL is unclear: in libpq's URLs a password may contain "?" and "#".
     behind = f"{parts.path}{parts.query}{parts.fragment}"
     if not parts.scheme or "@" in behind or not _HOSTS.fullmatch(hosts):
         return _MASK
@@ -126,7 +127,7 @@ def _parts(settings: Settings) -> Sequence[ServicePart]:
         with database_url(settings) as url:
             return asyncio.run(_running(settings, url=url, where=where))
     except StorageUnavailableError as exc:
-        # The embedded one cannot even be started.
+        # Report this error too: the embedded database cannot even be started.
         api = asyncio.run(_api(settings))
         return [ServicePart(name="database", where=where, problem=exc.message), api]
 
@@ -151,7 +152,7 @@ async def _running(settings: Settings, *, url: DatabaseUrl, where: str) -> Seque
 
 
 async def _sessions(settings: Settings, database: Database) -> Sequence[ServicePart]:
-    """The way to the server itself, where one is set; or that one should be."""
+    """Return the check of the direct URL to the server, if one is set, or the advice to set one."""
     address = configured_url(settings)
     if address is None:
         return []
@@ -167,7 +168,7 @@ async def _pooler(settings: Settings, database: Database) -> Sequence[ServicePar
         if not await database.through_pooler():
             return []
     except AngeliaError:
-        return []  # the same as the database
+        return []  # the direct URL is the same as the database's
     where = _masked_database(settings)
     return [ServicePart(name="pooler", where=where, problem=_OF_POOLER, required=False)]
 

@@ -77,7 +77,7 @@ def revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a key: it becomes invalid within moments."""
-    # The id is enough, also from a whole key.
+    # Use only the id, which is a part of the key.
     key_id = key.removeprefix("ang_").partition("_")[0]
     _revoke(key_id, api)
     output.write_done(f"Revoked {key_id}", {"id": key_id}, as_json=as_json)
@@ -126,12 +126,12 @@ def _revoke(key_id: str, api: str | None) -> None:
 
 
 def _by_rest(api: str | None) -> bool:
-    """Whether to use an API: one was named, or there is a key for one."""
+    """Whether to use the API: an address was given, or there is a key for the API."""
     return api is not None or api_key() is not None
 
 
 async def _in_database(work: Callable[[KeyService], Awaitable[T]]) -> T:
-    """Run it as the operator, who has access to the database."""
+    """Run `work` as the operator, who has access to the database."""
     quiet_logs()
     with database_url(settings_with()) as url:
         async with open_database(url) as database:

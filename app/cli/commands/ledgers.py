@@ -91,7 +91,7 @@ def check(
 
 
 def conclusions(found: Ledger) -> Iterator[str]:
-    """Yield what is proved of the requested time, and where missing messages are."""
+    """Yield what is proved about the requested time, and where missing messages are."""
     requested = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
     proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
     if found.covered_from is None:
@@ -112,7 +112,7 @@ def _places(entry: LedgerEntry) -> str:
         f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
         for each in entry.missing_among
     ]
-    # Entries of older versions do not have the ranges.
+    # Say so if there are no ranges: entries of older versions do not have them.
     known = ranges or ["offsets that are not known"]
     return ", ".join([*known, "and more"] if entry.missing_among_more else known)
 

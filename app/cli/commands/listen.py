@@ -28,7 +28,7 @@ Write = Callable[[datetime, Received], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """What to subscribe, and how to respond."""
+    """The subscription to create, and how to respond to its messages."""
 
     topic: str
     name: str
@@ -86,7 +86,7 @@ async def _listen(listening: Listening, api: str | None) -> None:
                 "Ctrl-C ends it."
             )
         )
-        # Until the command is stopped.
+        # Wait until the command is stopped.
         await asyncio.Event().wait()
 
 
@@ -94,12 +94,12 @@ async def _listen(listening: Listening, api: str | None) -> None:
 async def _subscribed(
     client: AsyncAngelia, listening: Listening, endpoint: str
 ) -> AsyncIterator[None]:
-    """Keep a subscription inside the block, and after it if the user wants to keep it."""
+    """Keep a subscription during the block, and after it if the user wants to keep it."""
     topic, name = listening.topic, listening.name
     if not await client.topics.exists(topic):
         await client.topics.create(topic, topic_settings(description="created by angelia listen"))
     if await client.subscriptions.exists(topic, name):
-        # Left by an earlier `--keep`; the port has changed.
+        # Change the endpoint of a subscription that an earlier `--keep` left: the port has changed.
         await client.subscriptions.change(topic, name, patch={"endpoint": endpoint})
     else:
         settings = subscription_settings()

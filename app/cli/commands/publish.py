@@ -18,7 +18,7 @@ from app.cli.progress import counting
 
 _AT_A_TIME: Final = 500
 _SHOWN_MAX: Final = 20
-# A repeated publish has the same id: it is the same message.
+# Retry freely: a repeated publish has the same id, so the message is stored once.
 _RETRIES: Final = Retries()
 
 

@@ -111,7 +111,7 @@ def report_end(ended: Retransmission, *, as_json: bool) -> None:
     """Print its result.
 
     Raises:
-        CliError: It was not done.
+        CliError: The retransmission was not done.
     """
     counts = ended.counts
     gone = f" ({counts.gone} are neither in the log nor in the archive)" if counts.gone else ""

@@ -32,7 +32,7 @@ class OnlyOption(StrEnum):
     ALL = "all"
 
 
-# The options of each, besides --since and --dry-run.
+# The options that each choice allows, besides --since and --dry-run.
 _TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
     None: frozenset(),
     OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
@@ -56,7 +56,7 @@ class RetransmitTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Which messages, and how."""
+    """Which messages are sent again, and how."""
 
     only: OnlyOption | None
     since: datetime | None
@@ -71,7 +71,7 @@ class Chosen:
     dry_run: bool
 
     def options(self) -> Mapping[str, object]:
-        """Return the options that only some of the ways have."""
+        """Return the options that only some choices allow."""
         return {
             "--until": self.until,
             "--status": self.statuses,

@@ -23,7 +23,7 @@ from app.cli.completion import topic_names
 from app.cli.interrupt import run_until_signalled
 from app.cli.options import ApiOption, Json, JsonOption
 
-# Topic and name.
+# The key of a row: topic and name.
 Key = tuple[str, str]
 
 _COLUMNS: Final = (
@@ -67,7 +67,7 @@ class TopRow:
 
     @classmethod
     def of(cls, subscription: Subscription, metrics: SubscriptionMetrics) -> "TopRow":
-        """The row of a subscription."""
+        """Return the row of a subscription."""
         broken = metrics.circuit in {"OPEN", "HALF_OPEN"}
         return cls(
             topic=subscription.topic,
@@ -130,7 +130,7 @@ def top(
 
 async def _top(shown: TopView, api: str | None) -> None:
     async with connected_async(api) as client:
-        # An error at the start is reported; a later one may be temporary.
+        # Report an error at the start; a later one may be temporary.
         first = await _rows(client, shown)
         if shown.as_json:
             await _write_lines(client, shown, first)
@@ -163,20 +163,20 @@ async def _live(client: AsyncAngelia, shown: TopView, first: Sequence[TopRow]) -
 
 
 async def _looks(client: AsyncAngelia, shown: TopView) -> AsyncIterator[Sequence[TopRow] | str]:
-    """Yield the rows again and again; or a text why there are none."""
+    """Yield the rows again and again; or a text that says why there are none."""
     while shown.every is not None:
         await asyncio.sleep(shown.every)
         yield await look(client, shown)
 
 
 async def look(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow] | str:
-    """Return the current rows; or a text why there are none."""
+    """Return the current rows; or a text that says why there are none."""
     try:
         return await _rows(client, shown)
     except ExceptionGroup as group:
         if group.split(ClientError)[1]:
             raise
-        # Concurrent requests fail for the same reason, so one error is enough.
+        # Show one error: concurrent requests fail for the same reason.
         return str(group.exceptions[0])
 
 
@@ -187,7 +187,7 @@ async def _rows(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow]:
         requested = group.create_task(_subscriptions(client, query))
         figures = group.create_task(_metrics(client, query))
     subscriptions, metrics = requested.result(), figures.result()
-    # A subscription that was created or deleted between the two is included the next time.
+    # Leave out a subscription that was created or deleted between the two requests.
     known = sorted(subscriptions.keys() & metrics.keys())
     return in_order([TopRow.of(subscriptions[key], metrics[key]) for key in known], shown.order)
 
@@ -202,7 +202,7 @@ async def _metrics(client: AsyncAngelia, query: Json | None) -> Mapping[Key, Sub
 
 
 def in_order(rows: Sequence[TopRow], order: SortOrder) -> Sequence[TopRow]:
-    """Return the rows in that order; equal ones by name."""
+    """Return the rows in that order; rows with equal values are ordered by name."""
     by_name = sorted(rows, key=lambda row: (row.topic, row.subscription))
     figure = _FIGURES.get(order)
     return by_name if figure is None else sorted(by_name, key=lambda row: -figure(row))

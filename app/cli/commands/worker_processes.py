@@ -14,20 +14,23 @@ from app.config import Settings
 from app.storage.embedded.home import require_usable
 
 PROCESSES_MAX: Final = 256
-# Half a minute of attempts: then the user must know that it does not work.
+# How often to restart a worker: half a minute of attempts, then the user must know that it does not
+# work.
 _POLICY: Final = RestartPolicy(delay_max=timedelta(seconds=8), deaths_max=7)
 
 
 async def keep_running(count: int, settings: Settings) -> None:
     """Run `count` workers until cancelled; then stop all, and return when they have ended.
 
-    Each is a separate member in the log's groups. A worker that ends is restarted, each time later.
+    Each worker is a separate member of the log's groups. A worker that ends is restarted, after a
+    longer pause each time.
 
     Raises:
         CliError: One worker keeps ending; the others are stopped.
     """
     if settings.embedded_database:
-        # Otherwise each worker would report it, again and again.
+        # Check the home folder once: otherwise each worker would report the problem again and
+        # again.
         require_usable(settings.home)
     environment = python_environment(settings)
     workers = [

@@ -1,4 +1,4 @@
-"""The account of one subscriber: every published message, and where it is now."""
+"""The account of one subscriber: which messages were published, and where each is now."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ _NAMED_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedDiscard:
-    """A discarded message in the service's list; `digest` is None without a body."""
+    """A discarded message in the service's list; `digest` is None if there is no body."""
 
     message_id: str
     reason: str
@@ -20,7 +20,7 @@ class ListedDiscard:
 
     @classmethod
     def of(cls, listed: Mapping[str, Any]) -> "ListedDiscard":
-        """Return it for an entry of the API's list of undelivered messages."""
+        """Return the object for an entry of the API's list of undelivered messages."""
         body = listed.get("message")
         return cls(
             message_id=str(listed.get("messageId", "")),
@@ -38,7 +38,10 @@ class Reported:
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> "Reported":
-        """Return them from the API's metrics; a number may be a text (Hermes), or unavailable."""
+        """Return the counts in the API's metrics.
+
+        There a number may be a text (Hermes), or unavailable.
+        """
         return cls(
             delivered=_count(metrics.get("delivered")), discarded=_count(metrics.get("discarded"))
         )
@@ -46,7 +49,10 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What happened to everything that was published. Without `problems` it is complete."""
+    """What happened to everything that was published.
+
+    If `problems` is empty, the account is complete.
+    """
 
     subscriber: str
     published: int

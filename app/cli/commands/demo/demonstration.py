@@ -22,9 +22,9 @@ _PER_SECOND_MIN: Final = 100.0
 _PUBLISHING_S: Final = 15.0
 _SEED: Final = 20_260_105
 _LOOK_EVERY_S: Final = 0.2
-# Longer than any retry waits: without progress for this long there will be none.
+# How long to wait without any progress: longer than any retry waits.
 _STANDSTILL_MAX_S: Final = 10.0
-# The subscribers are as fast as this process: only the stream sets the pace.
+# The limits are high, because the subscribers run in this process and the stream sets the pace.
 _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 
 
@@ -51,7 +51,7 @@ class Demonstration:
         )
 
     async def run(self, host: str) -> Sequence[Account]:
-        """Publish everything, and return each subscriber's account when it is final.
+        """Publish everything; return each subscriber's account when it no longer changes.
 
         The topic and its subscriptions are deleted afterwards.
         """
@@ -92,9 +92,9 @@ class Demonstration:
             output.write_error(CliError(f"{self._topic} is still there: {exc.message}"))
 
     async def _settled(self, update: Update) -> Sequence[Account]:
-        """Return the accounts when they are complete.
+        """Wait until the accounts are complete, and return them.
 
-        Or return them after _STANDSTILL_MAX_S without progress.
+        The wait also ends after _STANDSTILL_MAX_S without progress.
         """
         last, last_at = self._movement(), time.monotonic()
         while True:

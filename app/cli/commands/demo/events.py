@@ -43,13 +43,13 @@ class Event:
 
 
 def shop_events(count: int, *, seed: int) -> Iterator[Event]:
-    """`count` events of about 0.3 to 8 KB; one customer's events share their key."""
+    """Yield `count` events of about 0.3 to 8 KB; one customer's events have the same key."""
     dice = random.Random(seed)  # noqa: S311 - a stream that can be repeated, not a secret
     types = [kind.type for kind in _KINDS]
     weights = [kind.weight for kind in _KINDS]
     for sequence in range(count):
-        # Every twentieth is one that the broken subscriber refuses, so that even a short demo has
-        # some.
+        # Let every twentieth event be one that the broken subscriber refuses, so that even a short
+        # demo has some.
         refused = sequence % 20 == 19  # noqa: PLR2004 - the twentieth, counted from 0
         name = REFUSED_TYPE if refused else dice.choices(types, weights)[0]
         yield _event(sequence, name, dice)
@@ -132,7 +132,7 @@ class _Kind:
     payload: Callable[[random.Random], Payload]
 
 
-# Refunds are placed by count, not by weight.
+# The kinds of events with their weights; refunds have none, because they are placed by count.
 _KINDS: Final = (
     _Kind("order.placed", 40, _order_placed),
     _Kind("order.paid", 30, _order_paid),

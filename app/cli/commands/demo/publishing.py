@@ -41,7 +41,7 @@ class Publishing:
                 group.create_task(self._publisher(started))
 
     async def _publisher(self, started: float) -> None:
-        # The publishers share one iterator: each event is taken once.
+        # Share one iterator between the publishers, so that each event is taken once.
         for event in self._events:
             due = started + event.sequence / self._per_second
             await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -59,7 +59,7 @@ class Publishing:
         return await self._try(event)
 
     async def _try(self, event: Event) -> str:
-        # With a fixed id, a message that was stored without a response is still the same one.
+        # Use a fixed id, so that a message that was stored without a response is not stored twice.
         own_id = f"{self._stream}-{event.sequence}"
         published = await self._api.publish(
             self._topic, event.body, key=event.key, message_id=own_id

@@ -13,7 +13,7 @@ from app.cli import output
 from app.cli.commands.demo.accounting import Account
 
 _PUBLISHED: Final = "published"
-# One line for each tenth of the stream.
+# Show one line for each tenth of the stream.
 _LINES: Final = 10
 
 
@@ -32,7 +32,10 @@ Update = Callable[[int, Sequence[SubscriberTally]], None]
 
 @contextmanager
 def showing(total: int, names: Sequence[str]) -> Iterator[Update]:
-    """Show progress inside the block; yields a function for the published number, and tallies."""
+    """Show progress inside the block.
+
+    Yield a function to call with the published number, and tallies.
+    """
     if not output.out.is_terminal:
         yield _lines(total)
         return

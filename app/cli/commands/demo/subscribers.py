@@ -11,17 +11,17 @@ from app.cli.commands.demo.events import REFUSED_TYPE
 from app.cli.receiver import Received, ReceiverAnswer
 
 OK: Final = 200
-# While it is overloaded, the flaky subscriber requests a pause, as a busy server does.
+# The response of the flaky subscriber while it is overloaded: a busy server asks for a pause.
 _OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 _OVERLOADED_FOR_S: Final = 0.3
 _OVERLOADS: Final = 4
-# Every 125th first attempt fails: rare enough not to look like an outage.
+# Which first attempts fail: every 125th, rarely enough not to look like an outage.
 _FAILS_EVERY: Final = 125
 _FAILS_AT: Final = 7
-# Stands for the body of a message that differed between attempts.
+# Stands for the body of a message whose attempts had different bodies.
 _ALTERED: Final = b""
 
-# The response to event `sequence` of type `type`, at its first or a later attempt.
+# Returns the response to an attempt: to event `sequence` of type `type`, first or later.
 Behaviour = Callable[["Attempt"], ReceiverAnswer]
 
 
@@ -46,7 +46,7 @@ class SubscriberRecord:
 
     @property
     def retries(self) -> int:
-        """Attempts beyond each message's first."""
+        """The number of attempts after each message's first one."""
         return self.attempts.total() - len(self.attempts)
 
     @property

@@ -13,7 +13,8 @@ from typing import Final
 from app.cli.commands.up.restart import RestartPolicy, Restarts
 from app.cli.errors import CliError
 
-# Longer than a worker takes: requests end, then it commits, then it writes traces.
+# How long a process may take to stop: longer than a worker needs to end requests, commit and write
+# traces.
 STOP_MAX: Final = timedelta(seconds=30)
 
 _TIED: Final = Path(__file__).with_name("tied.py")
@@ -22,7 +23,7 @@ _TIED: Final = Path(__file__).with_name("tied.py")
 class Child:
     """A command that is started, restarted whenever it ends, and stopped by cancelling `run`.
 
-    `notify` gets a line for the user whenever it has ended by itself.
+    `notify` is called with a line for the user whenever the command has ended by itself.
     """
 
     def __init__(
@@ -41,12 +42,13 @@ class Child:
         self._policy = policy or RestartPolicy()
 
     async def run(self) -> None:
-        """Keep it running until cancelled; then stop it, and return when it has ended.
+        """Keep the command running until cancelled; then stop it, and return when it has ended.
 
-        It is stopped with SIGTERM, then SIGKILL after STOP_MAX or at a second cancellation.
+        The command is stopped with SIGTERM, then with SIGKILL after STOP_MAX or at a second
+        cancellation.
 
         Raises:
-            CliError: It ended so often in a row that it is not restarted.
+            CliError: The command ended so often in a row that it is not restarted.
         """
         restarts = Restarts(self._policy)
         while True:
@@ -63,7 +65,8 @@ class Child:
             await asyncio.sleep(seconds)
 
     async def _run_once(self) -> int:
-        # A separate session: Ctrl-C reaches only this process, which stops both in order.
+        # Start a separate session: Ctrl-C then reaches only this process, which stops its children
+        # in order.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",

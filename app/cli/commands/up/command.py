@@ -44,7 +44,7 @@ async def _up(wanted: Settings) -> None:
         async with running, connected_async(api_url(settings)) as client:
             await until_ready(client, _notify)
             output.out.print(_screen(settings, with_spark=with_spark))
-            # Until the command is stopped.
+            # Wait until the command is stopped.
             await asyncio.Event().wait()
 
 
@@ -54,7 +54,7 @@ def _notify(line: str) -> None:
 
 def _screen(settings: Settings, *, with_spark: bool) -> str:
     url = api_url(settings)
-    # Other commands find it by their own settings, unless an option changed its address.
+    # Name the address if an option changed it: other commands find the API by their own settings.
     api_option = "" if url == api_url(settings_with()) else f" --api {url}"
     angelia = escape(_angelia())
     key = ' -H "Authorization: Bearer $ANGELIA_API_KEY"' if settings.access_controlled else ""

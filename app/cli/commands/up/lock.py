@@ -1,4 +1,4 @@
-"""At most one `angelia up` for each home."""
+"""A lock, so that at most one `angelia up` runs for each home folder."""
 
 import fcntl
 import os
@@ -14,11 +14,11 @@ from app.storage.embedded.home import require_usable
 def only_one(home: Path, url: str) -> Iterator[None]:
     """Lock `home` for this process.
 
-    The lock belongs to the kernel and ends with its holder, however that ends; the file stays.
+    The kernel holds the lock, and releases it when this process ends in any way; the file stays.
 
     Raises:
-        CliError: Another process has the lock; the text has its address.
-        StorageUnavailableError: The home cannot be written.
+        CliError: Another process has the lock; the error has its address.
+        StorageUnavailableError: The home folder cannot be written.
     """
     require_usable(home)
     with (home / "up.lock").open("a+", encoding="utf-8") as file:

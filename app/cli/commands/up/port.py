@@ -10,14 +10,14 @@ def free_port(host: str, port: int) -> int:
     """Return `port` if it is free at `host`, or any free one for 0.
 
     Raises:
-        CliError: It is not free.
+        CliError: The port is not free.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # As servers do: a port with closing connections counts as free.
+            # Set this option, as servers do: a port with closing connections then counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
             probe.listen()

@@ -6,12 +6,11 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """Wait `delay` after a first failure.
+    """How long to wait before a restart: `delay` after a first failure.
 
-    The delay doubles after each further one, up to `delay_max`.
-
-    A process that ran for `settled_after` counts as healthy: its next failure is a first one. After
-    `deaths_max` in a row it is not restarted; None: it always is.
+    The delay doubles after each further failure, up to `delay_max`. A process that ran for
+    `settled_after` counts as healthy, so its next failure is a first one. After `deaths_max`
+    failures in a row the process is not restarted; if this is None, it always is.
     """
 
     delay: timedelta = timedelta(seconds=1)
@@ -34,7 +33,7 @@ class Restarts:
 
     @property
     def are_over(self) -> bool:
-        """Whether it must not be restarted."""
+        """Whether the process must not be restarted any more."""
         return self.policy.deaths_max is not None and self.deaths >= self.policy.deaths_max
 
     @property
@@ -42,6 +41,7 @@ class Restarts:
         """How long to wait before the next start; zero before the first."""
         if self.deaths == 0:
             return timedelta()
-        # Beyond 2^16 every delay is at its maximum; without a limit the power would overflow.
+        # Limit the exponent: every such delay is at its maximum anyway, and a larger power would
+        # overflow.
         doubled = self.policy.delay * (1 << min(self.deaths - 1, 16))
         return min(doubled, self.policy.delay_max)

@@ -33,8 +33,8 @@ async def service(
 ) -> AsyncIterator[None]:
     """Run a migrated database, the API and a worker inside the block.
 
-    `with_spark`: also a Spark runner. They may not be ready yet. `notify` gets a line whenever one
-    of them has ended.
+    With `with_spark`, a Spark runner runs too. The processes may not be ready yet. `notify` is
+    called with a line whenever one of them has ended.
     """
     with _database(_profile(settings)) as complete:
         environment = python_environment(complete)
@@ -49,7 +49,7 @@ async def service(
 async def until_ready(client: AsyncAngelia, notify: Notify) -> None:
     """Return when the API can accept messages.
 
-    `notify` gets a line from time to time until then.
+    Until then, `notify` is called with a line from time to time.
     """
     loop = asyncio.get_running_loop()
     remind_at = loop.time() + _REMIND_EVERY.total_seconds()
@@ -66,11 +66,11 @@ async def until_ready(client: AsyncAngelia, notify: Notify) -> None:
 def _profile(settings: Settings) -> Settings:
     """Return the settings with defaults for a machine where nothing is configured."""
     usual = {
-        # The terminal is shared: only important lines.
+        # Log only important events, because the terminal is shared.
         "log_level": "warning",
-        # Users that try it out have their receiver on this machine too.
+        # Allow endpoints on this machine: users who try the service have their receiver here.
         "allow_private_endpoints": LOOPBACK,
-        # Child processes have no embedded database: they use the parent's.
+        # Set this explicitly: child processes use the parent's database, and would otherwise guess.
         "auth": "keys" if settings.access_controlled else "off",
     }
     return changed(
@@ -80,16 +80,17 @@ def _profile(settings: Settings) -> Settings:
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[Settings]:
-    """Yield the settings with a migrated database: a child process with them starts none.
+    """Yield settings with a migrated database, with which child processes start no database.
 
-    It also gets the parent's key, because it has no key file. This blocks: nothing else can run
-    before the database is there, or while it stops.
+    Child processes also get the parent's key, because they have no key file. This blocks: nothing
+    else can run before the database is there, or while it stops.
     """
     key = secret_key_of(settings)
     keyed = settings if key is None else changed(settings, secret_key=key)
     with database_url(settings) as url:
         upgrade(url)
-        # Child processes read configured values themselves: a file may change.
+        # Pass no configured values on: child processes read them themselves, because a file may
+        # change.
         yield changed(keyed, database_url=SecretStr(url)) if isinstance(url, str) else keyed
 
 

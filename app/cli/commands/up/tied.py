@@ -1,8 +1,8 @@
 """Becomes another command that is stopped when its parent dies: `tied.py PARENT COMMAND…`.
 
 A supervisor that is killed cannot stop its children, and they would continue without supervision.
-Linux can signal them (prctl(2), PR_SET_PDEATHSIG); elsewhere nothing is done. It is run as a script
-by its path: it must start fast and import nothing of Angelia.
+Linux can signal them (prctl(2), PR_SET_PDEATHSIG); elsewhere nothing is done. This module is run as
+a script by its path, because it must start fast and import nothing of Angelia.
 """
 
 import ctypes
