@@ -102,7 +102,7 @@ class Expression:
         _require_known(self._program, path, tuple(variables))
         self.reads = frozenset(self._program.variables())
 
-    def value(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - CEL is of any type
+    def value(self, values: dict[str, Any]) -> Any:  # noqa: ANN401 - CEL can have any type
         """Return the expression's value for these variables.
 
         Raises:

@@ -131,7 +131,7 @@ async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRe
         yield SchemaRegistry(client, suffix=suffix)
 
 
-async def _read(answer: httpx.Response) -> Any:  # noqa: ANN401 - JSON is of any type
+async def _read(answer: httpx.Response) -> Any:  # noqa: ANN401 - JSON can have any type
     read = bytearray()
     async for piece in answer.aiter_bytes():
         read += piece
@@ -145,7 +145,7 @@ async def _read(answer: httpx.Response) -> Any:  # noqa: ANN401 - JSON is of any
         return None
 
 
-def _registered(found: Any) -> Registered:  # noqa: ANN401 - JSON is of any type
+def _registered(found: Any) -> Registered:  # noqa: ANN401 - JSON can have any type
     match found:
         case {"version": int(version), "id": int(number), "schema": str(text)}:
             if version > 0 and 0 <= number < 1 << 32:

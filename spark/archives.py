@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from app.domain.replay.coverage import Times
 from app.domain.replay.retransmission import OffsetSpan
@@ -75,6 +75,6 @@ def remove_folder(session: SparkSession, path: str) -> None:
 
 def _on_hadoop(session: SparkSession, path: str) -> Sequence[Any]:
     jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no way of its own to files
-    hadoop = session._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
+    hadoop = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place, place.getFileSystem(hadoop)

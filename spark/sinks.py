@@ -6,7 +6,7 @@ from typing import Final
 
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import TimestampType
 
 from app.domain.job import Claim
@@ -24,7 +24,10 @@ def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> Non
 
 
 def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """Do as `to_database`, with as many tasks as `result` has; for results that are large."""
+    """Do the same as `to_database`, with as many tasks as `result` has.
+
+    For results that are large.
+    """
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
     result.select(*columns).foreachPartition(write)

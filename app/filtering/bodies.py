@@ -28,7 +28,7 @@ class ParsedBodies:
         self._kept: deque[Message] = deque()
         self._bytes = 0
 
-    def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
+    def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the body as JSON. The counted work is the same, parsed before or not.
 
         Raises:
@@ -57,7 +57,7 @@ class ParsedBodies:
             self._bytes -= len(dropped.body or b"")
 
 
-def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON is of any type
+def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
     """Return `body` as JSON.
 
     Raises:
@@ -93,7 +93,7 @@ def _structure_work(body: bytes) -> int:
     return (6 * containers + 2 * values + 3 * members) // 5
 
 
-def _parsed(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+def _parsed(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as exc:

@@ -81,7 +81,7 @@ class FilterChain:
         """
         try:
             return self.judge(message).wanted
-        except Exception:  # noqa: BLE001 - only this message shall suffer
+        except Exception:  # noqa: BLE001 - an error must affect only this message
             _log.exception("internal_error", step="look")
             return False
 
@@ -175,7 +175,7 @@ def _any_matches(regex: Regex) -> _Agree:
     )
 
 
-def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any type
+def _text(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have any type
     """Return a value as the text to match: numbers, objects and lists as JSON."""
     if value is None:
         # Let a null match nothing: Hermes' matcher fails on it, which filters the message out.

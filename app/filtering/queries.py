@@ -40,7 +40,7 @@ def compiled(query: Query) -> Holds:
 def reader(resource: Mapping[str, Any]) -> Read:
     """Return a function that reads fields of a resource, given in its response form."""
 
-    def read(path: str) -> Any:  # noqa: ANN401 - JSON is of any type
+    def read(path: str) -> Any:  # noqa: ANN401 - JSON can have any type
         found: Any = resource
         for name in path.split("."):
             found = found.get(name) if isinstance(found, Mapping) else None
@@ -80,7 +80,7 @@ def _condition(condition: QueryCondition) -> Holds:
             assert_never(condition.operator)
 
 
-def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON is of any type
+def _same(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON can have any type
     """Whether two values are equal as JSON, or as texts if one of them is a text."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted or _text(found) == wanted or found == _text(wanted)

@@ -10,7 +10,7 @@ from app.filtering.budget import Budget, PathError
 _BYTES_PER_WORK: Final = 48
 
 
-def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON is of any type
+def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have any type
     """Return a text unchanged, and anything else as JSON.
 
     Raises:

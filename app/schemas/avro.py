@@ -79,7 +79,7 @@ class AvroCodec:
 
     def binary(
         self,
-        value: Any,  # noqa: ANN401 - JSON is of any type
+        value: Any,  # noqa: ANN401 - JSON can have any type
         *,
         wrapped: bool,
         said: dict[str, str],

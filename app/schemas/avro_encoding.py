@@ -177,7 +177,7 @@ class AvroWriter:
         name, count = kind["name"], len(fields)
         defaults = _Defaults(fields)
 
-        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
             if not isinstance(value, dict):
                 raise walk.mismatch(f"must be an object ({name})")
             if len(value) * _FEW < count and defaults.suffice(value):
@@ -198,7 +198,7 @@ class AvroWriter:
         write_item = self._writer(kind["items"])
         steps = _steps(write_item)
 
-        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
             if not isinstance(value, list):
                 raise walk.mismatch("must be an array")
             walk.spend(steps * len(value))
@@ -216,7 +216,7 @@ class AvroWriter:
         write_value = self._writer(kind["values"])
         steps = 1 + _steps(write_value)
 
-        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+        def write(value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
             if not isinstance(value, dict):
                 raise walk.mismatch("must be an object")
             walk.spend(steps * len(value))
@@ -332,7 +332,7 @@ class _Union:
         others = [index for index, name in enumerate(names) if name != "null"]
         self._one = others[0] if len(others) == 1 else None
 
-    def __call__(self, value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON is of any type
+    def __call__(self, value: Any, walk: _Walk) -> None:  # noqa: ANN401 - JSON can have any type
         if value is None and self._null is not None:
             walk.out += self._prefixes[self._null]
         elif walk.wrapped:

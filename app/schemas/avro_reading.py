@@ -182,7 +182,7 @@ class AvroReader:
         known = dict(zip(_INDEXES, branches, strict=False)).get
         is_optional = [self._schema.kind_of(each) == "null" for each in kind] == [True, False]
 
-        def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
+        def read(source: _Source) -> Any:  # noqa: ANN401 - a value can have any type
             first = source.read(1)
             read_branch, steps, room = known(first) or _nth(source, first, branches)
             source.left -= steps
@@ -197,7 +197,7 @@ class AvroReader:
 def _optional(read_value: _Read, steps: float, room: int) -> _Read:
     """Return a reader for a value or null, which is the most frequent union."""
 
-    def read(source: _Source) -> Any:  # noqa: ANN401 - a value is of any type
+    def read(source: _Source) -> Any:  # noqa: ANN401 - a value can have any type
         first = source.read(1)
         if first == b"\0":
             return None

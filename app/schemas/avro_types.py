@@ -173,7 +173,7 @@ def _parsed(text: str, named: dict[str, AvroType]) -> AvroType:
         raise _refused("is not an Avro schema") from exc
 
 
-def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON is of any type
+def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON can have any type
     """Return the type without logical types (times, UUIDs), except decimals.
 
     Then a value is what is in the message, and JSON has the same numbers.

@@ -25,7 +25,7 @@ _BEYOND: Final = (
 )
 
 
-def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON is of any type
+def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
     """Return a message's body as JSON.
 
     Raises:

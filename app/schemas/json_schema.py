@@ -61,7 +61,7 @@ class JsonSchema:
 
     def problems(
         self,
-        value: Any,  # noqa: ANN401 - JSON is of any type
+        value: Any,  # noqa: ANN401 - JSON can have any type
         body: bytes,
         work: RequestWork | None = None,
     ) -> list[FieldProblem]:
@@ -97,7 +97,7 @@ class JsonSchema:
 
     def _errors(
         self,
-        value: Any,  # noqa: ANN401 - JSON is of any type
+        value: Any,  # noqa: ANN401 - JSON can have any type
         body: bytes,
         work: RequestWork | None,
     ) -> list[jsonschema_rs.ValidationError]:
@@ -128,7 +128,7 @@ def _problem(error: jsonschema_rs.ValidationError) -> FieldProblem:
     return FieldProblem(path=dotted(error.instance_path), message=message)
 
 
-def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON is of any type
+def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
     try:
         schema = orjson.loads(text)
     except orjson.JSONDecodeError as exc:
@@ -154,7 +154,7 @@ def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
     return patterns
 
 
-def _require_meta(schema: Any) -> None:  # noqa: ANN401 - JSON is of any type
+def _require_meta(schema: Any) -> None:  # noqa: ANN401 - JSON can have any type
     try:
         jsonschema_rs.meta.validate(schema | _DIALECT if isinstance(schema, dict) else schema)
     except (ValueError, jsonschema_rs.ReferencingError) as exc:

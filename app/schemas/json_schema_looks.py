@@ -50,7 +50,7 @@ class SubschemaLooks:
         """
         return self._looks(schema)[0]
 
-    def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+    def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the first subschema that has only the same reference; otherwise this one."""
         if isinstance(schema, dict) and len(schema) == 1:
             reference = schema.get("$ref")

@@ -72,7 +72,7 @@ def _cut(place: str) -> str:
     return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
 
 
-def _below(found: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 - JSON is of any type
+def _below(found: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 - JSON can have any type
     if isinstance(found, dict):
         for name, each in found.items():
             short = name if len(name) <= _NAME_MAX else f"{name[:_NAME_MAX]}…"

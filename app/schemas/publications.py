@@ -106,7 +106,7 @@ def _below(prefix: str, problem: FieldProblem) -> FieldProblem:
     return FieldProblem(path=path, message=problem.message)
 
 
-def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
     """Return the data of a valid CloudEvent in structured mode."""
     kind = event.get("datacontenttype")
     if isinstance(kind, str) and not _JSON_TYPE.fullmatch(kind):

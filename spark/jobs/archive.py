@@ -16,7 +16,7 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from app.domain.insight.archived_offsets import ArchivedRun, without_gaps
 from app.domain.job import Claim, JobKind, JobResult

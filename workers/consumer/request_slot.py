@@ -71,7 +71,7 @@ class RequestSlot:
             return
         try:
             self._continue(job, outcome)
-        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             self._owner.recover(exc)
             if self._job is None:
                 self._owner.slot_freed(self)

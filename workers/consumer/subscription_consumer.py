@@ -295,7 +295,7 @@ class SubscriptionConsumer:
                     return
                 self.in_flight += 1
                 self._slot().send(job)
-        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             self.recover(exc)
 
     def _slot(self) -> RequestSlot:
@@ -329,7 +329,7 @@ class SubscriptionConsumer:
         job.request_started()
         try:
             self._begin(job, now)
-        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect only this message
             # Let another job be the probe after a deferral: this one is not sent.
             self._deferral.failed(sent_at=job.sent_at)
             reason = self.defects.found(exc, step="begin", message=job.message)
@@ -373,7 +373,7 @@ class SubscriptionConsumer:
             return None
         try:
             return self._take()
-        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             self.recover(exc)
             return None
 
@@ -392,7 +392,7 @@ class SubscriptionConsumer:
         full = self.in_flight >= self._in_flight_max
         try:
             return self._responses.on_response(job, outcome, sent_as, full=full)
-        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect only this message
             return self._responses.on_error(exc, job)
 
     async def record(self, discard: Discard) -> None:

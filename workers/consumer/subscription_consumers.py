@@ -136,7 +136,7 @@ class SubscriptionConsumers:
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Do as `ConsumerParts.begin_epoch`."""
+        """Do the same as `ConsumerParts.begin_epoch`."""
         await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:
@@ -258,7 +258,7 @@ class SubscriptionConsumers:
         """Apply the settings to `consumer`. After an error, they are applied again later."""
         try:
             consumer.configure(subscription, self._endpoint(subscription))
-        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             consumer.unapplied = consumer.defects.found(exc, step="configure")
             self._configuration_retries.failed(subscription.id)
         else:
@@ -281,7 +281,7 @@ class SubscriptionConsumers:
     def _endpoint(self, subscription: Subscription) -> Endpoint:
         try:
             return self._endpoints.destination(subscription)
-        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             return BrokenEndpoint(exc)
 
     def _drop_empty_consumers(self) -> None:

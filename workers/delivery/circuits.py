@@ -46,7 +46,7 @@ class LiveCircuit:
     # ---- for members ----------------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
-        """Do as `Circuit.wait`, and request permission for the probe if needed."""
+        """Do the same as `Circuit.wait`, and request permission for the probe if needed."""
         circuit = self.circuit
         wanted = circuit.wanted
         wait = circuit.wait(now)
@@ -63,7 +63,7 @@ class LiveCircuit:
     def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
-        """Do as `Circuit.report` for a message of `by`, and notify the members of a change."""
+        """Do the same as `Circuit.report` for a message of `by`; notify the members of a change."""
         circuit = self.circuit
         if not circuit.report(outcome, rule, sent_at=sent_at, now=now):
             return
@@ -80,7 +80,7 @@ class LiveCircuit:
             self._notify()
 
     def retime(self, rule: CircuitBreaker) -> None:
-        """Do as `Circuit.retime`."""
+        """Do the same as `Circuit.retime`."""
         if self.circuit.retime(rule):
             self._changed()
 

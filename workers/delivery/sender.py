@@ -288,7 +288,7 @@ class UnusableDestination:
         self,
         message: Message,  # noqa: ARG002 - every message is discarded
         *,
-        retry_count: int,  # noqa: ARG002 - the same
+        retry_count: int,  # noqa: ARG002 - as above
     ) -> Outcome:
         """Return a discard of `message`, with the reason."""
         return self._outcome

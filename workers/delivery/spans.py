@@ -44,7 +44,7 @@ class SpannedDestination:
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """Do as `Authorizable.begin`."""
+        """Do the same as `Authorizable.begin`."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return self._inner.begin(message, retry_count, listener, authorization=authorization)
@@ -58,7 +58,7 @@ class SpannedDestination:
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
-        """Do as `Authorizable.attempt`."""
+        """Do the same as `Authorizable.attempt`."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return await self._inner.attempt(

@@ -81,7 +81,7 @@ class EndpointTemplate:
             yield literal
 
 
-def _text(body: Any, keys: tuple[str, ...]) -> str:  # noqa: ANN401 - JSON is of any type
+def _text(body: Any, keys: tuple[str, ...]) -> str:  # noqa: ANN401 - JSON can have any type
     value = body
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

@@ -118,7 +118,7 @@ class KafkaLog:
 
     @property
     def stats(self) -> LogStats:
-        """As `MessageLog.stats`."""
+        """Do the same as `MessageLog.stats`."""
         return self._stats
 
     async def open(
@@ -172,13 +172,13 @@ class KafkaLog:
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """As `MessageLog.append`."""
+        """Do the same as `MessageLog.append`."""
         return await self._producer.append(topic, records, ack)
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """As `MessageLog.fetch`."""
+        """Do the same as `MessageLog.fetch`."""
         chunk = await self._reader.fetch(
             self._names.full(partition), offset, bytes_max=bytes_max, wait=wait
         )
@@ -186,7 +186,7 @@ class KafkaLog:
 
     @asynccontextmanager
     async def tail(self) -> AsyncIterator[Tail]:
-        """As `MessageLog.tail`."""
+        """Do the same as `MessageLog.tail`."""
         async with KafkaTail(self._places, self._reader, self._stats) as tail:
             yield NamedTail(tail, self._names)
 
@@ -198,7 +198,7 @@ class KafkaLog:
         capacity: float = 1.0,
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AsyncIterator[Ownership]:
-        """As `MessageLog.ownership`."""
+        """Do the same as `MessageLog.ownership`."""
         io = self._control
         membership = Membership(io, self._names.prefix)
         client = await self._client(f"member-{member}")
@@ -228,7 +228,7 @@ class KafkaLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """As `MessageLog.commit`. If Kafka does not respond, each partition fails."""
+        """Do the same as `MessageLog.commit`. If Kafka does not respond, each partition fails."""
         prefix = self._names.prefix
         failures = await self._committing.commit(
             {
@@ -246,7 +246,7 @@ class KafkaLog:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """As `MessageLog.committed`."""
+        """Do the same as `MessageLog.committed`."""
         prefix = self._names.prefix
         found = await self._commits.committed(
             {prefix + group: self._names.all_full(each) for group, each in groups.items()}
@@ -254,15 +254,15 @@ class KafkaLog:
         return {group[len(prefix) :]: self._names.all_ours(each) for group, each in found.items()}
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """As `MessageLog.forget`."""
+        """Do the same as `MessageLog.forget`."""
         await self._commits.forget(self._names.prefix + group, self._names.all_full(partitions))
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """As `MessageLog.bounds`."""
+        """Do the same as `MessageLog.bounds`."""
         return self._names.all_ours(await self._reader.bounds(self._names.all_full(partitions)))
 
     async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """As `MessageLog.published`."""
+        """Do the same as `MessageLog.published`."""
         prefix = self._names.prefix
         found = await self._published.count({prefix + name: n for name, n in topics.items()})
         return {name[len(prefix) :]: count for name, count in found.items()}
@@ -270,24 +270,27 @@ class KafkaLog:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """As `MessageLog.offsets_at`."""
+        """Do the same as `MessageLog.offsets_at`."""
         found = await self._reader.offsets_at(self._names.all_full(partitions), timestamp_ms)
         return self._names.all_ours(found)
 
     async def topic_names(self) -> Collection[str]:
-        """As `MessageLog.topic_names`."""
+        """Do the same as `MessageLog.topic_names`."""
         prefix = self._names.prefix
         found = await self._requested(self._admin.names)
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
     async def copies(self) -> Mapping[str, Copies]:
-        """As `MessageLog.copies`. In-sync replicas are unknown for topics beyond SETTINGS_MAX."""
+        """Do the same as `MessageLog.copies`.
+
+        In-sync replicas are unknown for topics beyond SETTINGS_MAX.
+        """
         prefix = self._names.prefix
         found = await self._requested(partial(self._admin.copies, prefix))
         return {name[len(prefix) :]: copies for name, copies in found.items()}
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
-        """As `MessageLog.partitions`."""
+        """Do the same as `MessageLog.partitions`."""
         try:
             leaders = await self._requested(
                 partial(self._admin.leaders, self._names.prefix + topic)
@@ -297,14 +300,14 @@ class KafkaLog:
         return [Partition(topic, index) for index in sorted(leaders)]
 
     async def topic(self, name: str) -> FoundTopic:
-        """As `MessageLog.topic`."""
+        """Do the same as `MessageLog.topic`."""
         try:
             return await self._requested(partial(self._admin.topic, self._names.prefix + name))
         except TopicNotFoundError as error:
             raise _not_there(name) from error
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """As `MessageLog.create_topic`.
+        """Do the same as `MessageLog.create_topic`.
 
         Raises:
             ValidationFailedError: The name is not allowed by Kafka (field `name`).
@@ -312,11 +315,11 @@ class KafkaLog:
         self._producer.learn(topic.name, await self._control.run(lambda: self._created(topic)))
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """As `MessageLog.alter_topic`."""
+        """Do the same as `MessageLog.alter_topic`."""
         self._producer.learn(topic.name, await self._control.run(lambda: self._altered(topic)))
 
     async def delete_topic(self, name: str) -> None:
-        """As `MessageLog.delete_topic`."""
+        """Do the same as `MessageLog.delete_topic`."""
         await self._control.run(lambda: self._admin.delete(self._names.prefix + name))
         self._producer.forget(name)
 
@@ -331,7 +334,7 @@ class KafkaLog:
         return ""
 
     async def ping(self) -> None:
-        """As `MessageLog.ping`."""
+        """Do the same as `MessageLog.ping`."""
         await self._requested(self._admin.ping)
 
     async def _requested(self, look: Work[T]) -> T:

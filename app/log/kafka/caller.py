@@ -89,19 +89,19 @@ class BrokerCaller:
     # ---- what its connection says (Listener) ----------------------------------------------------
 
     def receive(self, frame: bytes) -> None:
-        """As `Listener.receive`."""
+        """Do the same as `Listener.receive`."""
         answer = self._asked.answered(frame)
         # Skip the result if the caller was cancelled.
         if not answer.done():
             answer.set_result(frame)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """As `Listener.misunderstood`."""
+        """Do the same as `Listener.misunderstood`."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self._abort()
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """As `Listener.disconnected`."""
+        """Do the same as `Listener.disconnected`."""
         if link is not self._link:
             return
         self._link = self._transport = None

@@ -256,7 +256,9 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Do as `leaders` with a new look-up. A topic does not exist if no broker knows it.
+        """Do the same as `leaders` with a new look-up.
+
+        A topic does not exist if no broker knows it.
 
         The brokers learn of a new topic one after the other.
         """

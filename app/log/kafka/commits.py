@@ -30,11 +30,11 @@ class Commits:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """As `MessageLog.committed`."""
+        """Do the same as `MessageLog.committed`."""
         return await self._io.run(lambda: self._committed(groups), seconds=CALL_TIMEOUT_S)
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """As `MessageLog.forget`."""
+        """Do the same as `MessageLog.forget`."""
         if partitions:
             work = partial(self._forget, group, partitions)
             await self._io.run(work, seconds=CALL_TIMEOUT_S)

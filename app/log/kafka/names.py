@@ -61,13 +61,13 @@ class NamedTail:
         self._names = names
 
     def follow(self, partition: Partition, offset: int) -> None:
-        """As `Tail.follow`."""
+        """Do the same as `Tail.follow`."""
         self._tail.follow(self._names.full(partition), offset)
 
     def unfollow(self, partition: Partition) -> None:
-        """As `Tail.unfollow`."""
+        """Do the same as `Tail.unfollow`."""
         self._tail.unfollow(self._names.full(partition))
 
     async def chunks(self) -> Sequence[Chunk]:
-        """As `Tail.chunks`."""
+        """Do the same as `Tail.chunks`."""
         return [self._names.chunk(each) for each in await self._tail.chunks()]

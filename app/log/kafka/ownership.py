@@ -78,7 +78,7 @@ class Membership:
         return time.monotonic() - self.member.last_contact_at <= _SESSION_SAFE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """As `Ownership.subscribe`."""
+        """Do the same as `Ownership.subscribe`."""
         names = frozenset(self._prefix + topic for topic in topics)
         if self.member is not None:
             member = self.member

@@ -122,7 +122,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     async def append(
         self, topic: str, records: Sequence[NewRecord], ack: Ack
     ) -> Sequence[Position]:
-        """As `MessageLog.append`."""
+        """Do the same as `MessageLog.append`."""
         if not records:
             return ()
         if self._closed:
@@ -157,11 +157,11 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- what brokers say (Owner) ---------------------------------------------------------------
 
     def opened(self) -> None:
-        """As `Owner.opened`."""
+        """Do the same as `RequestListener.opened`."""
         self._pump()
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
-        """As `Owner.answered`."""
+        """Do the same as `RequestListener.answered`."""
         stale = {
             batch.topic.name: batch.topic for batch in batches if not self._settled(batch, answers)
         }
@@ -170,7 +170,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """As `Owner.lost`."""
+        """Do the same as `RequestListener.lost`."""
         for batch in batches:
             self._unanswered(batch, error)
         # Look up the leaders again: partitions may have moved.
@@ -179,7 +179,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def unreachable(self, node: int) -> None:
-        """As `Owner.unreachable`."""
+        """Do the same as `RequestListener.unreachable`."""
         for state in tuple(self._waiting.values()):
             if node in state.wanted():
                 self._locate(state)

@@ -79,7 +79,7 @@ class KafkaReader:
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta
     ) -> Chunk:
-        """As `MessageLog.fetch`."""
+        """Do the same as `MessageLog.fetch`."""
         end = time.monotonic() + wait.total_seconds()
         read = partial(self._fetch, partition, offset, bytes_max)
         chunk = await read()
@@ -103,7 +103,7 @@ class KafkaReader:
         return Chunk(partition, offset, bounds.start, (), 0, gap=True)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """As `MessageLog.bounds`."""
+        """Do the same as `MessageLog.bounds`."""
         starts = await self._offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await self._offsets(dict.fromkeys(starts, LATEST))
         return {each: Bounds(starts[each], end) for each, end in ends.items()}
@@ -111,7 +111,7 @@ class KafkaReader:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """As `MessageLog.offsets_at`."""
+        """Do the same as `MessageLog.offsets_at`."""
         found = await self._offsets(dict.fromkeys(partitions, timestamp_ms))
         after_all = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **await self._offsets(dict.fromkeys(after_all, LATEST))}

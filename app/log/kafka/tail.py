@@ -74,18 +74,18 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         await self._tasks.__aexit__(kind, error, traceback)
 
     def follow(self, partition: Partition, offset: int) -> None:
-        """As `Tail.follow`."""
+        """Do the same as `Tail.follow`."""
         self._leave_sessions(partition)
         self._followed[partition] = followed = Followed(partition, offset)
         self._join(followed)
 
     def unfollow(self, partition: Partition) -> None:
-        """As `Tail.unfollow`."""
+        """Do the same as `Tail.unfollow`."""
         self._leave_sessions(partition)
         self._followed.pop(partition, None)
 
     async def chunks(self) -> Sequence[Chunk]:
-        """As `Tail.chunks`."""
+        """Do the same as `Tail.chunks`."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -100,7 +100,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     # ---- what sessions ask and say (Reading) ----------------------------------------------------
 
     async def room(self) -> None:
-        """As `Reading.room`."""
+        """Do the same as `SessionOwner.room`."""
         await self._has_room.wait()
 
     def again(
@@ -110,7 +110,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """As `Reading.again`."""
+        """Do the same as `SessionOwner.again`."""
         if place is not None and not place.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
             for each in followed:
@@ -121,7 +121,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
     ) -> list[Followed]:
-        """As `Reading.arrived`."""
+        """Do the same as `SessionOwner.arrived`."""
         self._stats.fetches += 1
         wrong: list[Followed] = []
         for part in parts:
@@ -140,7 +140,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         return wrong
 
     def session_ended(self, place: ReadPlace) -> None:
-        """As `SessionOwner.session_ended`. The next partition there starts another session."""
+        """Do the same as `SessionOwner.session_ended`. The next partition there starts another session."""
         self._sessions.pop(place, None)
 
     # ---- arriving -------------------------------------------------------------------------------

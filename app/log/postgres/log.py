@@ -231,7 +231,7 @@ class PostgresLog:
         return await self.topics.partitions(topic)
 
     async def topic(self, name: str) -> FoundTopic:
-        """As `MessageLog.topic`."""
+        """Do the same as `MessageLog.topic`."""
         return await self.topics.topic(name)
 
     async def create_topic(self, topic: LogTopic) -> None:

@@ -219,7 +219,7 @@ class TopicService:
         await self._settle(_subject(name))
 
     async def settle_all(self) -> None:
-        """Do as `settle`, for all topics.
+        """Do the same as `settle`, for all topics.
 
         Raises:
             LogUnavailableError: The log cannot be reached.

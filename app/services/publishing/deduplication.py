@@ -78,7 +78,7 @@ class IdempotentPublisher:
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Sequence[AngeliaError | bool]:
-        """Do as `Publisher.publish_all`.
+        """Do the same as `Publisher.publish_all`.
 
         Return for each record an error, or the result of `publish`.
 

@@ -104,7 +104,7 @@ def _condition(condition: QueryCondition, columns: Columns) -> Narrowing:
             assert_never(condition.operator)
 
 
-def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON is of any type
+def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON can have any type
     if wanted is None:
         return Narrowing(column.sql.is_(None), exact=True)
     match column.of:

@@ -81,7 +81,7 @@ class UndeliveredRepository:
     async def page(
         self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
-        """Do as `page_of`."""
+        """Do the same as `page_of`."""
         connection = await self._session.connection()
         return await page_of(connection, asked, limit=limit, after=after)
 

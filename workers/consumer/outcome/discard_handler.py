@@ -87,7 +87,7 @@ class DiscardHandler:
         """Record one message. An error does not affect other messages of the same batch."""
         try:
             await self._record(job, discarded)
-        except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect only this message
             self._defects.found(exc, step="record", message=job.message)
             await self._record_bare(job, discarded)
 
@@ -118,7 +118,7 @@ class DiscardHandler:
                 record = bare_undelivered_of(job, discarded, self.subscription)
                 await self._parts.undelivered.write(record)
                 job.cursor.discarded(job.message, discarded)
-            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            except Exception as exc:  # noqa: BLE001 - an error must affect only this message
                 self._defects.found(exc, step="record", message=job.message)
                 await asyncio.sleep(RETRY_PAUSE.total_seconds())
         self._finished(job)
@@ -127,7 +127,7 @@ class DiscardHandler:
         """Release the message that waits for this one in the subscription's order."""
         try:
             self._source.finished(job.cursor, job.message)
-        except Exception as exc:  # noqa: BLE001 - no other subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect no other subscription
             self._defects.found(exc, step="finish", message=job.message)
 
     async def _may_discard(self, cursor: Cursor) -> bool:

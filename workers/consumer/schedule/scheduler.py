@@ -7,7 +7,7 @@ from typing import Final
 from app.domain.catalogue.subscription import DeliveryPolicy, OnExhausted
 from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
 from workers.consumer.defects import Defects
-from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden types help nobody
+from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden types would not help
 from workers.consumer.schedule.delivery_job import DeliveryJob, job_of
 from workers.consumer.schedule.eviction import Eviction
 from workers.consumer.schedule.retry_queue import RetryQueue
@@ -139,7 +139,7 @@ class Scheduler:
                 return None
             try:
                 job = self._job(opened, now=now, now_ms=now_ms)
-            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            except Exception as exc:  # noqa: BLE001 - an error must affect only this message
                 job = self._broken(exc, opened, now)
             if job.due <= now:
                 return job

@@ -325,7 +325,7 @@ class MessageSource:
                 if polling is not None:
                     polling.took()
                 admitted = opened if order is None else order.admit(opened)
-            except Exception as exc:  # noqa: BLE001 - only this message shall suffer
+            except Exception as exc:  # noqa: BLE001 - an error must affect only this message
                 admitted = self._broken(exc, Opened(cursor, taken[0], taken[1]))
             if admitted is not None:
                 return admitted
