@@ -56,7 +56,7 @@ class Application:
             async with self._parts as self._serving:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-        except Exception as error:  # noqa: BLE001 - told to the server, which ends the process
+        except Exception as error:  # noqa: BLE001 - reported to the server, which ends the process
             stage = "shutdown" if self._serving else "startup"
             _log.exception("api_broke", stage=stage)
             await send({"type": f"lifespan.{stage}.failed", "message": type(error).__name__})

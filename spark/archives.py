@@ -70,11 +70,11 @@ def of_partition(offsets: Mapping[int, int]) -> Column:
 def remove_folder(session: SparkSession, path: str) -> None:
     """Remove a folder with its content, if it exists. Hadoop's errors are raised."""
     place, files = _on_hadoop(session, path)
-    files.delete(place, True)  # noqa: FBT003 - Java has no names: with what is in it
+    files.delete(place, True)  # noqa: FBT003 - Java has no names
 
 
 def _on_hadoop(session: SparkSession, path: str) -> Sequence[Any]:
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no way of its own to files
+    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public access to files
     hadoop = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place, place.getFileSystem(hadoop)

@@ -147,7 +147,7 @@ class Runner:
             raise
         except WorkStoppedError:
             return None
-        except Exception as exc:  # noqa: BLE001 - whatever Spark or a job raises ends that job only
+        except Exception as exc:  # noqa: BLE001 - any error ends only this job
             if progress.stopped:
                 return None
             for line in traceback.format_exception_only(exc)[-1].splitlines()[:10]:

@@ -30,7 +30,7 @@ class SessionJobs:
         """
         # Ask the scheduler: the status tracker learns of Spark jobs later, so a job of the last
         # step could be counted for the next step.
-        scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark does not tell
+        scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark has no types
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:

@@ -205,7 +205,7 @@ async def _observers(
 async def _registry(settings: Settings, stack: AsyncExitStack) -> RegistryLookup | None:
     if settings.schema_registry_url is None:
         return None
-    from app.registry import open_registry  # noqa: PLC0415 - only those with a registry need it
+    from app.registry import open_registry  # noqa: PLC0415 - needed only with a registry
 
     url, suffix = settings.schema_registry_url.get_secret_value(), settings.schema_subject_suffix
     return await stack.enter_async_context(open_registry(url, suffix=suffix))
@@ -233,7 +233,7 @@ class Worker:
                     await stopping.wait()
                     _log.info("worker_stopping")
                     await self._stop(parts)
-                raise _Stopped  # noqa: TRY301 - raised within, it ends the tasks of the group
+                raise _Stopped  # noqa: TRY301 - an error here would end the group's tasks
         except* _Stopped:
             # Sign off after the last heartbeat, which would register the worker again.
             await self._sign_off()

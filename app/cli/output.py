@@ -31,14 +31,14 @@ def write_text(text: str) -> None:
     out.print(Text(printable(text)))
 
 
-def write_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON the API answers
+def write_json(value: Any) -> None:  # noqa: ANN401 - the API may return any JSON
     """Write `value` as indented JSON."""
     out.out(json.dumps(value, indent=2, ensure_ascii=False), highlight=False)
 
 
-def write_json_line(value: Any) -> None:  # noqa: ANN401 - whatever was received
+def write_json_line(value: Any) -> None:  # noqa: ANN401 - any data may be received
     """Write `value` as JSON on one line immediately."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - for the next program
+    print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - a program may read this
 
 
 def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:

@@ -206,7 +206,7 @@ def decode_attempts(offset: int, encoded: bytes) -> Attempts:
 
 
 def _put_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+    while value > 0x7F:  # noqa: PLR2004 - seven bits in each byte
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
@@ -221,7 +221,7 @@ def _varints(encoded: bytes) -> Iterator[int]:
     for byte in encoded:
         value |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:  # noqa: PLR2004 - the high bit says that more follows
+        if byte < 0x80:  # noqa: PLR2004 - the high bit means that more bytes follow
             yield value
             value = shift = 0
     if shift:

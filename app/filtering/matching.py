@@ -121,7 +121,7 @@ def _condition(each: Filter, bodies: ParsedBodies) -> _Condition:
     regex = Regex(each.matcher)
     if each.type is FilterType.HEADER:
         return _header_condition(each.header, regex)
-    from app.filtering.paths import Path  # noqa: PLC0415 - 50 ms of CPU: for who filters by paths
+    from app.filtering.paths import Path  # noqa: PLC0415 - 50 ms of CPU, needed only for paths
 
     try:
         path = Path(each.path)

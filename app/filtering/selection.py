@@ -104,7 +104,8 @@ def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
         if token != _BODY:
             continue
         if place and tokens[place - 1] == ".":
-            # Read all: this is a member of something else, or the whole body.
+            # Treat the whole body as read: this may be a member of something else, or the body
+            # alone.
             if place == 1 or not _ends_value(tokens[place - 2]):
                 yield ()
         else:

@@ -83,7 +83,7 @@ class Otlp:
     async def _survived(what: str, export: Callable[[], Awaitable[object]]) -> None:
         try:
             await export()
-        except Exception:  # noqa: BLE001 - telemetry ends no process
+        except Exception:  # noqa: BLE001 - telemetry must not end a process
             _log.exception("otlp_export_broke", what=what)
 
 

@@ -158,7 +158,7 @@ def _of_numbers(schema: Mapping[str, Any]) -> Price:
     if "multipleOf" in schema:
         multiple = schema["multipleOf"]
         is_whole = isinstance(multiple, int) or float(multiple).is_integer()
-        is_extreme = not is_whole and multiple < 1e-9  # noqa: PLR2004 - nobody counts so
+        is_extreme = not is_whole and multiple < 1e-9  # noqa: PLR2004 - True is not a number here
         number += _WHOLE_MULTIPLE_NS if is_whole else _MULTIPLE_NS
         extreme = 1_200 if is_whole else _EXTREME_MULTIPLE_NS
         number += _EXTREME_MULTIPLE_NS * is_extreme

@@ -194,7 +194,7 @@ class _Automaton:
         self.ways[tested].append(after)
         return after
 
-    def _repeated(self, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
+    def _repeated(self, given: Any, at: int) -> int:  # noqa: ANN401 - the parser has no types
         least, most, items = given
         for _ in range(least):
             self._spend(1)
@@ -217,7 +217,7 @@ class _Automaton:
             self.ways[end].append(joined)
         return joined
 
-    def _test(self, kind: Any, given: Any) -> Any:  # noqa: ANN401 - the parser's
+    def _test(self, kind: Any, given: Any) -> Any:  # noqa: ANN401 - the parser has no types
         if kind is ops.ANY:
             return re.compile(".", self._flags).match
         items = list(_members(kind, given))
@@ -253,7 +253,7 @@ def _is_simple(text: str) -> bool:
     return text.isascii() and "\\u" not in text.lower()
 
 
-def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser's
+def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the parser has no types
     """Return the members of a character test."""
     if kind is ops.IN:
         return list(given)
@@ -262,7 +262,7 @@ def _members(kind: Any, given: Any) -> Iterable[Any]:  # noqa: ANN401 - the pars
     return [(kind, given)]
 
 
-def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser's
+def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser has no types
     """Yield the characters at which the result of a character test may change."""
     if kind is ops.LITERAL:
         yield chr(given)
@@ -270,7 +270,7 @@ def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser
         yield from map(chr, given)
 
 
-def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser's
+def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser has no types
     """Return a test as a part of a character class.
 
     Raises:

@@ -118,7 +118,7 @@ class _Place(NamedTuple):
     def below(self, name: object) -> "_Place":
         return _Place(self.sealing, f"{self.path}.{name}" if self.path else str(name))
 
-    def opened(self, stored: Any) -> str:  # noqa: ANN401 - JSON in
+    def opened(self, stored: Any) -> str:  # noqa: ANN401 - the input is JSON
         return _required(self.sealing, self.path).open(stored, self.path)
 
 
@@ -127,7 +127,7 @@ _Decode = Callable[[Any, _Place, object], Any]
 
 
 @cache
-def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type
+def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - the value is a type
     """Return the function that decodes values of a type; None if they are stored unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
         # Use the type without None: null is handled before.
@@ -191,6 +191,6 @@ def _required(sealing: Sealing | None, path: str) -> Sealing:
     return sealing
 
 
-def _not_none(kind: Any) -> Any:  # noqa: ANN401 - a type
+def _not_none(kind: Any) -> Any:  # noqa: ANN401 - the value is a type
     (only,) = (each for each in get_args(kind) if each is not type(None))
     return only

@@ -89,7 +89,7 @@ def _require_known(revision: str | None) -> None:
 
 
 def _migrate(url: DatabaseUrl) -> None:
-    from alembic import command  # noqa: PLC0415 - 0.2 s of CPU, and mostly nothing is to migrate
+    from alembic import command  # noqa: PLC0415 - 0.2 s of CPU, seldom needed
 
     command.upgrade(alembic_config(url), "head")
     _log.info("database_migrated", revision=head())

@@ -36,7 +36,7 @@ Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 class OpenAttempts(Protocol):
     """The owner of attempts, which can write entries for those in flight."""
 
-    def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - its own
+    def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - a member of this module
         """Write that the attempt has started, if it started before `before` (monotonic seconds).
 
         Returns:
@@ -103,7 +103,7 @@ class TraceBuffer:
 
     @property
     def behind(self) -> bool:
-        """Whether the stream accepts nothing now, or takes less than new entries come."""
+        """Whether the stream accepts nothing now, or takes entries more slowly than they come."""
         return self._behind
 
     def source(self, source: TraceSource) -> int:
@@ -223,7 +223,7 @@ class TraceBuffer:
     def _pack_some(self, rows: Sequence[PlainRow], lost: int) -> None:
         try:
             record = packed(self._pack_of(rows, lost))
-        except Exception:  # noqa: BLE001 - a defect of ours costs these entries, and no more
+        except Exception:  # noqa: BLE001 - a bug must lose only these entries
             _log.exception("traces_not_packed", entries=len(rows))
             self._packed_entries -= len(rows)
             self._lost += len(rows)

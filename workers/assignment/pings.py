@@ -71,7 +71,7 @@ class PingDesk:
             await self._board.post(ping, pong)
         except UnavailableError as exc:
             _log.warning("pong_not_posted", subscription=subscription.group, error=exc.message)
-        except Exception:  # noqa: BLE001 - a test message is not to end a worker
+        except Exception:  # noqa: BLE001 - a test message must not end a worker
             _log.exception("ping_broke", subscription=subscription.group)
         finally:
             self._free.release()

@@ -95,7 +95,7 @@ class RequestSlot:
         self._job, self._sent_as = job, owner.subscription
         try:
             job.request = owner.endpoint.begin(job.message, job.attempts, self)
-        except Exception:  # noqa: BLE001 - goes wrong again in the attempt, which deals with it
+        except Exception:  # noqa: BLE001 - the attempt will fail too, and handles the error
             job.request = None
         if job.request is None:
             # Let no callback report the outcome: the attempt is awaited from here on.

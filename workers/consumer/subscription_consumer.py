@@ -415,7 +415,7 @@ class SubscriptionConsumer:
             self._trace.opens(job)
         try:
             return await self.endpoint.attempt(job.message, retry_count=job.attempts)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, only this message shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect only this message
             return self.defect(exc, job)
 
     def defect(self, error: Exception, job: DeliveryJob) -> Outcome:

@@ -249,7 +249,7 @@ class SubscriptionConsumers:
         endpoint = self._endpoint(subscription)
         try:
             return SubscriptionConsumer(subscription, endpoint, self)
-        except Exception:  # noqa: BLE001 - goes wrong again when the settings are applied
+        except Exception:  # noqa: BLE001 - the error comes again with the settings
             consumer = SubscriptionConsumer(_bare(subscription), endpoint, self)
             consumer.stop()
             return consumer

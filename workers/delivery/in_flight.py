@@ -68,7 +68,7 @@ class InFlightRequest:
             return
         try:
             outcome = self._judge.answered(answer)
-        except Exception as exc:  # noqa: BLE001 - not the connection's to suffer
+        except Exception as exc:  # noqa: BLE001 - the error must not end the connection
             listener.on_defect(exc)
         else:
             listener.on_response(outcome)
@@ -80,7 +80,7 @@ class InFlightRequest:
             return
         try:
             outcome = self._judge.unanswered(error)
-        except Exception as exc:  # noqa: BLE001 - not the connection's to suffer
+        except Exception as exc:  # noqa: BLE001 - the error must not end the connection
             listener.on_defect(exc)
         else:
             listener.on_response(outcome)

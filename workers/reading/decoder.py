@@ -64,7 +64,7 @@ def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -
         records = [record for record in records if record.offset >= since]
     try:
         messages = [make(record, partition) for record in records]
-    except Exception as exc:  # noqa: BLE001 - only the message that raises it shall suffer
+    except Exception as exc:  # noqa: BLE001 - an error must affect only its message
         _log.error("internal_error", step="read", partition=partition, exc_info=exc)
         messages = [_message(make, record, partition) for record in records]
     return Batch(
@@ -78,5 +78,5 @@ def decoded(chunk: Chunk, *, since: int = 0, schemas: AvroTopic | None = None) -
 def _message(make: Reading, record: Record, partition: Partition) -> Message:
     try:
         return make(record, partition)
-    except Exception as exc:  # noqa: BLE001 - it is discarded with its reason
+    except Exception as exc:  # noqa: BLE001 - the message is discarded with this reason
         return BrokenMessage(record, partition, internal_error(exc))

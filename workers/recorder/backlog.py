@@ -15,7 +15,7 @@ class WaitingTraces(Protocol):
 
     @property
     def behind(self) -> bool:
-        """Whether the stream accepts nothing now, or takes less than new entries come."""
+        """Whether the stream accepts nothing now, or takes entries more slowly than they come."""
 
 
 class WaitingStore(Protocol):

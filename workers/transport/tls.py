@@ -101,7 +101,7 @@ class TlsContext(ssl.SSLContext):
         self,
         incoming: ssl.MemoryBIO,
         outgoing: ssl.MemoryBIO,
-        server_side: bool = False,  # noqa: FBT001, FBT002 - the signature of ssl
+        server_side: bool = False,  # noqa: FBT001, FBT002 - the parameters are those of ssl
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:

@@ -53,7 +53,7 @@ async def groups_to_compare(services: ServicesOf) -> Response:
     responses=_NONE | errors(),
 )
 async def inconsistent_groups(
-    groupNames: Annotated[  # noqa: N803 - Hermes' name
+    groupNames: Annotated[  # noqa: N803 - the name is Hermes'
         list[str] | None, Query(description="those to compare")
     ] = None,
 ) -> Response:

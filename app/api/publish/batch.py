@@ -197,7 +197,7 @@ class BatchRoute:
         failed: AngeliaError | None = None
         try:
             answers = await self._publisher.publish_all(topic, records, own_ids)
-        except Exception as error:  # noqa: BLE001 - what other topics have stored is answered
+        except Exception as error:  # noqa: BLE001 - the results of other topics are returned
             failed = _reported(error, topic)
             answers = [failed] * len(records)
         for outcome, answer in zip(outcomes, answers, strict=True):

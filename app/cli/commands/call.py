@@ -44,7 +44,7 @@ def call(
         output.write_text(answer)
 
 
-def _value(text: str) -> Any:  # noqa: ANN401 - JSON is of any type
+def _value(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
     try:
         return json.loads(text)
     except ValueError as exc:

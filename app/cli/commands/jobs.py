@@ -44,7 +44,7 @@ def list_jobs(
 
 
 @jobs.command()
-def request(  # noqa: PLR0913 - each an option
+def request(  # noqa: PLR0913 - each parameter is an option
     kind: Annotated[
         str,
         typer.Argument(help="What to do: UNDELIVERED_ANALYTICS, LATENCY_ANALYTICS, or ARCHIVE."),

@@ -40,7 +40,7 @@ class Listening:
     as_json: bool
 
 
-def listen(  # noqa: PLR0913 - each an option
+def listen(  # noqa: PLR0913 - each parameter is an option
     *,
     topic: Annotated[str, typer.Option(help="Topic to subscribe to; created when missing.")],
     name: Annotated[

@@ -22,7 +22,7 @@ _BODY_SHOWN_MAX: Final = 200
 _PAGE_MAX: Final = 100
 
 
-def messages(  # noqa: PLR0913 - each an option
+def messages(  # noqa: PLR0913 - each parameter is an option
     topic: TopicArgument,
     *,
     key: Annotated[str | None, typer.Option(help="Those with this Partition-Key.")] = None,
@@ -64,7 +64,7 @@ def messages(  # noqa: PLR0913 - each an option
     )
 
 
-def undelivered(  # noqa: PLR0913 - each an option
+def undelivered(  # noqa: PLR0913 - each parameter is an option
     topic: TopicArgument,
     subscription: Annotated[
         str | None,

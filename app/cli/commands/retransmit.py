@@ -109,7 +109,7 @@ class Chosen:
         )
 
 
-def retransmit(  # noqa: PLR0913 - each an option
+def retransmit(  # noqa: PLR0913 - each parameter is an option
     topic: TopicArgument,
     subscription: SubscriptionArgument,
     *,

@@ -37,7 +37,7 @@ def _filters(text: str) -> list[Any]:
     return value
 
 
-def simulate(  # noqa: PLR0913 - each an option
+def simulate(  # noqa: PLR0913 - each parameter is an option
     topic: TopicArgument,
     subscription: SubscriptionArgument,
     *,

@@ -49,7 +49,7 @@ def list_subscriptions(
 
 
 @subscriptions.command()
-def create(  # noqa: PLR0913 - each an option
+def create(  # noqa: PLR0913 - each parameter is an option
     topic: TopicArgument,
     name: Annotated[str, typer.Argument(help="Name of the subscription.")],
     endpoint: Annotated[str, typer.Argument(help="URL that messages are POSTed to.")],

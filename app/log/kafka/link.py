@@ -228,7 +228,7 @@ async def connected(
         return False
     try:
         await connect(link, address, credentials=credentials, patience=patience)
-    except Exception as error:  # noqa: BLE001 - raised here it would end all other appends
+    except Exception as error:  # noqa: BLE001 - an error raised here would end all other appends
         _log.warning("kafka_broker_unreachable", node=node, error=credentials.explained(error))
         if isinstance(error, RefusedError):
             pause.refused(now())

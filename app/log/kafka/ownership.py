@@ -216,7 +216,7 @@ class KafkaMember:
         while not self._closing:
             try:
                 await self._turn()
-            except Exception as error:  # noqa: BLE001 - a member that is thrown out joins again
+            except Exception as error:  # noqa: BLE001 - a removed member joins again
                 if not self._closing:
                     _log.warning("kafka_membership_interrupted", error=repr(error))
             await self._wakeup(_TURN_S)

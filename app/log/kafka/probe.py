@@ -64,7 +64,7 @@ async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | Non
         return Unreached(
             f"{place} does not answer within {limit.total_seconds():g} s", is_silent=True
         )
-    except Exception:  # noqa: BLE001 - what is no address refuses nothing
+    except Exception:  # noqa: BLE001 - a text that is no address is not refused
         return Unreached()
     return None if problem is None else Unreached(problem and f"{place} {problem}")
 

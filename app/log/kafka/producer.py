@@ -420,7 +420,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             if not tries:
                 _log.warning("kafka_leaders_unknown", topic=state.name, error=str(error))
             return False
-        except Exception:  # noqa: BLE001 - raised here it would end all other appends
+        except Exception:  # noqa: BLE001 - an error raised here would end all other appends
             _log.exception("kafka_locating_broke", topic=state.name)
             return False
         if found is None:

@@ -89,7 +89,7 @@ class ProducerIds:
         except IdRefusedError as error:
             self._ask = None
             _log.warning("kafka_producer_id_refused", problem=str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it was, appends go on
+        except Exception as error:  # noqa: BLE001 - appends continue after any error
             self._failed(error)
         finally:
             self._asking = False

@@ -93,7 +93,7 @@ class Session:
             await reading.room()
             try:
                 await self._poll()
-            except Exception as error:  # noqa: BLE001 - whatever it was, its members are read on
+            except Exception as error:  # noqa: BLE001 - reading continues after any error
                 if not reading.polls.closed:
                     _log.info("kafka_tail_interrupted", broker=self._place.node, error=repr(error))
                 break

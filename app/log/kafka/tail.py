@@ -140,7 +140,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         return wrong
 
     def session_ended(self, place: ReadPlace) -> None:
-        """Do the same as `SessionOwner.session_ended`. The next partition there starts another session."""
+        """Do the same as `SessionOwner.session_ended`.
+
+        The next partition of that place starts another session.
+        """
         self._sessions.pop(place, None)
 
     # ---- arriving -------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             joining, self._joining = self._joining, {}
             try:
                 led, homeless = await self._places.grouped(list(joining))
-            except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
+            except Exception as error:  # noqa: BLE001 - reading continues after any error
                 self._interrupted(list(joining.values()), error)
                 continue
             if homeless:
@@ -251,7 +254,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         try:
             answer = await self._reader.fetcher.fetch(place, request)
             wrong = await self.arrived(requested, answer.parts, place)
-        except Exception as error:  # noqa: BLE001 - whatever it was, they are read on
+        except Exception as error:  # noqa: BLE001 - reading continues after any error
             self._interrupted(requested.values(), error, place)
             return
         if wrong:

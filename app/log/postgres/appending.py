@@ -59,7 +59,7 @@ WITH wanted AS (
   SELECT a.*, pg_notify(
     '{CHANNEL}', '{APPENDED} ' || t.name || ' ' || a.partition || ' ' || a.next_offset
   ) FROM allocated a JOIN log_topics t ON t.id = a.topic_id
-)"""  # noqa: S608 - constants
+)"""  # noqa: S608 - these are constants
 _ALLOCATE: Final = f"{_ALLOCATED} SELECT topic_id, partition, first, pg_notify FROM told".encode()  # noqa: S608 - constants
 _INSERT: Final = f"""{_ALLOCATED}, inserted AS (
   INSERT INTO log_records

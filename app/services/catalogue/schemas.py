@@ -220,7 +220,7 @@ class RegistryMirror:
                 _log.warning("schemas_not_taken_over", topic=topic.name, reason=exc.message)
             except UnavailableError:
                 raise
-            except Exception:  # noqa: BLE001 - the topics after it are looked at all the same
+            except Exception:  # noqa: BLE001 - the other topics are checked anyway
                 _log.exception("schemas_not_taken_over", topic=topic.name)
 
     async def look_at(self, name: str) -> None:

@@ -72,8 +72,8 @@ class UndeliveredService:
         async def ask(reading: Reading) -> UndeliveredPage:
             page = await _page(reading, of_it)
             if not page.items:
-                # Check that topic and subscription exist only if nothing was found: this takes
-                # another query.
+                # If nothing was found, check that topic and subscription exist. Otherwise this
+                # query is not needed.
                 await _require(reading, whose)
             return page
 

@@ -187,7 +187,7 @@ def _matcher(sought: Sought) -> Matches:
 
 
 def _in_body(text: str, value: str | None) -> Matches:
-    from app.filtering.paths import Path  # noqa: PLC0415 - 50 ms of CPU: for who searches by paths
+    from app.filtering.paths import Path  # noqa: PLC0415 - 50 ms of CPU, needed only for paths
 
     try:
         path = Path(text)

@@ -68,7 +68,7 @@ def _message(topic: Topic, record: NewRecord, parsed: object) -> Message:
 def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
     try:
         return _chain(filters).wants(message)
-    except Exception:  # noqa: BLE001 - a defect of ours in one subscription's filters
+    except Exception:  # noqa: BLE001 - a bug affects only one subscription's filters
         _log.exception("internal_error", step="filters")
         return False
 

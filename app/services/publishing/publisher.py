@@ -175,7 +175,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         except TimeoutError:
             self._writability.failed(_LATE)
             return _unavailable(_LATE)
-        except Exception:  # noqa: BLE001 - a defect of an adapter is this message's alone
+        except Exception:  # noqa: BLE001 - a bug affects only this message
             _log.exception("append_broke", topic=topic.name)
             return _unavailable("The message log failed")
         finally:

@@ -196,6 +196,6 @@ def _slack(value: float) -> float:
     return max(1.0, abs(value)) * _RATE_ERROR
 
 
-def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression
+def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - an SQLAlchemy expression
     """Return `condition`, but false where there is no value."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

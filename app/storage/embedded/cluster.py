@@ -159,7 +159,7 @@ def _command_line(pid: int) -> str:
         except OSError:
             return ""
     listed = subprocess.run(  # noqa: S603 - a number
-        ["ps", "-o", "command=", "-p", str(pid)],  # noqa: S607 - wherever this system has it
+        ["ps", "-o", "command=", "-p", str(pid)],  # noqa: S607 - found by the system's path
         check=False,
         capture_output=True,
         text=True,

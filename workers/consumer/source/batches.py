@@ -223,7 +223,7 @@ class Batches:
         pieces, self._open = self._open.pieces, _OpenBatch(self._framing)
         try:
             self._hand_out(pieces)
-        except Exception as exc:  # noqa: BLE001 - only these messages shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect only these messages
             reason = self._defects.found(exc, step="batch", message=pieces[0].opened.message)
             self._ready.extend(_refused(piece.opened, reason) for piece in pieces)
 

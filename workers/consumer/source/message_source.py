@@ -197,7 +197,7 @@ class MessageSource:
     def _chain_of(self, filters: Sequence[Filter]) -> Chain:
         try:
             return FilterChain(filters, self._parts.bodies)
-        except Exception as exc:  # noqa: BLE001 - only this subscription shall suffer
+        except Exception as exc:  # noqa: BLE001 - an error must affect only this subscription
             return BrokenChain(exc)
 
     def add(self, cursor: Cursor) -> None:
@@ -288,7 +288,7 @@ class MessageSource:
             opened = begun(opened, time.time_ns() // 1_000_000)
         return opened
 
-    def _next_wanted(self) -> Opened | None:  # noqa: C901 - each call costs every message
+    def _next_wanted(self) -> Opened | None:  # noqa: C901 - a call for each message would take long
         ready, chain, order, polling = self._ready, self._chain, self._order, self.polling
         if self._batches is not None and (due := self._overdue(self._batches)):
             return due

@@ -74,7 +74,7 @@ class TokenSource:
             issued = await self._client.ask(self._policy)
         except TokenRequestError as exc:
             self._failed(exc)
-        except Exception:  # noqa: BLE001 - a defect of ours is not to end the others' requests
+        except Exception:  # noqa: BLE001 - a bug must not end other requests
             _log.exception("token_request_broke", provider=self.provider.name)
             self._failed(TokenRequestError("an internal error"))
         else:

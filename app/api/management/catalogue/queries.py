@@ -139,7 +139,7 @@ async def query_topic_names(
     request: Request,
     services: ServicesOf,
     *,
-    groupName: str | None = None,  # noqa: N803 - Hermes' name
+    groupName: str | None = None,  # noqa: N803 - the name is Hermes'
 ) -> Response:
     """The names of the topics that match a query: of all groups, or of one.
 

@@ -45,7 +45,7 @@ async def list_topics(
     services: ServicesOf,
     page: NamePageOf,
     *,
-    groupName: str | None = None,  # noqa: N803 - Hermes' name
+    groupName: str | None = None,  # noqa: N803 - the name is Hermes'
     tracked: TrackedOnly = False,
 ) -> Response:
     """All topics, or those of one group, by full name. An empty `groupName` means all."""

@@ -43,7 +43,7 @@ def _answers() -> Responses:
 async def trace_at_subscription(
     topic: TopicName,
     name: SubscriptionName,
-    messageId: MessageId,  # noqa: N803 - Hermes' name
+    messageId: MessageId,  # noqa: N803 - the name is Hermes'
     *,
     services: ServicesOf,
 ) -> Response:
@@ -58,7 +58,7 @@ async def trace_at_subscription(
 )
 async def trace_in_topic(
     topic: TopicName,
-    messageId: MessageId,  # noqa: N803 - Hermes' name
+    messageId: MessageId,  # noqa: N803 - the name is Hermes'
     *,
     services: ServicesOf,
 ) -> Response:
@@ -72,7 +72,7 @@ async def trace_in_topic(
     responses=_answers() | errors(),
 )
 async def trace_anywhere(
-    messageId: MessageId,  # noqa: N803 - Hermes' name
+    messageId: MessageId,  # noqa: N803 - the name is Hermes'
     *,
     services: ServicesOf,
 ) -> Response:

@@ -30,7 +30,7 @@ class Publishing:
         self.published: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Return when everything is published.
+        """Publish all events; return when this is done.
 
         Raises:
             ClientError: The API refuses a message.

@@ -230,7 +230,7 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position + 1
 
 
-def _decode_records(  # noqa: PLR0912 - calls would take longer than all else
+def _decode_records(  # noqa: PLR0912 - calls would take most of the time
     body: bytes, batch: _Batch, offset: int
 ) -> list[Record]:
     """Return the records at or above `offset`.
