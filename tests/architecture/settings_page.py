@@ -61,7 +61,7 @@ def _allowed(value: Mapping[str, Any]) -> str:
     if "enum" in value:
         return "one of " + ", ".join(f"`{each}`" for each in value["enum"])
     if value["type"] == "boolean":
-        return "or `true`"
+        return f"or `{_text(not value['default'])}`"
     above = f"above {value['exclusiveMinimum']}" if "exclusiveMinimum" in value else ""
     least = f"from {value['minimum']:,}" if "minimum" in value else above
     most = f"to {value['maximum']:,}" if "maximum" in value else ""

@@ -35,6 +35,7 @@ async def test_records_of_aborted_transactions_are_left_out_unless_all_are_read(
     place = LogPlace(
         kafka_bootstrap=kafka_broker.bootstrap,
         kafka_committed_only=committed_only,
+        kafka_rack="rack-1",
         namespace=harness.namespace,
     )
     # Its last place is that of a control record.

@@ -1,8 +1,9 @@
 """The message log on Apache Kafka (3.7 or newer), with parts of kafka-python.
 
 Messages are sent and received on the event loop, over Angelia's own connections. `producer` sends
-the records in `append_queues` to each `broker`. `tail` (with a `session` at each broker) and
-`reader` read through `fetch_requests`. `protocol` encodes requests, responses and records.
+the records in `append_queues` to each `broker`, with numbers from `sequences` and `producer_ids`.
+`tail` (with a `session` at each broker) and `reader` read through `fetch_requests`, from the
+replicas in `read_replicas`. `protocol` encodes requests, responses and records.
 
 Each connection logs in with `credentials` (TLS, SASL) through `sasl`. If brokers refuse the
 credentials, `probe` finds the reason.
