@@ -15,7 +15,7 @@ PARALLEL := --numprocesses 3 --dist worksteal
 MEMORY_KB := $(shell df -k --output=avail /dev/shm 2>/dev/null | tail -1)
 ifeq ($(shell [ -w /dev/shm ] && [ 0$(MEMORY_KB) -gt 4000000 ] && \
 	! grep -q ' /dev/shm .*noexec' /proc/mounts && echo yes),yes)
-test test-long: export TMPDIR := /dev/shm
+test test-long test-native: export TMPDIR := /dev/shm
 endif
 
 # Tests start hundreds of processes: what one of them has compiled, the others need not.
@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native native-clean test tests test-long test-s3 test-image check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native native-clean test tests test-native test-long test-s3 test-image check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -75,6 +75,11 @@ tests: kafka
 
 test-long: java lint kafka helm ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
+	[ -n '$(ARGS)' ] || $(MAKE) test-native
+
+# What a compiled hot path could break. Compiling takes a minute of CPU: too long for each `make test`.
+test-native: native kafka ## unit, contract and crash tests on the compiled hot path
+	$(BIN)/python -m pytest $(PARALLEL) tests/unit tests/contract tests/e2e/test_crashes.py $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
 

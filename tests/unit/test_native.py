@@ -39,8 +39,10 @@ def _folder(root: Path) -> Path:
     return root / native.FOLDER.relative_to(native.ROOT)
 
 
-def _imported(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *options, "-c", f"import {MODULE}"]
+def _imported(
+    root: Path, *options: str, code: str = f"import {MODULE}"
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *options, "-c", code]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
@@ -51,6 +53,13 @@ def test_compiled_modules_are_imported_instead_of_their_sources(tree: Path) -> N
 def test_after_an_edit_the_sources_run(tree: Path) -> None:
     (tree / SOURCE).write_text("print('edited')")
     assert _imported(tree).stdout == "edited\n"
+
+
+def test_it_is_said_that_sources_run_because_of_an_edit(tree: Path) -> None:
+    told = "from app import native; print(native.is_compiled(), native.problem())"
+    assert _imported(tree, code=told).stdout == "True \n"
+    (tree / SOURCE).write_text("print('edited')")
+    assert _imported(tree, code=told).stdout.startswith("False compiled from other sources")
 
 
 def test_the_sources_run_where_python_is_told_to_interpret_them(tree: Path) -> None:
