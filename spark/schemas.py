@@ -121,7 +121,8 @@ CHOSEN: Final = StructType(
         StructField("undelivered", LongType()),
     ]
 )
-# The same; consecutive messages share a row, with all offsets from `start` to before `end`.
+# The messages that a retransmission sends again; consecutive messages share a row, with all offsets
+# from `start` to before `end`.
 RUNS: Final = StructType(
     [
         StructField("partition", IntegerType(), nullable=False),

@@ -58,7 +58,7 @@ class KafkaSecurity:
 
     @property
     def by_token(self) -> bool:
-        """Whether it logs in with an access token."""
+        """Whether the client logs in with an access token."""
         return self.by_sasl and self.mechanism == "OAUTHBEARER"
 
 

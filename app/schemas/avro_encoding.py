@@ -33,7 +33,7 @@ _FEW: Final = 4
 _BYTES_PER_STEP: Final = 1_024
 _DEFAULT_BYTES_PER_STEP: Final = 16
 _DEFAULT_BYTES_FREE: Final = 4
-# The same for a fixed decimal, which has all its bytes even with few digits.
+# The bytes of a fixed decimal in one step; it has all its bytes even with few digits.
 _FIXED_BYTES_PER_STEP: Final = 16
 # The number of levels up to which a message can surely be read again; orjson writes 254.
 _SHALLOW: Final = 100

@@ -16,7 +16,7 @@ from app.storage.database import Database
 
 # How often all topics in Kafka and the database are queried, at most: clients can trigger this.
 LOOK_EVERY: Final = timedelta(minutes=1)
-# The same, if Kafka or the database did not respond.
+# How soon they are queried again if Kafka or the database did not respond.
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 

@@ -31,7 +31,8 @@ from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsu
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
-# The same when the worker stops: no other worker waits for its partitions yet.
+# How long requests in flight, and then the commit, may take when the worker stops: no other worker
+# waits for its partitions yet.
 LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
 LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)
 

@@ -46,7 +46,7 @@ BATCH_MESSAGES_MAX: Final = 1_000
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 # How many bytes of a batch are parsed before other requests are handled.
 _BYTES_PER_TURN: Final = 256 * 1024
-# The same for a batch that is validated against a schema.
+# How many bytes of a batch are validated against a schema before other requests are handled.
 _CHECKED_BYTES_PER_TURN: Final = 32 * 1024
 _CREATED: Final = int(HTTPStatus.CREATED)
 

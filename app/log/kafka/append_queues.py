@@ -73,7 +73,7 @@ class Line:
 
     @property
     def waits(self) -> bool:
-        """Whether it has anything to send."""
+        """Whether the topic has anything to send."""
         return bool(self.waiting) or self.sealed is not None
 
     def drop_over(self) -> None:
@@ -257,13 +257,13 @@ class AppendBatch:
     leader: int
     items: list[AppendItem]
     stamp: BatchStamp = NO_STAMP
-    # Whether it was sent before and may be stored, and how often no answer came.
+    # Whether the batch was sent before and may be stored; and how often no answer came.
     repeated: bool = False
     losses: int = 0
 
     @property
     def numbered(self) -> bool:
-        """Whether it has a sequence number."""
+        """Whether the batch has a sequence number."""
         return self.stamp is not NO_STAMP
 
     @property

@@ -362,7 +362,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _failed(self, batch: AppendBatch, error: AngeliaError) -> None:
         if batch.numbered:
-            # It may be stored: no other records may get its number.
+            # Begin another run of numbers: the batch may be stored, so no other records may get its
+            # number.
             batch.line.run = None
         for call in batch.calls:
             _fail_call(call, error)

@@ -1,4 +1,4 @@
-"""The producer id of this process: asked for when it is first needed (InitProducerId)."""
+"""The producer id of this process, which is requested when it is first needed (InitProducerId)."""
 
 import asyncio
 import time
@@ -22,10 +22,10 @@ from app.log.kafka.sequences import (
     SequenceRuns,
 )
 
-# Batches wait this long for the first id: publishers are answered later than that.
+# How long batches wait for the first producer id: shorter than publishers wait for their response.
 ASK_TIMEOUT_S: Final = 1.0
 _ASK_AGAIN_AFTER_S: Final = 10.0
-# Of transactions, which there are none of.
+# The request needs a transaction timeout, although there are no transactions.
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _VERSION_MAX: Final = 4
 
@@ -33,13 +33,13 @@ _log = structlog.get_logger(__name__)
 
 
 class ProducerIds:
-    """Asks for an id, and begins the runs of sequence numbers under it.
+    """Requests a producer id, and begins runs of sequence numbers under this id.
 
-    While brokers give none, batches go out without numbers.
+    While brokers give no id, batches are sent without numbers.
     """
 
     def __init__(self, ask: AskForId | None) -> None:
-        """Create it; without `ask` no batch is ever numbered."""
+        """Create a `ProducerIds`; without `ask` no batch is ever numbered."""
         self._ask = ask
         self._runs = SequenceRuns()
         self._asking = False
@@ -47,7 +47,10 @@ class ProducerIds:
         self._ask_at = 0.0
 
     def want(self) -> bool:
-        """Return whether `ask` has to be called: an id is missing. From here on it is awaited."""
+        """Return whether `ask` must be called, because an id is missing.
+
+        From here on batches wait for the id.
+        """
         if self._runs.has_id or self._ask is None or self._asking:
             return False
         self._asking = time.monotonic() >= self._ask_at
@@ -55,11 +58,11 @@ class ProducerIds:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether batches have to wait for it."""
+        """Whether batches have to wait for the id."""
         return self._asking and not self._has_failed
 
     def number(self, batches: Iterable[AppendBatch]) -> None:
-        """Give each its sequence number, unless it has one or there is no id."""
+        """Give each batch a sequence number, unless it has one or there is no id."""
         for batch in batches:
             line = batch.line
             if batch.numbered or line.refusals >= REFUSALS_MAX:
@@ -69,7 +72,10 @@ class ProducerIds:
                 batch.stamp = line.run.stamp
 
     def refused(self, batch: AppendBatch, why: str) -> None:
-        """Let the batch's records wait for a run under another id: a broker refuses its number."""
+        """Let the batch's records wait for a run under another id.
+
+        A broker refuses the batch's number.
+        """
         line = batch.line
         line.refusals += 1
         line.run = None
@@ -79,7 +85,7 @@ class ProducerIds:
         _log.warning("kafka_sequence_refused", partition=where, error=why)
 
     async def ask(self) -> None:
-        """Ask for an id. If this fails, it is wanted again after a pause."""
+        """Request an id. If this fails, another request follows after a pause."""
         if self._ask is None:
             return
         try:

@@ -6,14 +6,17 @@ from typing import Final, NamedTuple
 
 from app.domain.message import Partition
 
-# After this time the leader chooses again.
+# The time after which the leader chooses a replica again.
 CHOSEN_FOR_S: Final = 300.0
-# For so long the leader is read itself, after another replica failed.
+# How long the leader itself is read after another replica failed.
 AVOIDED_FOR_S: Final = 30.0
 
 
 class ReadPlace(NamedTuple):
-    """A broker to read from; `by_rack`: a leader may name another replica instead of answering."""
+    """A broker to read from.
+
+    `by_rack` means that a leader may name another replica instead of answering.
+    """
 
     node: int
     is_leader: bool = True
@@ -21,7 +24,7 @@ class ReadPlace(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    # None: the leader itself.
+    # The replica; None for the leader itself.
     node: int | None
     until: float
 
@@ -30,7 +33,7 @@ class ReadReplicas:
     """The replicas that leaders named for readers in this rack."""
 
     def __init__(self, rack: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create it; without a `rack`, leaders are read."""
+        """Create the choices; without a `rack`, leaders are read."""
         self._rack = rack
         self._clock = clock
         self._chosen: dict[Partition, _Choice] = {}
@@ -45,11 +48,11 @@ class ReadReplicas:
         return ReadPlace(choice.node, is_leader=choice.node == leader, by_rack=True)
 
     def choose(self, partition: Partition, node: int) -> None:
-        """Read it from the broker that its leader named."""
+        """Read the partition from the broker that its leader named."""
         self._chosen[partition] = _Choice(node, self._clock() + CHOSEN_FOR_S)
 
     def avoid(self, partitions: Iterable[Partition]) -> None:
-        """Read the leaders themselves for a while: another replica failed."""
+        """Read the leaders themselves for a while, because another replica failed."""
         until = self._clock() + AVOIDED_FOR_S
         for partition in partitions:
             self._chosen[partition] = _Choice(None, until)

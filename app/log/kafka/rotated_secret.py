@@ -1,4 +1,4 @@
-"""A secret that is read from its file for each use, so that it can be replaced meanwhile."""
+"""A secret that is read from its file for each use, so that the file can be replaced."""
 
 from pathlib import Path
 
@@ -10,18 +10,18 @@ _log = structlog.get_logger(__name__)
 
 
 class RotatedSecret:
-    """The secret in a file, or a given one without a file. Callable from any thread."""
+    """A secret: in a file, or given as text. Can be used on any thread."""
 
     def __init__(self, given: str | None, path: Path | None) -> None:
         self._last = given or ""
         self._path = path
 
     def text(self) -> str:
-        """Return it; while its file cannot be read, or is empty, the last one."""
+        """Return the secret; while its file cannot be read, or is empty, return the last one."""
         if self._path is None:
             return self._last
         try:
-            # A file that is just being written may be empty.
+            # Keep the last secret if the file is empty: it may just be being written.
             self._last = text_of(self._path) or self._last
         except (OSError, UnicodeDecodeError) as error:
             reason = type(error).__name__

@@ -16,26 +16,26 @@ from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
 SEQUENCE_MAX: Final = 2**31 - 1
-# So often in a row brokers may refuse a partition's numbers: then it goes on without.
+# How often in a row brokers may refuse a partition's numbers; then it continues without numbers.
 REFUSALS_MAX: Final = 3
-# So often a batch is sent without an answer. What breaks each connection is not sent for ever.
+# How often a batch is sent without an answer; then it fails, because it may break each connection.
 SENDS_MAX: Final = 3
 
-# In place of an error code: the answer leaves the partition out.
+# Stands for an error code if the answer leaves the partition out.
 UNANSWERED: Final = -99
 _NOT_ENOUGH_REPLICAS: Final = 19
 _DUPLICATE: Final = 46
 _TOO_LARGE_CODES: Final = frozenset({10, 18})
 _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
-# The leader has the batch, and not enough replicas in time. A leader that was replaced meanwhile
-# answers as one that never was one.
+# Codes after which the batch may be stored: the leader has it, and not enough replicas in time. A
+# replaced leader gives the same answers as a broker that never was the leader.
 _PERHAPS_STORED_CODES: Final = STALE_LEADER_CODES | {UNANSWERED, 7, 20}
-# Out of order, duplicate, old epoch, unknown producer, fenced.
+# Codes for refused numbers: out of order, duplicate, old epoch, unknown producer, fenced.
 _REFUSED_NUMBER_CODES: Final = frozenset({45, _DUPLICATE, 47, 59, 90})
 
 
 class ProducerId(NamedTuple):
-    """What brokers gave this producer. `epoch` is the first one that it may use."""
+    """The id that brokers gave this producer; `epoch` is the first one that it may use."""
 
     id: int
     epoch: int
@@ -59,16 +59,19 @@ class SequenceRun:
 
     @property
     def stamp(self) -> BatchStamp:
-        """What the next batch has."""
+        """The id, epoch and number for the next batch."""
         return BatchStamp(self.producer_id, self.epoch, self.next)
 
     def stored(self, records: int) -> None:
-        """Go on after a batch of so many records, which is stored."""
+        """Count a stored batch with this number of records."""
         self.next = (self.next + records) % (SEQUENCE_MAX + 1)
 
 
 class SequenceRuns:
-    """Begins runs. Each has an epoch of its own, so that no two have a number in common."""
+    """Begins runs of numbers.
+
+    Each run has an epoch of its own, so that no two have a number in common.
+    """
 
     def __init__(self) -> None:
         self._given: ProducerId | None = None
@@ -83,22 +86,22 @@ class SequenceRuns:
         self._given = given
 
     def begin(self) -> SequenceRun | None:
-        """Return a new run; None without an id."""
+        """Return a new run; None if there is no id."""
         if self._given is None:
             return None
         producer_id, epoch = self._given
-        # The last epoch is Kafka's own.
+        # Use no higher epoch: the last one is Kafka's own.
         self._given = ProducerId(producer_id, epoch + 1) if epoch + 2 < EPOCH_MAX else None
         return SequenceRun(producer_id, epoch)
 
     def drop(self, producer_id: int) -> None:
-        """Begin no more runs under that id: a broker does not take it."""
+        """Begin no more runs under that id, because a broker refuses it."""
         if self._given is not None and self._given.id == producer_id:
             self._given = None
 
 
 class BatchOutcome(Enum):
-    """What becomes of a batch after an answer."""
+    """What to do with a batch after an answer."""
 
     STORED = auto()
     REPEAT = auto()  # perhaps stored: the same batch again
@@ -109,9 +112,9 @@ class BatchOutcome(Enum):
 
 
 def outcome_of(code: int, *, numbered: bool, repeated: bool) -> BatchOutcome:
-    """Return it for an error code, or UNANSWERED.
+    """Return the outcome for an error code, or for UNANSWERED.
 
-    `repeated`: it was sent before, and may have been stored then.
+    `repeated` means that the batch was sent before, and may have been stored then.
     """
     if code == 0 or (code == _DUPLICATE and repeated):
         return BatchOutcome.STORED

@@ -194,7 +194,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session.leave(partition)
 
     def _read_replica(self, followed: Followed, node: int) -> None:
-        """Read it from the replica that its leader named, until the leader is to choose again."""
+        """Read a partition from the replica that its leader named, until it chooses again."""
         self._reader.replicas.choose(followed.partition, node)
         self._loop.call_later(CHOSEN_FOR_S, self._choose_again, followed)
         self._leave_sessions(followed.partition)

@@ -21,7 +21,7 @@ from app.vault import Vault
 # The number of rows that one statement reads; between two statements, other requests have their
 # turn.
 PAGE: Final = 1_000
-# The same for whole resources, which take longer to read.
+# The number of whole resources that one statement reads; they take longer to read.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")

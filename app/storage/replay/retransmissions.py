@@ -34,7 +34,7 @@ from app.storage.tables import (
 PAGE_MAX: Final = 1_000
 # The maximum number of positions that one statement deletes: a large retransmission has many.
 DROP_MAX: Final = 10_000
-# The same for records with bodies.
+# The maximum number of records with bodies that one statement deletes.
 RECORDS_DROP_MAX: Final = 1_000
 
 _NOW: Final = func.clock_timestamp()

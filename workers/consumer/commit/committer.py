@@ -20,7 +20,8 @@ from workers.consumer.commit.cursor import Cursor
 COMMIT_INTERVAL: Final = timedelta(milliseconds=150)
 # The longest time that a commit waits for the traces of its messages; usually some milliseconds.
 HOLD_MAX: Final = timedelta(seconds=1)
-# The same limit for the last commit of a cursor: another worker may be waiting for the partition.
+# The longest time that the last commit of a cursor waits for traces: another worker may be waiting
+# for the partition.
 LAST_HOLD_MAX: Final = timedelta(milliseconds=250)
 
 _log = structlog.get_logger()

@@ -29,7 +29,10 @@ class LedgerSumsRead(Schema):
 
 
 class LedgerPartitionRead(LedgerSumsRead):
-    """The same for one partition."""
+    """Numbers of messages of one partition.
+
+    The sum up to `resent` equals the sum from `delivered` on.
+    """
 
     partition: int
     doubts: list[str]
