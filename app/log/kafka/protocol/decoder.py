@@ -242,10 +242,11 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
     """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
-    base_offset, base_timestamp, stamp, size = batch
+    base_offset, base_timestamp, stamp, records = batch
     if stamp is not None:
         base_timestamp = 0
-    for _ in range(size):
+    # Not the `size` below: compiled, a loop follows changes of the variable that it was given.
+    for _ in range(records):
         length, position = varint(body, position)
         end = position + length
         # Skip one byte: the record's attributes, which have no meaning yet.
