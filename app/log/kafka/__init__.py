@@ -3,7 +3,7 @@
 Messages are sent and received on the event loop, over Angelia's own connections. `producer` sends
 the records in `append_queues` to each `broker`, with numbers from `sequences` and `producer_ids`.
 `tail` (with a `session` at each broker) and `reader` read through `fetch_requests`, from the
-replicas in `read_replicas`. `protocol` encodes requests, responses and records.
+replicas in `partition_leaders`. `protocol` encodes requests, responses and records.
 
 Each connection logs in with `credentials` (TLS, SASL) through `sasl`. If brokers refuse the
 credentials, `probe` finds the reason.

@@ -14,7 +14,7 @@ import structlog
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.caller import Callers
 from app.log.kafka.credentials import KafkaCredentials
-from app.log.kafka.partition_leaders import Places
+from app.log.kafka.partition_leaders import Places, ReadPlace
 from app.log.kafka.protocol.decoder import contents, decode, is_one_plain
 from app.log.kafka.protocol.fetches import (
     FetchAnswer,
@@ -24,7 +24,6 @@ from app.log.kafka.protocol.fetches import (
     fetch_frame,
     read_fetch,
 )
-from app.log.kafka.read_replicas import ReadPlace
 from app.log.kafka.throttle import Throttle
 
 OFFSET_OUT_OF_RANGE: Final = 1

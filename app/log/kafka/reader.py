@@ -15,7 +15,7 @@ from app.log.kafka.client import FAILED_TRY, NO_LEADER, RETRY_S, Client, NotSent
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, Fetcher, chunk_of
 from app.log.kafka.offsets_by_time import EARLIEST, LATEST, list_offsets
-from app.log.kafka.partition_leaders import Places
+from app.log.kafka.partition_leaders import Places, ReadPlace, ReadReplicas
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import (
     NO_REPLICA,
@@ -24,7 +24,6 @@ from app.log.kafka.protocol.fetches import (
     ReadOptions,
 )
 from app.log.kafka.protocol.wire import MalformedAnswerError
-from app.log.kafka.read_replicas import ReadPlace, ReadReplicas
 
 READ_TIMEOUT_S: Final = 3.0
 # The time limit of a call. An attempt that began before the limit may end a little later.

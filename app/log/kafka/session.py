@@ -8,8 +8,8 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.kafka.fetch_requests import Fetcher
+from app.log.kafka.partition_leaders import ReadPlace
 from app.log.kafka.protocol.fetches import FetchedPart, FetchRequest
-from app.log.kafka.read_replicas import ReadPlace
 
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 

@@ -19,10 +19,9 @@ import structlog
 from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, chunk_of
-from app.log.kafka.partition_leaders import Led, Places
+from app.log.kafka.partition_leaders import AVOIDED_FOR_S, CHOSEN_FOR_S, Led, Places, ReadPlace
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
-from app.log.kafka.read_replicas import AVOIDED_FOR_S, CHOSEN_FOR_S, ReadPlace
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 

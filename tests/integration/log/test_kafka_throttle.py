@@ -10,10 +10,9 @@ from app.domain.errors import LogUnavailableError
 from app.log.interface import LogStats
 from app.log.kafka.fetch_requests import Fetcher
 from app.log.kafka.link import Address
-from app.log.kafka.partition_leaders import PartitionLeaders, Places
+from app.log.kafka.partition_leaders import PartitionLeaders, Places, ReadPlace
 from app.log.kafka.protocol.fetches import NO_SESSION, FetchRequest, ReadOptions
 from app.log.kafka.protocol.wire import FRAME_LENGTH
-from app.log.kafka.read_replicas import ReadPlace
 from app.log.kafka.throttle import THROTTLE_S_MAX
 from tests.integration.log.brokers import PLAIN, an_answer, serving
 from tests.integration.log.test_kafka_broker import SOON, connected, send

@@ -1,7 +1,7 @@
 """Which replica is read: the leader's choice, for a while; the leader itself after a failure."""
 
 from app.domain.message import Partition
-from app.log.kafka.read_replicas import AVOIDED_FOR_S, CHOSEN_FOR_S, ReadPlace, ReadReplicas
+from app.log.kafka.partition_leaders import AVOIDED_FOR_S, CHOSEN_FOR_S, ReadPlace, ReadReplicas
 
 HERE = Partition("t", 0)
 LEADER, NEAR = 1, 2
