@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native native-clean test tests test-native test-long test-s3 test-image check dist sbom java kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native native-clean test tests test-native test-long test-s3 test-image check dist sbom java kafka old-kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -73,7 +73,7 @@ test: java lint tests ## everything: checks, then the tests on real servers
 tests: kafka
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-long: java lint kafka helm ## the same and all that takes long: each log, killed Spark runners, more random cases
+test-long: java lint kafka old-kafka helm ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 	[ -n '$(ARGS)' ] || $(MAKE) test-native
 
@@ -100,6 +100,9 @@ kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.previous install
 	$(BIN)/python -m tests.servers.nginx install
 	$(BIN)/python -m tests.servers.debian_postgres install
+
+old-kafka: kafka
+	$(BIN)/python -m tests.servers.old_kafka install
 
 helm: $(DEV)
 	$(BIN)/python -m tests.servers.helm install

@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.dealing",
     "tests.servers.postgres",
     "tests.servers.kafka",
+    "tests.servers.old_kafka",
     "tests.servers.previous",
     "tests.servers.service",
     "tests.servers.debian_postgres",

@@ -6,6 +6,7 @@ import pytest
 
 from app.log.interface import MessageLog
 from tests.contract.harness import Harness, KafkaHarness, MemoryHarness, PostgresHarness
+from tests.servers.old_kafka import OLD_KAFKAS, VERSIONS
 
 # Besides these, `make test` has tests/contract/kafka/test_secured.py.
 SECURED = [pytest.param(name, marks=pytest.mark.long) for name in ("sasl_ssl", "mutual", "oauth")]
@@ -15,7 +16,7 @@ SECURED = [pytest.param(name, marks=pytest.mark.long) for name in ("sasl_ssl", "
 DEBIAN = pytest.param("debian", marks=pytest.mark.long)
 
 
-@pytest.fixture(params=["memory", "postgres", "kafka", DEBIAN, *SECURED])
+@pytest.fixture(params=["memory", "postgres", "kafka", *OLD_KAFKAS, DEBIAN, *SECURED])
 def harness(request: pytest.FixtureRequest) -> Harness:
     """A log of each kind; only the server that is asked for is started."""
     if request.param == "postgres":
@@ -25,6 +26,8 @@ def harness(request: pytest.FixtureRequest) -> Harness:
         return PostgresHarness(server.verified(request.getfixturevalue("debian_database")))
     if request.param == "kafka":
         return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
+    if request.param in VERSIONS:
+        return KafkaHarness(request.getfixturevalue(request.param).bootstrap)
     if request.param != "memory":
         broker = request.getfixturevalue("kafka_broker")
         if request.param == "oauth":

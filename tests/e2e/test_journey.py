@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.events import some_events
 from tests.e2e.service import Service, running
 from tests.fakes.subscriber import Received, Reply, Script, Subscriber
+from tests.servers.old_kafka import OLD_KAFKAS
 
 TOPIC = "github.events"
 BUSY = Reply(status=503, headers={"Retry-After": "1"})
@@ -21,7 +24,18 @@ def flaky(received: Received) -> Reply:
     return BUSY if received.retry_count == 0 else Reply()
 
 
+@pytest.mark.parametrize("on_old_kafka", OLD_KAFKAS, indirect=True)
+async def test_an_older_kafka_does_as_well(on_old_kafka: Mapping[str, str], logs: Path) -> None:
+    await every_message_is_delivered_or_discarded(on_old_kafka, logs)
+
+
 async def test_every_message_is_delivered_byte_for_byte_or_discarded_for_all_to_see(
+    configuration: Mapping[str, str], logs: Path
+) -> None:
+    await every_message_is_delivered_or_discarded(configuration, logs)
+
+
+async def every_message_is_delivered_or_discarded(
     configuration: Mapping[str, str], logs: Path
 ) -> None:
     events = some_events()

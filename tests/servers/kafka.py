@@ -1,8 +1,8 @@
 """A real Kafka broker for tests: Apache Kafka in KRaft mode, one node, on this machine.
 
-`python -m tests.servers.kafka install` gets the broker's jars once (Maven, Java 17 or newer) and
-keeps them under `build/`; the fixture `kafka_broker` is a broker for the whole test run. Nothing
-here is skipped when a part is missing: it fails with the line that installs it.
+`python -m tests.servers.kafka install [VERSION…]` gets the broker's jars once (Maven, Java 17 or
+newer) and keeps them under `build/`; the fixture `kafka_broker` is a broker for the whole test run.
+Nothing here is skipped when a part is missing: it fails with the line that installs it.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -34,14 +34,13 @@ from tests.servers.token_endpoint import TokenEndpoint
 VERSION: Final = "4.3.0"
 JAVA_MIN: Final = 17
 _ROOT: Final = Path(__file__).resolve().parents[2]
-CACHE: Final = _ROOT / "build" / f"kafka-{VERSION}"
 INSTALL_PACKAGES: Final = "apt-get update && apt-get install -y openjdk-17-jdk-headless maven"
 INSTALL_JARS: Final = "python -m tests.servers.kafka install"
 
 _START_TIMEOUT_S: Final = 60.0
 _SECURED: Final = "secured"
 _BY_RACK: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-_POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>angelia.tests</groupId>
   <artifactId>kafka-broker</artifactId>
@@ -50,7 +49,7 @@ _POM: Final = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
     <dependency>
       <groupId>org.apache.kafka</groupId>
       <artifactId>kafka_2.13</artifactId>
-      <version>{VERSION}</version>
+      <version>%s</version>
     </dependency>
   </dependencies>
 </project>
@@ -61,25 +60,23 @@ class MissingError(RuntimeError):
     """Something the broker needs is not on this machine; the message has the line to run."""
 
 
-def install() -> Path:
+def install(version: str = VERSION) -> Path:
     """Make sure that Java and the broker's jars are there, and return the folder of the jars.
 
     Safe to call from several processes at once: the first fetches, the others wait for it.
     Raises MissingError with the line to run when Java or Maven is missing and cannot be installed.
     """
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
+    cache = _ROOT / "build" / f"kafka-{version}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not _jars_present():
-            require_commands("java", "javac", "mvn")
-            fetch_jars(CACHE, _POM, what=f"Kafka {VERSION}", install=INSTALL_JARS)
-        else:
+        if (cache / "complete").exists():
             require_commands("java", "javac")
-    return CACHE / "libs"
-
-
-def _jars_present() -> bool:
-    return (CACHE / "complete").exists()
+        else:
+            require_commands("java", "javac", "mvn")
+            line = f"{INSTALL_JARS} {version}"
+            fetch_jars(cache, _POM % version, what=f"Kafka {version}", install=line)
+    return cache / "libs"
 
 
 def require_commands(*commands: str) -> None:
@@ -185,6 +182,11 @@ class KafkaBroker:
             message = "the broker is not running"
             raise RuntimeError(message)
         return self._process.pid
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of all its processes, the broker first."""
+        return (self.pid,)
 
     def format(self) -> None:
         """Write the configuration and the empty data directory."""
@@ -370,7 +372,12 @@ class SharedBroker:
 
     port: int
     pid: int
-    secured: SecuredListeners = field(compare=False)
+    home: Path
+
+    @property
+    def secured(self) -> SecuredListeners:
+        """Its listeners with TLS and SASL, which only the newest version has."""
+        return SecuredListeners(self.home / "broker" / _SECURED)
 
     @property
     def bootstrap(self) -> str:
@@ -379,9 +386,12 @@ class SharedBroker:
 
 
 @contextlib.contextmanager
-def shared_broker(home: Path) -> Iterator[SharedBroker]:
+def shared_broker(
+    home: Path, *, by: str = "tests.servers.kafka", version: str = VERSION
+) -> Iterator[SharedBroker]:
     """The broker in the folder `home`: the first to come starts it, the last to go ends it.
 
+    The program `by` starts it, and calls `start_shared`.
     Who uses it holds a shared lock on a file there, which is freed however its process ends.
     """
     home.mkdir(exist_ok=True)
@@ -390,13 +400,13 @@ def shared_broker(home: Path) -> Iterator[SharedBroker]:
         if _is_alone(users):
             _remove_left(home)
             # Not by this process: it may be over long before those that use the broker, too.
-            starting = [sys.executable, "-m", "tests.servers.kafka", "start", str(home)]
+            starting = [sys.executable, "-m", by, "start", str(home), version]
             subprocess.run(starting, check=True, cwd=_ROOT)
         fcntl.flock(users, fcntl.LOCK_SH)
-        port, pid = map(int, (home / "place").read_text().split())
+        port, pid, *_ = map(int, (home / "place").read_text().split())
         fcntl.flock(turn, fcntl.LOCK_UN)
         try:
-            yield SharedBroker(port, pid, SecuredListeners(home / "broker" / _SECURED))
+            yield SharedBroker(port, pid, home)
         finally:
             fcntl.flock(turn, fcntl.LOCK_EX)
             if _is_alone(users):
@@ -407,8 +417,9 @@ def _remove_left(home: Path) -> None:
     """Kill the broker in `home`, and remove what a start that failed has left."""
     place = home / "place"
     if place.exists():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(place.read_text().split()[1]), signal.SIGKILL)
+        for pid in place.read_text().split()[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         place.unlink()
     shutil.rmtree(home / "broker", ignore_errors=True)
 
@@ -421,15 +432,18 @@ def _is_alone(users: IO[str]) -> bool:
     return True
 
 
-def _start_shared(home: Path) -> None:
+def start_shared(home: Path, broker: KafkaBroker) -> None:
     """Start a broker that goes on when this process ends, and write down where it is."""
+    broker.format()
+    broker.start()
+    (home / "place").write_text(" ".join(map(str, (broker.port, *broker.pids))))
+
+
+def _start_newest(home: Path) -> None:
     place = home / "broker"
     place.mkdir()
     secured = SecuredListeners.made(place / _SECURED)
-    broker = KafkaBroker(install(), place, secured=secured)
-    broker.format()
-    broker.start()
-    (home / "place").write_text(f"{broker.port} {broker.pid}")
+    start_shared(home, KafkaBroker(install(), place, secured=secured))
 
 
 @pytest.fixture(scope="session")
@@ -462,10 +476,11 @@ def kafka_namespace() -> str:
 if __name__ == "__main__":
     try:
         match sys.argv[1:]:
-            case ["install"]:
-                print(install())  # noqa: T201 - this is a command
-            case ["start", folder]:
-                _start_shared(Path(folder))
+            case ["install", *versions]:
+                for each in versions or [VERSION]:
+                    print(install(each))  # noqa: T201 - this is a command
+            case ["start", folder, _]:
+                _start_newest(Path(folder))
             case _:
                 sys.exit(f"usage: {INSTALL_JARS}")
     except MissingError as error:

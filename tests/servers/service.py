@@ -24,10 +24,22 @@ def on_kafka(
     postgres_url: str, kafka_broker: SharedBroker, kafka_namespace: str
 ) -> Mapping[str, str]:
     """The configuration of a service on a real Kafka."""
+    return _on(kafka_broker, postgres_url, kafka_namespace)
+
+
+@pytest.fixture
+def on_old_kafka(
+    request: pytest.FixtureRequest, postgres_url: str, kafka_namespace: str
+) -> Mapping[str, str]:
+    """The configuration of a service on a Kafka of an older version, by the name of its fixture."""
+    return _on(request.getfixturevalue(request.param), postgres_url, kafka_namespace)
+
+
+def _on(broker: SharedBroker, postgres_url: str, namespace: str) -> Mapping[str, str]:
     return {
         "ANGELIA_DATABASE_URL": postgres_url,
-        "ANGELIA_KAFKA_BOOTSTRAP": kafka_broker.bootstrap,
-        "ANGELIA_NAMESPACE": kafka_namespace,
+        "ANGELIA_KAFKA_BOOTSTRAP": broker.bootstrap,
+        "ANGELIA_NAMESPACE": namespace,
         **_COMMON,
     }
 

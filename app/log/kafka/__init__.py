@@ -1,4 +1,4 @@
-"""The message log on Apache Kafka (3.7 or newer), with parts of kafka-python.
+"""The message log on Apache Kafka (3.0 or newer), with parts of kafka-python.
 
 Messages are sent and received on the event loop, over Angelia's own connections. `producer` sends
 the records in `append_queues` to each `broker`, with numbers from `sequences` and `producer_ids`.

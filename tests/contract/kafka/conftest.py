@@ -8,19 +8,27 @@ from kafka import KafkaAdminClient
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
 from tests.servers.kafka import SharedBroker
+from tests.servers.old_kafka import OLD_KAFKAS
+
+
+@pytest.fixture(params=["kafka_broker", *OLD_KAFKAS])
+def each_kafka(request: pytest.FixtureRequest) -> SharedBroker:
+    """A broker of each version that the test is about."""
+    broker: SharedBroker = request.getfixturevalue(request.param)
+    return broker
 
 
 @pytest.fixture
-async def log(kafka_broker: SharedBroker, kafka_namespace: str) -> AsyncIterator[MessageLog]:
+async def log(each_kafka: SharedBroker, kafka_namespace: str) -> AsyncIterator[MessageLog]:
     """The log, with a namespace of its own."""
-    async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as opened:
+    async with kafka_log(each_kafka.bootstrap, namespace=kafka_namespace) as opened:
         yield opened
 
 
 @pytest.fixture
-def admin(kafka_broker: SharedBroker) -> Iterator[KafkaAdminClient]:
+def admin(each_kafka: SharedBroker) -> Iterator[KafkaAdminClient]:
     """Kafka's own administration, to see what we did there."""
-    client = KafkaAdminClient(bootstrap_servers=kafka_broker.bootstrap)
+    client = KafkaAdminClient(bootstrap_servers=each_kafka.bootstrap)
     try:
         yield client
     finally:

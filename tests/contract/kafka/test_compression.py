@@ -52,12 +52,12 @@ def stored_bytes(broker: SharedBroker, topic: str) -> int:
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("compression", Compression)
 async def test_what_is_packed_is_read_by_us_and_by_others(
-    kafka_broker: SharedBroker, kafka_namespace: str, compression: Compression, count: int
+    each_kafka: SharedBroker, kafka_namespace: str, compression: Compression, count: int
 ) -> None:
     records = sent(count)
     values = [record.value for record in records]
     async with kafka_log(
-        kafka_broker.bootstrap, namespace=kafka_namespace, compression=compression
+        each_kafka.bootstrap, namespace=kafka_namespace, compression=compression
     ) as log:
         (partition,) = await created(log)
         positions = await log.append(TOPIC, records)
@@ -68,7 +68,7 @@ async def test_what_is_packed_is_read_by_us_and_by_others(
         ]
         assert await tailed(log, partition, count) == values
     name = kafka_namespace + TOPIC
-    assert await asyncio.to_thread(read_by_others, kafka_broker, name, count) == values
+    assert await asyncio.to_thread(read_by_others, each_kafka, name, count) == values
 
 
 @pytest.mark.parametrize("compression", Compression)

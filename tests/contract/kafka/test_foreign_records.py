@@ -14,8 +14,8 @@ from tests.servers.kafka import SharedBroker
 
 
 @pytest.fixture
-def foreign(kafka_broker: SharedBroker, kafka_namespace: str) -> ForeignProducer:
-    return ForeignProducer(kafka_broker, kafka_namespace + TOPIC)
+def foreign(each_kafka: SharedBroker, kafka_namespace: str) -> ForeignProducer:
+    return ForeignProducer(each_kafka, kafka_namespace + TOPIC)
 
 
 async def tailed(log: MessageLog, partition: Partition, end: int) -> list[Record]:
@@ -103,15 +103,20 @@ async def test_what_was_aborted_is_never_read_and_its_places_are_passed(
     log: MessageLog, foreign: ForeignProducer
 ) -> None:
     (partition,) = await created(log)
+
+    async def ends_at(offset: int) -> None:
+        async def ended() -> bool:
+            return (await log.bounds([partition]))[partition].end == offset
+
+        await eventually(ended)
+
     await asyncio.to_thread(foreign.transact, [b"void", b"void"], commit=False)
+    # Kafka may answer before it has written the end of a transaction.
+    await ends_at(3)
     await log.append(TOPIC, [NewRecord(value=b"a")])
     await asyncio.to_thread(foreign.transact, [b"b"], commit=True)
     await asyncio.to_thread(foreign.transact, [b"void"], commit=False)
-
-    async def ended() -> bool:
-        return (await log.bounds([partition]))[partition].end == 8
-
-    await eventually(ended)
+    await ends_at(8)
     wanted = [(3, b"a"), (4, b"b")]
     assert [(r.offset, r.value) for r in await tailed(log, partition, 8)] == wanted
     chunk = await log.fetch(partition, 0, bytes_max=MEBIBYTE)
@@ -142,10 +147,10 @@ async def test_records_of_an_open_transaction_wait_with_all_behind_them(
 
 
 async def test_records_that_are_not_committed_are_read_at_once_if_that_is_set(
-    kafka_broker: SharedBroker, kafka_namespace: str, foreign: ForeignProducer
+    each_kafka: SharedBroker, kafka_namespace: str, foreign: ForeignProducer
 ) -> None:
     async with kafka_log(
-        kafka_broker.bootstrap, namespace=kafka_namespace, options=ReadOptions(committed_only=False)
+        each_kafka.bootstrap, namespace=kafka_namespace, options=ReadOptions(committed_only=False)
     ) as log:
         (partition,) = await created(log)
         with foreign.transaction([b"a"]) as producer:

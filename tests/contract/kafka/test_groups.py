@@ -15,10 +15,10 @@ GROUP = "shop.orders_billing"
 
 
 @pytest.fixture
-def consumer(kafka_broker: SharedBroker, kafka_namespace: str) -> Iterator[KafkaConsumer]:
+def consumer(each_kafka: SharedBroker, kafka_namespace: str) -> Iterator[KafkaConsumer]:
     """Somebody who consumes in a group that is ours to commit for."""
     group = kafka_namespace + GROUP
-    with consuming(kafka_broker.bootstrap, group_id=group, enable_auto_commit=False) as client:
+    with consuming(each_kafka.bootstrap, group_id=group, enable_auto_commit=False) as client:
         yield client
 
 

@@ -31,16 +31,16 @@ HERE = Partition(TOPIC, 0)
 
 
 @pytest.fixture(scope="module")
-def kafka_broker(own_kafka_broker: KafkaBroker) -> KafkaBroker:
+def each_kafka(own_kafka_broker: KafkaBroker) -> KafkaBroker:
     """One that may be killed."""
     return own_kafka_broker
 
 
 @pytest.fixture
-async def broker(kafka_broker: KafkaBroker) -> AsyncIterator[KafkaBroker]:
+async def broker(each_kafka: KafkaBroker) -> AsyncIterator[KafkaBroker]:
     """The broker, which is up again after the test, whatever that did to it."""
-    yield kafka_broker
-    await asyncio.to_thread(kafka_broker.restart)
+    yield each_kafka
+    await asyncio.to_thread(each_kafka.restart)
 
 
 async def appended(log: MessageLog, value: str) -> bool:
@@ -221,10 +221,10 @@ async def test_a_log_whose_opening_is_given_up_leaves_no_thread_behind() -> None
 
 
 async def test_calls_under_way_end_when_the_log_is_closed(
-    kafka_broker: KafkaBroker, kafka_namespace: str
+    each_kafka: KafkaBroker, kafka_namespace: str
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        async with kafka_log(kafka_broker.bootstrap, namespace=kafka_namespace) as log:
+        async with kafka_log(each_kafka.bootstrap, namespace=kafka_namespace) as log:
             await log.create_topic(a_topic())
             await log.append(TOPIC, records("x"))
             appending = tasks.create_task(appended(log, "y"))

@@ -124,13 +124,13 @@ async def test_a_topic_deleted_and_created_anew_is_appended_to_and_read_again(
 
 @pytest.mark.parametrize("setting", [None, 3])
 async def test_no_more_replicas_must_be_in_sync_than_a_topic_has(
-    kafka_broker: SharedBroker,
+    each_kafka: SharedBroker,
     admin: KafkaAdminClient,
     kafka_namespace: str,
     setting: int | None,
 ) -> None:
     """Else a topic of one replica could not be appended to once new ones get three."""
-    bootstrap, name = kafka_broker.bootstrap, kafka_namespace + TOPIC
+    bootstrap, name = each_kafka.bootstrap, kafka_namespace + TOPIC
     async with kafka_log(bootstrap, namespace=kafka_namespace) as log:
         await log.create_topic(a_topic())
     async with kafka_log(
