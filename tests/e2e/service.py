@@ -90,6 +90,8 @@ class Service:
     _beat: Beat | None = None
 
     async def __aenter__(self) -> Self:
+        # Before the beat: to wait for it would hold up the loop, and be taken for a busy machine.
+        await asyncio.to_thread(self.parent.wait_until_ready)
         self._beat = Beat()
         limits = httpx.Limits(max_connections=CONCURRENT_PUBLISHERS)
         self._client = httpx.AsyncClient(

@@ -187,6 +187,13 @@ class WarmParent:
         _started[:] = [*running_warm(), process]
         return process
 
+    def wait_until_ready(self) -> None:
+        """Return when it has imported all: its first process waits for that."""
+        with Path(os.devnull).open("w") as nothing:
+            sink = nothing.fileno()
+            # A module that does nothing.
+            self.start("keyword", environment={}, output=sink, errors=sink).wait()
+
     def end(self) -> None:
         """End it, and what it has forked that still runs."""
         self._requests.close()
