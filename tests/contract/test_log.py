@@ -345,7 +345,13 @@ async def test_how_much_was_ever_published_is_known_of_topics_that_exist(
         for number in range(8):
             await other.append("shop.empty", records("x", key=str(number)))
     await log.delete_topic(TOPIC)
-    assert await log.published({**asked, "shop.empty": 30}) == {"shop.many": 7, "shop.empty": 8}
+
+    async def without_what_was_deleted() -> bool:
+        # A Kafka with ZooKeeper answers for it a moment longer.
+        found = await log.published({**asked, "shop.empty": 30})
+        return found == {"shop.many": 7, "shop.empty": 8}
+
+    await eventually(without_what_was_deleted)
 
 
 async def test_a_time_becomes_the_first_offset_at_or_after_it(log: MessageLog) -> None:
