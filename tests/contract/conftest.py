@@ -24,10 +24,9 @@ def harness(request: pytest.FixtureRequest) -> Harness:
     if request.param == "debian":
         server = request.getfixturevalue("debian_postgres")
         return PostgresHarness(server.verified(request.getfixturevalue("debian_database")))
-    if request.param == "kafka":
-        return KafkaHarness(request.getfixturevalue("kafka_broker").bootstrap)
-    if request.param in VERSIONS:
-        return KafkaHarness(request.getfixturevalue(request.param).bootstrap)
+    if request.param in {"kafka", *VERSIONS}:
+        name = "kafka_broker" if request.param == "kafka" else request.param
+        return KafkaHarness(request.getfixturevalue(name).bootstrap)
     if request.param != "memory":
         broker = request.getfixturevalue("kafka_broker")
         if request.param == "oauth":
