@@ -10,10 +10,10 @@ import structlog
 from kafka.net.sasl import get_sasl_mechanism
 
 from app.domain.kafka_security import KafkaSecurity
-from app.log.kafka.access_tokens import AccessTokens
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.refusals import RefusedError, of_tls, unfit_files
-from app.log.kafka.rotated_secret import RotatedSecret
+from app.log.kafka.tokens.access_tokens import AccessTokens
+from app.log.kafka.tokens.rotated_secret import RotatedSecret
 
 _Stamp = tuple[int, ...]
 
@@ -98,7 +98,7 @@ async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCred
     if not security.by_token:
         yield KafkaCredentials(security)
         return
-    from app.log.kafka.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import
+    from app.log.kafka.tokens.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import
 
     source = ClientCredentials(security.oauth)
     async with AccessTokens(source, origin=str(security.oauth.token_url)) as tokens:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.kafka_security import KafkaOAuth
-from app.log.kafka.client_credentials import ANSWER_BYTES_MAX, ClientCredentials
+from app.log.kafka.tokens.client_credentials import ANSWER_BYTES_MAX, ClientCredentials
 from app.token_answers import TokenRequestError
 from tests.servers.kafka_listeners import SecuredListeners
 from tests.servers.token_endpoint import TokenEndpoint, token_endpoint

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from app.log.kafka.access_tokens import PAUSE_MIN_S, REPLACED_AFTER_S, AccessTokens
 from app.log.kafka.refusals import RefusedError
+from app.log.kafka.tokens.access_tokens import PAUSE_MIN_S, REPLACED_AFTER_S, AccessTokens
 from app.token_answers import Issued, TokenRequestError
 
 ORIGIN: Final = "https://login.test/token"

@@ -10,7 +10,7 @@ import httpx
 
 from app.domain.kafka_security import KafkaOAuth
 from app.log.kafka import refusals
-from app.log.kafka.rotated_secret import RotatedSecret
+from app.log.kafka.tokens.rotated_secret import RotatedSecret
 from app.token_answers import Issued, TokenRequestError, error_in, issued_in
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
