@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a part of the signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a part of the signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Give the order of sources.
 

@@ -90,7 +90,7 @@ class SchemaRegistry:
     def _subject(self, topic: str) -> str:
         return f"subjects/{quote(topic + self._suffix, safe='')}"
 
-    async def _requested(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
+    async def _requested(self, method: str, path: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON can have any type
         """Send a request; return the response, or None for 404.
 
         Raises:

@@ -23,7 +23,7 @@ _BROKER_HOST: Final = r"(?!.{254})\w[\w-]{0,62}(\.\w[\w-]{0,62})*\.?|\[[0-9a-fA-
 def authorities(path: Path) -> Path:
     """Check the path of a PEM file with certificates."""
     # Use `os.path`, which accepts any text, unlike the methods of `Path`.
-    if not os.path.isfile(path):  # noqa: PTH113 - see above
+    if not os.path.isfile(path):  # noqa: PTH113 - `Path` refuses some texts
         raise ValueError("must be the path of a file that exists")
     try:
         ssl.create_default_context(cafile=path)
@@ -43,7 +43,7 @@ def readable(path: Path) -> Path:
 
 def folder(path: Path) -> Path:
     """Check that a folder exists."""
-    if not os.path.isdir(path):  # noqa: PTH112 - as above
+    if not os.path.isdir(path):  # noqa: PTH112 - `Path` refuses some texts
         raise ValueError("must be the path of a folder that exists")
     return path
 

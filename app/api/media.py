@@ -112,7 +112,7 @@ def status_code_of(text: str) -> int:
     Raises:
         ValidationFailedError: The text is no status code.
     """
-    if not (text.isascii() and text.isdigit() and len(text) == 3):  # noqa: PLR2004 - as for 404
+    if not (text.isascii() and text.isdigit() and len(text) == 3):  # noqa: PLR2004 - a status code has three digits
         raise ValidationFailedError.of("status", "must be DISCARDED, or a status code as 404")
     return int(text)
 

@@ -4,7 +4,7 @@ from typing import Final
 
 # Addresses of servers that listen on all addresses, with the loopback address by which this machine
 # reaches them.
-_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared; nothing listens there
 
 
 def url_of(host: str, port: int) -> str:

@@ -45,7 +45,7 @@ class Deferred(TyperCommand):
         group = found if isinstance(found, typer.Typer) else _alone(found)
         command = get_command(group)
         command.name = self._entry.name
-        return command  # type: ignore[return-value]  # which of them, typer's types do not say
+        return command  # type: ignore[return-value]  # typer's types do not say which
 
 
 def commands(entries: Sequence[Entry]) -> type[TyperGroup]:

@@ -206,7 +206,7 @@ def decode_attempts(offset: int, encoded: bytes) -> Attempts:
 
 
 def _put_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:  # noqa: PLR2004 - seven bits in each byte
+    while value > 0x7F:  # noqa: PLR2004 - a byte has seven bits
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

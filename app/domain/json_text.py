@@ -43,7 +43,7 @@ def skip_space(text: str, at: int) -> int:
     """Return the position of the next character that is not white space."""
     if text[at : at + 1] not in _SPACES:
         return at
-    end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+    end: int = _SPACE(text, at).end()  # type: ignore[union-attr]  # the pattern matches any text
     return end
 
 

@@ -18,7 +18,7 @@ async def configured_otlp(settings: Settings, instance: str) -> AsyncIterator["O
         return
     # Import only now: Protobuf and httpx take 0.2 s of CPU and 12 MB, which is not needed without
     # an endpoint.
-    from app.otlp.exporter import open_otlp  # noqa: PLC0415 - see above
+    from app.otlp.exporter import open_otlp  # noqa: PLC0415 - needed only with an endpoint
 
     endpoint = settings.otlp_endpoint.get_secret_value()
     async with open_otlp(endpoint, settings, instance) as otlp:

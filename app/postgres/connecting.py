@@ -33,7 +33,7 @@ class Servers:
         # Whether a connection to a read-only server must be closed.
         self.writable = must_be_writable(url)
 
-    async def connect(self, *, seconds_max: float, **options: Any) -> AsyncConnection:  # noqa: ANN401 - psycopg's
+    async def connect(self, *, seconds_max: float, **options: Any) -> AsyncConnection:  # noqa: ANN401 - options of psycopg's connect
         """Open a connection.
 
         Raises:
@@ -99,7 +99,7 @@ def place_of(server: Parameters) -> str:
     return host if host.startswith("/") else f"{host}:{server.get('port') or 5432}"
 
 
-def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  # noqa: ANN401 - psycopg's
+def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  # noqa: ANN401 - options of psycopg's connect
     """Open a connection for blocking calls.
 
     Raises:

@@ -39,7 +39,7 @@ class AvroCodec:
         self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
-    def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
+    def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the message in `body`, which contains nothing else.
 
         Raises:

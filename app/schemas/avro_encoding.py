@@ -70,11 +70,11 @@ class _Walk:
 
     def number(self, value: int) -> None:
         """Write an int or long as zigzag: seven bits per byte."""
-        if 0 <= value < 64:  # noqa: PLR2004 - one byte
+        if 0 <= value < 64:  # noqa: PLR2004 - fits into one byte
             self.out.append(value << 1)
             return
         left = (value << 1) ^ (value >> 63)
-        while left > 0x7F:  # noqa: PLR2004 - seven bits
+        while left > 0x7F:  # noqa: PLR2004 - a byte has seven bits
             self.out.append((left & 0x7F) | 0x80)
             left >>= 7
         self.out.append(left)

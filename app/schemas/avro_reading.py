@@ -77,7 +77,7 @@ class AvroReader:
         self._read = self._reader(schema.root)
         self.certain_size = self._prices.certain_size()
 
-    def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - any type
+    def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the message in `body`; the cost of reading is subtracted from `work`.
 
         Raises:

@@ -161,7 +161,7 @@ def _require_meta(schema: Any) -> None:  # noqa: ANN401 - JSON can have any type
         raise _no_schema(exc) from exc
 
 
-def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN401 - JSON
+def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN401 - JSON can have any type
     try:
         return jsonschema_rs.Draft202012Validator(
             schema, validate_formats=True, offline=True, pattern_options=_PATTERNS
@@ -176,7 +176,7 @@ def _no_schema(error: Exception) -> ValidationFailedError:
     return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
 
 
-def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> SchemaCost:  # noqa: ANN401 - JSON
+def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> SchemaCost:  # noqa: ANN401 - JSON can have any type
     try:
         return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:

@@ -58,7 +58,7 @@ class PricedPlaces(NamedTuple):
         return cost if cost <= limit_ns else None
 
 
-def _children(value: Any, group: Group) -> Iterator[tuple[object, int]]:  # noqa: ANN401 - JSON
+def _children(value: Any, group: Group) -> Iterator[tuple[object, int]]:  # noqa: ANN401 - JSON can have any type
     if isinstance(value, dict):
         others = group.members.get(None, NOTHING)
         for name, each in value.items():
@@ -69,7 +69,7 @@ def _children(value: Any, group: Group) -> Iterator[tuple[object, int]]:  # noqa
             yield each, group.items.get(at, others)
 
 
-def _of_value(value: Any, price: Price, *, extreme: bool) -> float:  # noqa: ANN401 - JSON
+def _of_value(value: Any, price: Price, *, extreme: bool) -> float:  # noqa: ANN401 - JSON can have any type
     cost = price.value
     if isinstance(value, str):
         cost += price.text + price.character * len(value)

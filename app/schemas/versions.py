@@ -125,7 +125,7 @@ def requested_schema(
     topic: Topic,
     *,
     version: int | None = None,
-    id: int | None = None,  # noqa: A002 - the name of a setting
+    id: int | None = None,  # noqa: A002 - a setting has this name
 ) -> TopicSchema | None:
     """Return the named version, or the newest; None if the topic has no schema.
 
@@ -143,7 +143,7 @@ def schema_if_known(
     topic: Topic,
     *,
     version: int | None = None,
-    id: int | None = None,  # noqa: A002 - the name of a setting
+    id: int | None = None,  # noqa: A002 - a setting has this name
 ) -> TopicSchema | None:
     """Return the named version, or the newest, if the topic has it."""
     if version is None and id is None:

@@ -96,7 +96,7 @@ def _by_transaction(
 class _BinaryCursor(AsyncCursor[Any]):
     """A cursor with binary results: as text, packed traces would be twice as long."""
 
-    def __init__(self, *connected: Any, **options: Any) -> None:  # noqa: ANN401 - as psycopg's
+    def __init__(self, *connected: Any, **options: Any) -> None:  # noqa: ANN401 - arguments of psycopg's class
         super().__init__(*connected, **options)
         self.format = Format.BINARY
 
@@ -105,9 +105,9 @@ def _engine(
     servers: Servers,
     pool_size: int,
     arguments: Mapping[str, object],
-    **options: Any,  # noqa: ANN401 - of the function
+    **options: Any,  # noqa: ANN401 - options of create_async_engine
 ) -> AsyncEngine:
-    async def connect(_: str, **given: Any) -> AsyncConnection[Any]:  # noqa: ANN401 - of SQLAlchemy's dialect
+    async def connect(_: str, **given: Any) -> AsyncConnection[Any]:  # noqa: ANN401 - arguments of SQLAlchemy's dialect
         return await servers.connect(
             seconds_max=CONNECT_TIMEOUT.total_seconds(),
             application_name="angelia",
@@ -177,7 +177,7 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
     event.listen(engine, "checkin", _disarm)
 
 
-def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
+def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - the adapter has no type
     """Do the same as `do_ping`; raise psycopg.OperationalError if the server accepts no changes."""
     before, dbapi.autocommit = dbapi.autocommit, True
     cursor = dbapi.cursor()
@@ -195,7 +195,7 @@ def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - as above
 def _limit(engine: Engine, longest: timedelta) -> None:
     """Close a connection that is kept longer than `longest`."""
 
-    def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - as above
+    def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - the adapter has no type
         _arm(entry, dbapi.driver_connection, longest)
 
     _bound_first_statements(engine)
@@ -206,7 +206,7 @@ def _limit(engine: Engine, longest: timedelta) -> None:
 def _bound_first_statements(engine: Engine) -> None:
     """Close a new connection that does not respond to SQLAlchemy's first statements."""
 
-    def arm(dbapi: Any, entry: ConnectionPoolEntry) -> None:  # noqa: ANN401 - as above
+    def arm(dbapi: Any, entry: ConnectionPoolEntry) -> None:  # noqa: ANN401 - the adapter has no type
         _arm(entry, dbapi.driver_connection, CONNECT_TIMEOUT)
 
     event.listen(engine, "connect", arm, insert=True)

@@ -21,7 +21,7 @@ from app.storage.tables import Json
 
 
 def to_json(
-    value: Any,  # noqa: ANN401 - any dataclass
+    value: Any,  # noqa: ANN401 - it may be any dataclass
     names: Iterable[str] | None = None,
     *,
     sealing: Sealing | None = None,
@@ -45,7 +45,7 @@ class _Encoder:
     def __init__(self, sealing: Sealing | None) -> None:
         self._sealing = sealing
 
-    def fields(self, value: Any, names: Iterable[str] | None = None, path: str = "") -> Json:  # noqa: ANN401 - any dataclass
+    def fields(self, value: Any, names: Iterable[str] | None = None, path: str = "") -> Json:  # noqa: ANN401 - it may be any dataclass
         wanted = None if names is None else frozenset(names)
         return {
             field.name: self._field(field, getattr(value, field.name), f"{path}{field.name}")
@@ -118,7 +118,7 @@ class _Place(NamedTuple):
     def below(self, name: object) -> "_Place":
         return _Place(self.sealing, f"{self.path}.{name}" if self.path else str(name))
 
-    def opened(self, stored: Any) -> str:  # noqa: ANN401 - the input is JSON
+    def opened(self, stored: Any) -> str:  # noqa: ANN401 - JSON can have any type
         return _required(self.sealing, self.path).open(stored, self.path)
 
 
@@ -127,7 +127,7 @@ _Decode = Callable[[Any, _Place, object], Any]
 
 
 @cache
-def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - the value is a type
+def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type in any form
     """Return the function that decodes values of a type; None if they are stored unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
         # Use the type without None: null is handled before.
@@ -191,6 +191,6 @@ def _required(sealing: Sealing | None, path: str) -> Sealing:
     return sealing
 
 
-def _not_none(kind: Any) -> Any:  # noqa: ANN401 - the value is a type
+def _not_none(kind: Any) -> Any:  # noqa: ANN401 - a type in any form
     (only,) = (each for each in get_args(kind) if each is not type(None))
     return only

@@ -66,7 +66,7 @@ def head() -> str:
 
 def alembic_config(url: DatabaseUrl | None = None) -> "Config":
     """Return Alembic's configuration with the installed scripts and `url`."""
-    from alembic.config import Config  # noqa: PLC0415 - as in `_migrate`
+    from alembic.config import Config  # noqa: PLC0415 - 0.2 s of CPU, seldom needed
 
     config = Config()
     config.set_main_option("script_location", str(files("migrations")).replace("%", "%%"))

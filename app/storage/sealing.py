@@ -50,7 +50,7 @@ class Sealing:
         """
         return {_SEALED: self._vault.seal(text, (*self._row, field))}
 
-    def open(self, stored: Any, field: str) -> str:  # noqa: ANN401 - the input is JSON
+    def open(self, stored: Any, field: str) -> str:  # noqa: ANN401 - JSON can have any type
         """Return the secret in `field` of this row, decrypted from its stored form."""
         self.opened += 1
         if isinstance(stored, str):

@@ -109,7 +109,7 @@ def text_of(value: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(value, max_output_size=UNPACKED_MAX)
 
 
-def pack_of(content: Any, value: bytes = b"") -> Pack | None:  # noqa: ANN401 - the value is JSON
+def pack_of(content: Any, value: bytes = b"") -> Pack | None:  # noqa: ANN401 - JSON can have any type
     """Return the pack in JSON; None for another form.
 
     Raises:

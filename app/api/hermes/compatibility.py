@@ -97,7 +97,7 @@ async def inconsistent_topics(
 async def delete_inconsistent_topic(
     services: ServicesOf,
     *,
-    topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - Hermes' name
+    topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - the name is Hermes'
     onceAdopted: Annotated[  # noqa: N803 - as the other names in URLs
         bool, Query(description="also if it was adopted until it was deleted here")
     ] = False,

@@ -69,9 +69,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def __init__(
         self,
-        *given: Any,  # noqa: ANN401 - as uvicorn makes it
+        *given: Any,  # noqa: ANN401 - uvicorn's arguments, passed on
         among: OpenConnections | None = None,
-        **named: Any,  # noqa: ANN401 - as above
+        **named: Any,  # noqa: ANN401 - uvicorn's arguments, passed on
     ) -> None:
         super().__init__(*given, **named)
         self._among = among
@@ -90,7 +90,7 @@ class BoundedConnection(HttpToolsProtocol):
         # The reason why nothing more is read. It is sent after all earlier requests are answered.
         self._refusal: str | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type too
         """Start to watch the connection."""
         super().connection_made(transport)
         self.flow = _Held(transport, waits=self._waits)

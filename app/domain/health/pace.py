@@ -75,7 +75,7 @@ class RecentGain:
             return
         samples.append(sample)
         oldest = sample.at - WINDOW.total_seconds()
-        while len(samples) > 2 and samples[1].at <= oldest:  # noqa: PLR2004 - one at its beginning
+        while len(samples) > 2 and samples[1].at <= oldest:  # noqa: PLR2004 - keep one from before the window
             samples.popleft()
 
     def restart(self, sample: Sample) -> None:

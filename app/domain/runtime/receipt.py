@@ -79,6 +79,6 @@ def receipts_in(payload: str) -> Sequence[Receipt]:
         return ()
 
 
-def _receipt(number: Any, subscription_id: Any, outcome: Any, *why: Any) -> Receipt:  # noqa: ANN401 - any JSON
+def _receipt(number: Any, subscription_id: Any, outcome: Any, *why: Any) -> Receipt:  # noqa: ANN401 - JSON can have any type
     status, reason = why
     return Receipt(number, subscription_id, FinalOutcome(outcome), status, reason)

@@ -54,7 +54,7 @@ class IoThread:
         Can be called on any thread.
         """
         try:
-            self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - it takes no partial
+            self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - it refuses a functools.partial
         except RuntimeError as error:
             message = "the connection to Kafka is closed"
             raise LogUnavailableError(message) from error

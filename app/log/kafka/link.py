@@ -245,7 +245,7 @@ async def renewed(
     try:
         with patience.limit():
             await link.authenticate(credentials)
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - any error closes the link
         _log.warning("kafka_session_not_renewed", node=node, error=credentials.explained(error))
         return False
     return True

@@ -244,7 +244,7 @@ class KafkaMember:
         cluster = self._client.manager.cluster
         # Replace the topics: `set_topics` only adds topics, and would look up deleted topics
         # forever.
-        cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - see above
+        cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - nothing public replaces topics
         cluster.request_update()
 
     def _session_is_over(self) -> bool:

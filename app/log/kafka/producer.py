@@ -267,7 +267,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             # and this loop would wait for it.
             bodies = [_stamped(batch) for batch in batches]
             encoded = await asyncio.to_thread(self._packed, bodies)
-        except Exception:  # noqa: BLE001 - as in `_send`
+        except Exception:  # noqa: BLE001 - others are still sent
             self._broke(batches)
             return
         finally:

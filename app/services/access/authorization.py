@@ -218,7 +218,7 @@ class AccessService:
         except NotFoundError:
             return False
 
-    async def _has(  # noqa: PLR0911 - one line for each role
+    async def _has(  # noqa: PLR0911 - one return for each role
         self, caller: Caller, role: Role, target: Target
     ) -> bool:
         if role is Role.OPEN or caller.grants.admin:

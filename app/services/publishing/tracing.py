@@ -119,7 +119,7 @@ class TracedPublisher(IdempotentPublisher):
 
 
 def _said(
-    answer: AngeliaError | bool,  # noqa: FBT001 - the flag means a duplicate
+    answer: AngeliaError | bool,  # noqa: FBT001 - the result of `publish`: a duplicate
     message_id: bytes,
 ) -> tuple[str, str]:
     if isinstance(answer, DuplicateMessageError) and _is_of(answer, message_id):

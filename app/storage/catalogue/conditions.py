@@ -138,7 +138,7 @@ def _flag_is(column: Column, wanted: object) -> Narrowing:
     return _known(column.sql if text == "true" else not_(column.sql))
 
 
-def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - SQLAlchemy's expression
+def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - an SQLAlchemy expression
     # Match nothing for a text with a zero character: the database cannot store it, and refuses it
     # in a query.
     if wanted is None or _ZERO in wanted:

@@ -257,7 +257,7 @@ def _subscription_has(text: str) -> ColumnElement[bool]:
     )
 
 
-def _owner_has(row: type[TopicRow] | type[SubscriptionRow], text: str) -> Any:  # noqa: ANN401 - SQLAlchemy's expression
+def _owner_has(row: type[TopicRow] | type[SubscriptionRow], text: str) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
     return row.owner_id.icontains(text, autoescape=True)
 
 

@@ -158,7 +158,7 @@ def _command_line(pid: int) -> str:
             return (process / "cmdline").read_text(errors="replace")
         except OSError:
             return ""
-    listed = subprocess.run(  # noqa: S603 - a number
+    listed = subprocess.run(  # noqa: S603 - the only argument is a number
         ["ps", "-o", "command=", "-p", str(pid)],  # noqa: S607 - found by the system's path
         check=False,
         capture_output=True,

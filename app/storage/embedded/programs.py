@@ -148,7 +148,7 @@ def _add_system_user(command: Sequence[str]) -> None:
     )
     if shutil.which(command[0]) is None:
         raise StorageUnavailableError(advice)
-    done = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
+    done = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - the command is a constant
     # Check again: another process may have added the user at the same moment.
     if done.returncode and SYSTEM_USER not in {entry.pw_name for entry in pwd.getpwall()}:
         raise StorageUnavailableError(advice)

@@ -249,7 +249,7 @@ def _place(after: str | None) -> Key | None:
     if after is None:
         return None
     key = tuple(after.replace("\0", "").split("/"))
-    if len(key) > 2:  # noqa: PLR2004 - topic, name
+    if len(key) > 2:  # noqa: PLR2004 - names of topic and subscription
         raise ValidationFailedError.of("after", "must be from the page before")
     return key
 

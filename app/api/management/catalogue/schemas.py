@@ -94,7 +94,7 @@ async def get_schema_version(topic: TopicName, version: Number, services: Servic
 )
 async def get_schema_by_id(
     topic: TopicName,
-    id: Number,  # noqa: A002 - as in Hermes
+    id: Number,  # noqa: A002 - the name is Hermes'
     services: ServicesOf,
 ) -> Response:
     """The version of the schema with that id, as in `Schema-Id`."""

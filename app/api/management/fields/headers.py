@@ -62,7 +62,7 @@ def unmasked(given: object, current: Sequence[Header]) -> object:
     return [_unmasked(each, kept) for each in given]
 
 
-def _unmasked(given: object, kept: Mapping[str, Iterator[Header]]) -> Any:  # noqa: ANN401 - JSON
+def _unmasked(given: object, kept: Mapping[str, Iterator[Header]]) -> Any:  # noqa: ANN401 - JSON can have any type
     name = given.get("name") if isinstance(given, dict) else None
     if not isinstance(given, dict) or not isinstance(name, str) or given.get("value") != MASK:
         return given

@@ -14,7 +14,7 @@ MODE_TEXT: Final = (
 ENABLED_TEXT: Final = "without `trackingMode`: trackingAll or trackingOff"
 
 
-def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noqa: FBT001 - Hermes' field
+def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noqa: FBT001 - the value of Hermes' field
     """Return the requested mode: `trackingMode` if present, otherwise by `trackingEnabled`."""
     if mode is not None:
         return TrackingMode(mode)

@@ -54,11 +54,11 @@ async def subscription_forecast(
 
 async def _wanted(
     *,
-    ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - as in Hermes
-    ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - as in Hermes
-    subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies it; as in Hermes
+    ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - the name is Hermes'
+    ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - the name is Hermes'
+    subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies it; Hermes' name
     qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - as above
-    respectMonitoringSeverity: Annotated[  # noqa: N803 - as in Hermes
+    respectMonitoringSeverity: Annotated[  # noqa: N803 - the name is Hermes'
         bool,
         Query(
             description="leave those out whose `monitoringDetails` say NON_IMPORTANT, as they do"

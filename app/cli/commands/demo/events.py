@@ -50,7 +50,7 @@ def shop_events(count: int, *, seed: int) -> Iterator[Event]:
     for sequence in range(count):
         # Let every twentieth event be one that the broken subscriber refuses, so that even a short
         # demo has some.
-        refused = sequence % 20 == 19  # noqa: PLR2004 - the twentieth, counted from 0
+        refused = sequence % 20 == 19  # noqa: PLR2004 - every twentieth event
         name = REFUSED_TYPE if refused else dice.choices(types, weights)[0]
         yield _event(sequence, name, dice)
 
@@ -75,7 +75,7 @@ def _order_placed(dice: random.Random) -> Payload:
         "order": _order_number(dice),
         "lines": lines,
         "total": {"amount": sum(each["amount"] for each in lines), "currency": "EUR"},
-        "shipTo": {"city": dice.choice(_CITIES), "express": dice.random() < 0.2},  # noqa: PLR2004 - a fifth
+        "shipTo": {"city": dice.choice(_CITIES), "express": dice.random() < 0.2},  # noqa: PLR2004 - true for a fifth of the events
     }
 
 

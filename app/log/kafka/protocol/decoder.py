@@ -219,10 +219,10 @@ def _decompressed(body: bytes, compression: int, limit: int) -> bytes:
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return a zigzag varint, and the position after this number."""
     byte = buffer[position]
-    if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+    if byte < 0x80:  # noqa: PLR2004 - the bit for more bytes
         return (byte >> 1) ^ -(byte & 1), position + 1
     value, shift = byte & 0x7F, 7
-    while byte > 0x7F:  # noqa: PLR2004 - the continuation bit
+    while byte > 0x7F:  # noqa: PLR2004 - the bit for more bytes
         position += 1
         byte = buffer[position]
         value |= (byte & 0x7F) << shift
@@ -273,7 +273,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
         headers = []
         for _ in range(count):
             size = body[position]
-            if size < 0x80:  # noqa: PLR2004 - the continuation bit
+            if size < 0x80:  # noqa: PLR2004 - the bit for more bytes
                 position += 1
                 size >>= 1
             else:
@@ -281,7 +281,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
             name = body[position : position + size]
             position += size
             size = body[position]
-            if size < 0x80 and size != 1:  # noqa: PLR2004 - the continuation bit
+            if size < 0x80 and size != 1:  # noqa: PLR2004 - the bit for more bytes
                 position += 1
                 size >>= 1
             else:

@@ -117,7 +117,7 @@ def varint(number: int) -> bytes:
 def _varint(number: int) -> bytes:
     out = bytearray()
     value = (number << 1) ^ (number >> 63)
-    while value > 0x7F:  # noqa: PLR2004 - seven bits
+    while value > 0x7F:  # noqa: PLR2004 - a byte has seven bits
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
