@@ -7,8 +7,8 @@ import sys
 # fifth of the CPU time of a start.
 gc.disable()
 
-from app.config import Settings  # noqa: E402 - loaded after that
-from workers.process import serve  # noqa: E402 - loaded after that
+from app.config import Settings  # noqa: E402 - imported with the collector off
+from workers.process import serve  # noqa: E402 - imported with the collector off
 
 if __name__ == "__main__":
     serve(Settings(), number=int(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from app.domain.catalogue.changes import Changes
 from app.domain.catalogue.subscription import Subscription
-from app.domain.catalogue.topic import Topic  # noqa: TC001 - hidden types would not help
+from app.domain.catalogue.topic import Topic  # noqa: TC001 - TYPE_CHECKING would gain nothing
 from app.domain.message import Partition
 from workers.consumer.subscription_consumers import CursorKey
 

@@ -36,7 +36,7 @@ _EVENT_PREFIX: Final = b"ce-"
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Replaces control characters by spaces (RFC 9110, section 5.5), so that no value can end its line.
 PRINTABLE: Final = bytes(
-    byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - DEL
+    byte if byte == ord("\t") or (byte >= ord(" ") and byte != 0x7F) else ord(" ")  # noqa: PLR2004 - the control character DEL
     for byte in range(256)
 )
 

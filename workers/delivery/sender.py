@@ -210,7 +210,7 @@ class Destination:
     def answered(self, answer: RawAnswer) -> Outcome:
         """Return the outcome of a response."""
         status = answer.status
-        if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - the 2xx class
+        if 200 <= status < 300 and not self._reads_bodies:  # noqa: PLR2004 - statuses 2xx
             return delivered(status)
         body = answer.body if self._reads_bodies else b""
         read = Answered(status, LazyHeaders(answer.headers), body)
@@ -288,7 +288,7 @@ class UnusableDestination:
         self,
         message: Message,  # noqa: ARG002 - every message is discarded
         *,
-        retry_count: int,  # noqa: ARG002 - as above
+        retry_count: int,  # noqa: ARG002 - every message is discarded
     ) -> Outcome:
         """Return a discard of `message`, with the reason."""
         return self._outcome

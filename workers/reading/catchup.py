@@ -31,7 +31,7 @@ class BatchListener(Protocol):
     `gap`: messages are missing, and the log continues at the batch's `next_offset`.
     """
 
-    def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
+    def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - called by position, as a callback
         """Receive `batch`."""
 
 

@@ -16,30 +16,30 @@ from app.storage.replay.sending import SendingRepository
 class RetransmissionStore(Protocol):
     """Retransmissions for one worker; see `DatabaseRetransmissions`."""
 
-    async def take(self, lease: timedelta) -> Sending | None: ...  # noqa: D102 - documented there
-    async def keep(  # noqa: D102 - as above
+    async def take(self, lease: timedelta) -> Sending | None: ...  # noqa: D102 - documented in the class below
+    async def keep(  # noqa: D102 - documented in the class below
         self, sending: Sending, finished: int, lease: timedelta
     ) -> bool: ...
-    async def subscription(self, sending: Sending) -> Subscription | None: ...  # noqa: D102 - the same
-    async def sources(self, sending: Sending) -> Mapping[int, int]: ...  # noqa: D102 - as above
-    async def ends(self, sending: Sending) -> Mapping[int, int]: ...  # noqa: D102 - as above
-    async def sent_from(  # noqa: D102 - as above
+    async def subscription(self, sending: Sending) -> Subscription | None: ...  # noqa: D102 - documented in the class below
+    async def sources(self, sending: Sending) -> Mapping[int, int]: ...  # noqa: D102 - documented in the class below
+    async def ends(self, sending: Sending) -> Mapping[int, int]: ...  # noqa: D102 - documented in the class below
+    async def sent_from(  # noqa: D102 - documented in the class below
         self, sending: Sending, partition: int, offset: int
     ) -> Sequence[int]: ...
-    async def runs(  # noqa: D102 - as above
+    async def runs(  # noqa: D102 - documented in the class below
         self, sending: Sending, partition: int, offset: int, *, limit: int
     ) -> Sequence[MessageRun]: ...
-    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]: ...  # noqa: D102 - the same
-    async def archived(  # noqa: D102 - as above
+    async def discards(self, rows: Collection[int]) -> Mapping[int, Undelivered]: ...  # noqa: D102 - documented in the class below
+    async def archived(  # noqa: D102 - documented in the class below
         self, sending: Sending, run: MessageRun, *, first: int, limit: int
     ) -> Sequence[Record]: ...
-    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool: ...  # noqa: D102 - the same
-    async def written(self, sending: Sending) -> int: ...  # noqa: D102 - as above
-    async def end(  # noqa: D102 - as above
+    async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool: ...  # noqa: D102 - documented in the class below
+    async def written(self, sending: Sending) -> int: ...  # noqa: D102 - documented in the class below
+    async def end(  # noqa: D102 - documented in the class below
         self, sending: Sending, state: RetransmissionState, reason: str | None = None
     ) -> None: ...
-    async def release(self, sending: Sending) -> None: ...  # noqa: D102 - as above
-    async def unmark(  # noqa: D102 - as above
+    async def release(self, sending: Sending) -> None: ...  # noqa: D102 - documented in the class below
+    async def unmark(  # noqa: D102 - documented in the class below
         self, retransmission_id: str, positions: Sequence[tuple[int, int]]
     ) -> None: ...
 

@@ -112,7 +112,7 @@ class OriginPool:
             # Break a cycle: the exchange refers to the error, and the error's traceback to the
             # exchange.
             del exchange
-            raise error.with_traceback(None)  # noqa: B904 - it is the same
+            raise error.with_traceback(None)  # noqa: B904 - the same error is raised again
 
     def begin(self, exchange: PendingExchange) -> bool:
         """Write the request to an idle connection, if there is one.

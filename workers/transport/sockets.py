@@ -26,7 +26,7 @@ async def connected_to(addresses: Sequence[Address], port: int) -> socket:
         # Drop the traceback, because a frame in it refers to the exception. So the exception is
         # freed immediately and not by the garbage collector: a subscriber that is down causes
         # thousands.
-        raise exc.with_traceback(None)  # noqa: B904 - it is the same
+        raise exc.with_traceback(None)  # noqa: B904 - the same error is raised again
 
 
 def _address_info(address: Address, port: int) -> AddrInfoType:

@@ -195,7 +195,7 @@ class Cursor:
             self.lagging = self._reading = True
             reader.fetch(feed, self.position, self._on_batch)
 
-    def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - the shape of a callback
+    def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - called by position, as a callback
         self._reading = False
         if batch.offset > self.position:
             pass  # this batch was requested before the rewind

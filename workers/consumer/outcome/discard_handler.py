@@ -14,7 +14,7 @@ from app.domain.errors import TopicNotFoundError
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.defects import Defects
 from workers.consumer.outcome.dead_letters import RETRY_PAUSE, DeadLetters
-from workers.consumer.outcome.subscription_trace import SubscriptionTrace  # noqa: TC001 - hidden types help nobody
+from workers.consumer.outcome.subscription_trace import SubscriptionTrace  # noqa: TC001 - TYPE_CHECKING would gain nothing
 from workers.consumer.outcome.undelivered import UndeliveredLog, bare_undelivered_of, undelivered_of
 from workers.consumer.schedule.delivery_job import BatchJob, DeliveryJob
 from workers.consumer.schedule.retry_queue import RetryQueue

@@ -22,7 +22,7 @@ from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard
 from workers.consumer.outcome.latency import Latency
 from workers.consumer.outcome.subscription_trace import (
-    SubscriptionTrace,  # noqa: TC001 - hidden types would not help
+    SubscriptionTrace,  # noqa: TC001 - TYPE_CHECKING would gain nothing
 )
 from workers.consumer.schedule.delivery_job import DeliveryJob
 from workers.consumer.schedule.scheduler import Scheduler

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from app.domain.delivery import Discarded  # noqa: TC001 - hidden types would not help
+from app.domain.delivery import Discarded  # noqa: TC001 - TYPE_CHECKING would gain nothing
 from app.domain.message import Message
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.source.collected_batch import CollectedBatch
-from workers.delivery.in_flight import StartedRequest  # noqa: TC001 - hidden types would not help
-from workers.transport.used_connection import UsedConnection  # noqa: TC001 - hidden types help nobody
+from workers.delivery.in_flight import StartedRequest  # noqa: TC001 - TYPE_CHECKING would gain nothing
+from workers.transport.used_connection import UsedConnection  # noqa: TC001 - TYPE_CHECKING would gain nothing
 
 
 class Failing:

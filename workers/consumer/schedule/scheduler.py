@@ -7,7 +7,7 @@ from typing import Final
 from app.domain.catalogue.subscription import DeliveryPolicy, OnExhausted
 from app.domain.delivery import PUBLISH_TTL_ELAPSED, TTL_ELAPSED, Discarded
 from workers.consumer.defects import Defects
-from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - hidden types would not help
+from workers.consumer.schedule.breaker import Breaker  # noqa: TC001 - TYPE_CHECKING would gain nothing
 from workers.consumer.schedule.delivery_job import DeliveryJob, job_of
 from workers.consumer.schedule.eviction import Eviction
 from workers.consumer.schedule.retry_queue import RetryQueue

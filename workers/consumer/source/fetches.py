@@ -41,7 +41,7 @@ class _Fetch:
         self.on_batch = on_batch
         self.began = 0.0
 
-    def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - a callback's shape
+    def __call__(self, batch: Batch, gap: bool, /) -> None:  # noqa: FBT001 - called by position, as a callback
         self.fetches.finished(self)
         self.on_batch(batch, gap)
 

@@ -182,7 +182,7 @@ class Tokens:
 def _unknown(name: str) -> OAuthProvider:
     return OAuthProvider(
         name=name,
-        token_endpoint="http://unknown.invalid/",  # noqa: S106 - a URL
+        token_endpoint="http://unknown.invalid/",  # noqa: S106 - a URL and not a password
         client_id="unknown",
         client_secret=MASK,
         locked="it does not exist",
