@@ -70,11 +70,11 @@ def of_partition(offsets: Mapping[int, int]) -> Column:
 def remove_folder(session: SparkSession, path: str) -> None:
     """Remove a folder with its content, if it exists. Hadoop's errors are raised."""
     place, files = _on_hadoop(session, path)
-    files.delete(place, True)  # noqa: FBT003 - Java has no names
+    files.delete(place, True)  # noqa: FBT003 - Java has no named arguments
 
 
 def _on_hadoop(session: SparkSession, path: str) -> Sequence[Any]:
     jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public access to files
-    hadoop = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    hadoop = session._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no public access to files
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place, place.getFileSystem(hadoop)

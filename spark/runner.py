@@ -26,24 +26,24 @@ _log = structlog.get_logger(__name__)
 class JobStore(Protocol):
     """The store of jobs; see `spark.store.DatabaseJobs`."""
 
-    async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented there
-    async def beat(self) -> None: ...  # noqa: D102 - as above
-    async def leave(self) -> None: ...  # noqa: D102 - as above
-    async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - as above
-    async def report(  # noqa: D102 - as above
+    async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented in the named class
+    async def beat(self) -> None: ...  # noqa: D102 - documented in the named class
+    async def leave(self) -> None: ...  # noqa: D102 - documented in the named class
+    async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - documented in the named class
+    async def report(  # noqa: D102 - documented in the named class
         self, claim: Claim, progress: JobProgress, lease: timedelta
     ) -> ClaimState: ...
-    async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - as above
-    async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - as above
-    async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - as above
-    async def release(self, claim: Claim) -> bool: ...  # noqa: D102 - as above
+    async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - documented in the named class
+    async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - documented in the named class
+    async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - documented in the named class
+    async def release(self, claim: Claim) -> bool: ...  # noqa: D102 - documented in the named class
 
 
 class Engine(Protocol):
     """Runs a job; both methods block. See `spark.engine.SparkEngine`."""
 
-    def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented there
-    def cancel(self, job: Job) -> None: ...  # noqa: D102 - as above
+    def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented in the named class
+    def cancel(self, job: Job) -> None: ...  # noqa: D102 - documented in the named class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

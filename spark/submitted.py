@@ -77,7 +77,7 @@ class SubmittedEngine:
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Run the job, and return its result. Errors of the job are raised."""
-        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark's
+        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark has it by position
         progress.watch(SessionJobs(self.session))
         work = work_of(job, self.settings, database_url=self.database_url, progress=progress)
         return self.do(self.session, work)

@@ -156,8 +156,8 @@ def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Tota
 def _is_archived(place: str, read: Reached) -> Column:
     """Return the condition that only the archive has the message at that position."""
     if not read.archived:
-        return F.lit(False)  # noqa: FBT003 - a column of it
-    return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - the same
+        return F.lit(False)  # noqa: FBT003 - Spark needs a column
+    return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - Spark needs a column
 
 
 def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:

@@ -58,7 +58,7 @@ def last_runs(archived: DataFrame) -> DataFrame:
     """
     order = Window.partitionBy("partition").orderBy("offset")
     follows = F.col("offset") == F.lag("offset").over(order) + 1
-    marked = archived.select("partition", "offset", F.coalesce(follows, F.lit(False)).alias("on"))  # noqa: FBT003 - a column of it
+    marked = archived.select("partition", "offset", F.coalesce(follows, F.lit(False)).alias("on"))  # noqa: FBT003 - Spark needs a column
     return (
         marked.groupBy("partition")
         .agg(
