@@ -98,6 +98,8 @@ def _shown(name: str, value: object) -> str:
         return _masked(value.get_secret_value()) if name in _SECRET_URLS else _MASK
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if value is None else str(value)
 
 

@@ -95,6 +95,7 @@ def test_a_check_shows_no_password(
         "from": "environment",
     }
     assert settings["ANGELIA_PORT"]["from"] == "default"
+    assert settings["ANGELIA_HERMES_METRICS"]["value"] == "false"
 
 
 @pytest.mark.parametrize(
