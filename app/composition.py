@@ -110,8 +110,9 @@ from app.tracing.buffer import TraceBuffer
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
 
-# How long the last traces and the last volumes may take when a process ends.
+# How long storing the last traces may take when a process ends.
 LAST_TRACES_MAX: Final = timedelta(seconds=2)
+# How long storing the last volumes may take when a process ends.
 LAST_VOLUMES_MAX: Final = timedelta(seconds=2)
 
 Part = Literal["all", "publish", "management"]

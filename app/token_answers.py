@@ -9,9 +9,9 @@ import orjson
 
 # The maximum length of a token: any server accepts a header line of this length.
 TOKEN_MAX: Final = 8_000
-# The limits of a token's lifetime: a longer one is requested again after a year. A token that has
-# nearly expired is used for a moment.
+# The longest lifetime of a token: a token that is valid for longer is requested again after a year.
 LIFETIME_MAX_S: Final = 365 * 86_400.0
+# The shortest lifetime of a token: a token that has nearly expired is used for a moment.
 LIFETIME_MIN_S: Final = 1.0
 
 # The characters of a token: those of RFC 6750, section 2.1, and all other printable ones, because

@@ -12,8 +12,9 @@ HEADER_CONTENT_TYPE: Final = b"ct"
 HEADER_PROPAGATED_PREFIX: Final = b"h-"
 # Names the process that waits for the outcome of the message (app.domain.runtime.receipt).
 HEADER_RECEIPT: Final = b"w"
-# The schema version with which the message is written, and the schema's id.
+# The schema version with which the message is written.
 HEADER_SCHEMA_VERSION: Final = b"sv"
+# The id of that schema.
 HEADER_SCHEMA_ID: Final = b"sid"
 # Names the only subscription for which the message is (app.domain.targeted).
 HEADER_TARGET: Final = b"r"

@@ -15,8 +15,9 @@ PARSED_BYTES_MAX: Final = 8 << 20
 
 # The length up to which a body's cost is assumed to be the highest: counting would take longer.
 _SHORT: Final = 4_096
-# The limits, in bytes and in quotes, up to which a body is counted again without its texts.
+# The size in bytes up to which a body is counted again without its texts.
 _AGAIN_BYTES_MAX: Final = 1 << 20
+# The number of quotation marks up to which a body is counted again without its texts.
 _AGAIN_QUOTES_MAX: Final = 40_000
 
 

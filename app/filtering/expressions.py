@@ -23,7 +23,9 @@ VARIABLES: Final[dict[str, Any]] = {
 
 # The variables that may be large.
 _HEAVY: Final = frozenset({"body", "text", "headers", "key", "id"})
+# Finds the uses of these variables in an expression.
 _NAMED: Final = re.compile(rf"\b(?:{'|'.join(_HEAVY)})\b")
+# The work to pass the variables to an expression.
 _HANDING_WORK: Final = 7
 # The number of bytes that one unit of work can decode.
 _BYTES_PER_WORK: Final = 512

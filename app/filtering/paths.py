@@ -46,13 +46,15 @@ _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
 # The types that may be large, so that comparing two of them takes work.
 _LARGE: Final = (str, dict, list)
+# The work to compare one value inside of these.
 _COMPARING_WORK: Final = 1
 # The work for each container that `..` reaches, without its children.
 _DESCENT_WORK: Final = 6
 # The work for each value to which a key, a `*`, a slice or `[?...]` is applied.
 _NODE_WORK: Final = 2
-# The work for each comparison in `[?...]`, and for each test whether a value exists.
+# The work for each comparison in `[?...]`.
 _COMPARISON_WORK: Final = 4
+# The work for each test in `[?...]` whether a value exists.
 _PRESENCE_WORK: Final = 1
 # The number of keys in `[?...]` that can be followed with one unit of work.
 _KEYS_PER_WORK: Final = 4

@@ -11,13 +11,15 @@ from app.filtering.budget import Budget
 # The memory limit of a regex. RE2 takes time in proportion to the text, with a factor that depends
 # on the size of the program; this limits the factor.
 _MEMORY_MAX: Final = 1 << 18
-# The length up to which a text is cached with its result, because most fields have few values; and
-# the number of cached results.
+# The length up to which a text is cached with its result, because most fields have few values.
 _REMEMBERED_LENGTH_MAX: Final = 128
+# The number of cached results of a regex.
 _REMEMBERED_MAX: Final = 512
 # Programs up to this size have the same speed; larger ones take longer in proportion to their size.
 _SMALL: Final = 32
+# The number of characters that such a program matches with one unit of work.
 _SMALL_CHARACTERS_PER_WORK: Final = 25
+# The size of a larger program that takes one unit of work for each character.
 _SIZE_PER_WORK: Final = 100
 # The work of a match for any text, even a short one.
 _CALL_WORK: Final = 5

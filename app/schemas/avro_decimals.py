@@ -3,19 +3,22 @@
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-# The maximum number of digits of a decimal, in total and after the point.
+# The maximum number of digits of a decimal, and of its digits after the point.
 DIGITS_MAX: Final = 1_000
 # The maximum number of digits before the point, zeros of an exponent, and digits after the point.
 LIMIT_MAX: Final = 3 * DIGITS_MAX
 _LIMIT: Final = 10**LIMIT_MAX
-# Steps of work (see avro_work.py): for any decimal, for texts and floats, and the digits in one
-# step.
+# The steps of work (avro_work.py) for any decimal.
 _STEPS: Final = 0.5
+# The additional steps for a text or a float.
 _TEXT_STEPS: Final = 2
+# The digits of a text that are converted in one step.
 _DIGITS_PER_STEP: Final = 8
+# The zeros that are appended in one step.
 _PLACES_PER_STEP: Final = 32
 # The steps for a decimal that is not only digits with a point.
 _ODD_STEPS: Final = 4
+# The digits of such a decimal that are converted in one step.
 _ODD_DIGITS_PER_STEP: Final = 3
 _KINDS: Final = (int, float, str)
 

@@ -20,18 +20,21 @@ from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # The limit of work, in steps (avro_work.py), for a default value, which is encoded once.
 _DEFAULT_STEPS_MAX: Final = 28_000
-# The steps for each type that is tried in vain, and the positions that one step can copy for an
-# error.
+# The steps for each type that is tried in vain.
 _TRY_STEPS: Final = 10
+# The positions that one step can copy for an error.
 _PLACES_PER_STEP: Final = 16
-# The steps for each field, and for each member: an object with few members handles these one by
-# one.
+# The steps for each field of a record.
 _FIELD_STEPS: Final = 0.3
+# The steps for each member of an object.
 _MEMBER_STEPS: Final = 2
+# An object has few members if it has less than one for this many fields.
 _FEW: Final = 4
-# The bytes of texts and of defaults that one step can copy; short defaults are free.
+# The bytes of texts that one step can copy.
 _BYTES_PER_STEP: Final = 1_024
+# The bytes of defaults that one step can copy.
 _DEFAULT_BYTES_PER_STEP: Final = 16
+# The size up to which copying a default takes no step.
 _DEFAULT_BYTES_FREE: Final = 4
 # The bytes of a fixed decimal in one step; it has all its bytes even with few digits.
 _FIXED_BYTES_PER_STEP: Final = 16

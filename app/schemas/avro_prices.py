@@ -43,10 +43,11 @@ _STEPS: Final = {
 }
 _DECIMAL_STEPS: Final = 2.2
 _FIELD_STEPS: Final = 0.12
-# The steps for each block of an array or a map, and for each key.
+# The steps for each block of an array or a map.
 BLOCK_STEPS: Final = 2
 # The steps for a union's type other than null: deep messages consist of these.
 _BRANCH_STEPS: Final = 0.4
+# The steps for each key of a map.
 _KEY_STEPS: Final = 0.9
 # The bytes of JSON written in one step: names, symbols, and zeros in decimals. Other bytes are also
 # in the message.
@@ -54,15 +55,17 @@ _BYTES_PER_STEP: Final = 100
 # The bytes of the quotes and punctuation around a name in JSON.
 _QUOTES: Final = 4
 _FEWEST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
-# The bytes of memory for values, and for their places in lists and maps. Texts and large numbers
-# take no more than their bytes in the message.
+# The bytes of memory for values. Texts and large numbers take no more than their bytes in the
+# message.
 _MEMORY: Final = {
     "float": sys.getsizeof(0.0),
     "double": sys.getsizeof(0.0),
     "array": sys.getsizeof([]),
     "map": sys.getsizeof({}),
 }
+# The bytes of memory for the place of an item in a list.
 _ITEM_MEMORY: Final = 9
+# The bytes of memory for the place of an entry in a map.
 _ENTRY_MEMORY: Final = 100
 # The additional bytes of memory of a list or a map with its first item.
 BLOCK_ROOM: Final = 128

@@ -12,11 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 
-# The steps of work (avro_work.py) of a check, of each name, and of each member, of which at most
-# four are checked.
+# The steps of work (avro_work.py) of a check.
 _LOOK_STEPS: Final = 0.4
+# The steps for each name that a check reads.
 _NAME_STEPS: Final = 0.1
+# The steps for each member that a check looks up.
 _MEMBER_STEPS: Final = 0.25
+# The maximum number of members that a check looks up.
 _MEMBERS_MAX: Final = 4
 
 _KINDS: Final[dict[str, frozenset[type]]] = {
@@ -51,10 +53,11 @@ class Shapes:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
-        # Symbols by the name of an enum, members by the name of a record, and shared members by the
-        # records of a union.
+        # Symbols by the name of an enum.
         self._symbols: dict[str, frozenset[str]] = {}
+        # Required members by the name of a record.
         self._needed: dict[str, Mapping[str, AvroType]] = {}
+        # Members that several records of a union must have, by the names of these records.
         self._shared: dict[tuple[str, ...], AbstractSet[str]] = {}
 
     def kinds(self, kind: AvroType) -> frozenset[type]:

@@ -14,12 +14,16 @@ from typing import Final
 
 # The time of one step.
 STEP_NS: Final = 350
-# The steps that a message may take: a fixed number, and a number for each given byte.
+# The steps that a message of any size may take.
 STEPS_MAX: Final = 80_000
+# The additional steps for each given byte.
 STEPS_PER_BYTE: Final = 1.1
-# The maximum bytes of a message's values and JSON together during reading, and of its JSON.
+# The bytes that a message's values and JSON may take together while the message is read: a fixed
+# number, and a number for each byte of the message.
 ROOM_MAX: Final = 48 << 20
 ROOM_PER_BYTE: Final = 64
+# The bytes that a message's JSON may have: a fixed number, and a number for each byte of the
+# message.
 JSON_MAX: Final = 128 << 10
 JSON_PER_BYTE: Final = 48
 

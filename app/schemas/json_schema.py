@@ -20,8 +20,9 @@ from app.schemas.request_work import RequestWork
 # engine.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
-# The allowed cost of validating a message: a fixed time, and a time for each byte.
+# The allowed cost of validating a message of any size.
 LIMIT_NS: Final = 10_000_000
+# The additional allowed cost for each byte of the message.
 BYTE_LIMIT_NS: Final = 60
 # The allowed cost of reporting several problems of a message.
 REPORT_LIMIT_NS: Final = 10_000_000

@@ -18,8 +18,9 @@ from app.schemas.levels import Levels, has_extremes
 from app.schemas.patterns import PatternPrices
 
 LEVELS_MAX: Final = 1_024
-# The work for each level, and for each group of positions in a level.
+# The work for each level.
 _LEVEL_STEPS: Final = 5
+# The work for each group of positions in a level.
 _GROUP_STEPS: Final = 2
 # A cost in ns that no message may have at one position.
 _ENDLESS_NS: Final = 1e9

@@ -28,10 +28,13 @@ _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()
 
-# The work for a subschema, and for each subschema in a kind.
+# The work for computing the cost of a subschema.
 _PRICE_STEPS: Final = 30
+# The work for each subschema in a kind.
 _PART_STEPS: Final = 2
+# The work for each subschema one level below.
 _CHILD_STEPS: Final = 3
+# The work for each check of a position by a subschema.
 _LOOK_STEPS: Final = 0.5
 
 _ANY_MEMBER: Final = ("additionalProperties", "unevaluatedProperties")

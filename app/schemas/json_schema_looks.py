@@ -11,8 +11,9 @@ from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, r
 LOOKS_MAX: Final = 400_000
 # The depth of a subschema that does not lead back to another.
 _NOWHERE: Final = 1 << 30
-# The work for each subschema, and for each that it leads to.
+# The work for each subschema.
 _OPEN_STEPS: Final = 8
+# The work for each subschema to which another one leads.
 _LOOK_STEPS: Final = 0.3
 # The work for unevaluated values: the engine creates code for each way that leads to them.
 _UNEVALUATED_STEPS: Final = 12

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from app.schemas.json_schema_work import refused
 
-# Keywords with subschemas: with one, with a list, or with several by name.
+# Keywords with one subschema.
 _ONE: Final = (
     "not",
     "if",
@@ -21,7 +21,9 @@ _ONE: Final = (
     "unevaluatedProperties",
     "contentSchema",
 )
+# Keywords with a list of subschemas.
 _LISTED: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+# Keywords with several subschemas by name.
 _NAMED: Final = (
     "$defs",
     "definitions",

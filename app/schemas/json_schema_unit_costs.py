@@ -10,16 +10,21 @@ import orjson
 
 from app.schemas.patterns import PatternPrices
 
-# The cost of a subschema at a value, and of each keyword in the subschema.
+# The cost of a subschema at a value.
 _LOOK_NS: Final = 15
+# The cost of each keyword in the subschema.
 _KEYWORD_NS: Final = 15
+# The cost of comparing a number with a limit: with a small whole one, and with any other.
 _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
+# The cost of looking up a name.
 _NAME_NS: Final = 35
-# The cost of making a text of a member's name, and of checking a format.
+# The cost of making a text of a member's name.
 _MADE_NAME_NS: Final = 50
+# The cost of checking a format.
 _FORMAT_NS: Final = 100
+# The cost of starting a match with a pattern.
 _CALL_NS: Final = 60
 # The cost of comparing a value: simple values are found by a table, others one by one.
 _COMPARED_NS: Final = 200
@@ -35,9 +40,11 @@ _UNIQUE_NS: Final = 500
 _BELOW_UNIQUE_NS: Final = 200
 _CONTAINED_NS: Final = 180
 _UNEVALUATED_NS: Final = 20
-# The cost of reporting an error, and of each character that it quotes from the schema.
+# The cost of reporting an error.
 _ERROR_NS: Final = 20_000
+# The cost of each character that a report quotes from the schema.
 _QUOTED_NS: Final = 40
+# The cost of checking the format of a text, for each character: a usual format, and a hard one.
 _CHARACTER_NS: Final = 20
 _HARD_CHARACTER_NS: Final = 50
 _HARD_FORMATS: Final = frozenset({"idn-hostname", "idn-email", "hostname", "regex"})

@@ -14,8 +14,9 @@ NOTHING: Final = 0
 # The kinds of positions by name or index; None stands for all others.
 Below = Mapping[object, int]
 
-# The maximum number of values in such a message, and the cost of each in ns: 4 ms in total.
+# The maximum number of values in such a message: with the cost of each, 4 ms in total.
 VALUES_MAX: Final = 4_000
+# The cost of counting one of these values.
 _WALKED_NS: Final = 1_000
 
 

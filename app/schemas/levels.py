@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-# The range of numbers that are divided quickly.
+# The largest and the smallest number that are divided quickly.
 _LARGEST: Final = 1e15
 _SMALLEST: Final = 1e-9
 

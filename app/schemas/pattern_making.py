@@ -8,12 +8,15 @@ patterns.
 import re
 from typing import Final, NamedTuple
 
-# The steps for each character, and for each character for each converted class.
+# The steps for each character.
 _CHARACTER_STEPS: Final = 1.5
+# The additional steps for each character, for each class that is converted.
 _CLASS_STEPS: Final = 0.7
-# The steps for a part: one that accepts a character, and one that accepts many.
+# The steps for a part that accepts one character.
 _PART_STEPS: Final = 1.0
+# The steps for a part that accepts many characters.
 _WIDE_STEPS: Final = 6.0
+# The steps for a part that accepts the characters with a property.
 _PROPERTY_STEPS: Final = 800.0
 # A pattern that takes this many steps has more parts than the engine accepts.
 _PARTS_STEPS_MAX: Final = 20_000.0

@@ -19,22 +19,24 @@ from app.schemas.pattern_making import making_steps, written_size
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
-# The time for each character in ns: for a pattern with few states, and for each state of a pattern
-# with many.
+# The time for each character in ns, for a pattern with few states.
 FEW_STATES_NS: Final = 4
+# The time for each character and each state in ns, for a pattern with many states.
 EACH_STATE_NS: Final = 14
-# The additional time for each character property: the engine has hundreds of states for one.
+# The additional time in ns for each character property: the engine has hundreds of states for one.
 PROPERTY_NS: Final = 10
+# The same for a pattern with many states.
 _PROPERTY_OF_MANY_NS: Final = 70
-# The limits below which an automaton has few states: states, distinguished characters, and the work
-# of a test.
+# The number of states up to which an automaton has few states.
 _STATES_MAX: Final = 2_000
+# The number of distinguished characters up to which an automaton may have few states.
 _CHARACTERS_MAX: Final = 100
 # The work for all patterns of a schema, in steps of about 300 ns; a pattern beyond this counts as
-# one with many states. Then the steps for parsing a character, and for creating a test of a
-# character.
+# one with many states.
 STEPS_MAX: Final = 150_000
+# The steps for parsing a character.
 _PARSED_STEPS: Final = 6
+# The steps for creating a test of a character.
 _TESTED_STEPS: Final = 100
 # The maximum number of parts of a pattern with all repetitions written out.
 _PARTS_MAX: Final = 5_000
@@ -84,9 +86,9 @@ class _Automaton:
     def __init__(self, steps_max: float) -> None:
         self.spent = 0
         self._steps_max = steps_max
-        # The test of a character for each part (None: no test), and the parts to which each part
-        # leads.
+        # The test of a character for each part (None: no test).
         self.tests: list[Any] = []
+        # The parts to which each part leads.
         self.ways: list[list[int]] = []
         # The number of tests for character properties.
         self.properties = 0

@@ -4,10 +4,10 @@ from typing import Final
 
 from app.domain.errors import ThroughputQuotaError
 
-# The limits for one request: a fixed time, and a time for each byte. A single message may take 10
-# ms (JSON Schema) or 30 ms (Avro), and more for each byte; a thousand messages must not take a
-# thousand times that.
+# The limit for one request of any size. A single message may take 10 ms (JSON Schema) or 30 ms
+# (Avro), and more for each byte; a thousand messages must not take a thousand times that.
 LIMIT_NS: Final = 500_000_000
+# The additional limit for each byte of the request.
 BYTE_LIMIT_NS: Final = 400
 TOO_MUCH: Final = (
     "The messages of the batch up to this one take more work to be held against their schema than"

@@ -13,11 +13,13 @@ from app.domain.errors import LogUnavailableError, StorageUnavailableError
 from app.storage.database import Database, Session
 from app.storage.runtime.log_claims import LogClaimRepository
 
-# The time limit for calls to the log within a claim, and for the claim itself, which ends later.
+# The time limit for calls to the log within a claim.
 LOG_WITHIN: Final = timedelta(seconds=25)
+# How long a claim is valid: it ends after the calls to the log.
 CLAIMED_FOR: Final = timedelta(seconds=30)
-# How long a request waits for a claim on the same subject, and how often it checks.
+# How long a request waits for a claim on the same subject.
 WAIT_MAX: Final = timedelta(seconds=10)
+# How often a waiting request checks whether the claim is free.
 _LOOK_EVERY: Final = timedelta(milliseconds=50)
 _LEFT_MAX: Final = 100
 

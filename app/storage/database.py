@@ -33,8 +33,9 @@ from app.vault import Vault
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
 
 Answer = TypeVar("Answer")
-# The connection that `Database.read` gives, and the session that `Database.transaction` gives.
+# The connection that `Database.read` gives.
 Reading = AsyncConnection
+# The session that `Database.transaction` gives.
 Session = AsyncSession
 
 

@@ -22,9 +22,11 @@ PINGS: Final = "angelia_pings"
 ACCESS: Final = "angelia_access"
 
 CONNECT_TIMEOUT_S: Final = 2
-# How often a silent connection is tested, and for how long.
+# How long a connection is silent before it is tested.
 PROBE_AFTER_S: Final = 15.0
+# How long a tested connection may take to respond.
 _PROBE_TIMEOUT_S: Final = 2.0
+# The shortest and the longest pause before a lost connection is opened again.
 _BACKOFF_MIN_S: Final = 0.1
 _BACKOFF_MAX_S: Final = 5.0
 

@@ -37,9 +37,9 @@ class Sealing:
         self._vault = vault
         self._row = (table, row)
         self.unreadable = ""
-        # The number of secrets that are not encrypted with the current key, then that of all
-        # decrypted ones.
+        # The number of secrets that are not encrypted with the current key.
         self.outdated = 0
+        # The number of all decrypted secrets.
         self.opened = 0
 
     def seal(self, text: str, field: str) -> Mapping[str, str]:

@@ -21,9 +21,11 @@ ENTRIES_MAX: Final = 100_000
 # The number of entries in a pack: packing them takes about a millisecond, and deliveries run in
 # between.
 ROWS_PER_PACK: Final = 500
+# The maximum number of packs in one append.
 PACKS_PER_APPEND: Final = 8
 # The time between two appends, for which commits of traced deliveries wait.
 INTERVAL: Final = timedelta(milliseconds=100)
+# The pause before a failed append is repeated.
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 FULL: Final = "The traces stream did not take them in time"

@@ -16,8 +16,9 @@ from app.api.server.unread_answers import UnreadAnswers
 # The maximum number of bytes in a row without the end of a request head and without any body.
 BARREN_BYTES_MAX: Final = 64 * 1024
 # How much received data is parsed before checking whether a request waits: a few dozen of the
-# smallest requests. For the rest of a body the limit is higher.
+# smallest requests.
 _LOOKED_AT: Final = 4 * 1024
+# How much of the rest of a body is parsed before that check.
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
 _FULL: Final = b"Too many connections are open and at work: try again soon."
 _REFUSAL_OF_ONE_MORE: Final = (

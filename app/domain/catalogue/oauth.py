@@ -20,14 +20,16 @@ URL_MAX: Final = 2_000
 DELAY_MAX: Final = timedelta(hours=1)
 # The maximum number of owners, of hosts and of scopes of a provider.
 USES_MAX: Final = 100
+# The limits of a provider's timeouts.
 TIMEOUT_MIN: Final = timedelta(milliseconds=100)
 TIMEOUT_MAX: Final = timedelta(seconds=60)
 
 POLICY_FIELD: Final = "oAuthPolicy"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# The characters of parameters in token requests (RFC 6749, appendix A).
+# The characters of a client id (RFC 6749, appendix A).
 _CLIENT_ID: Final = re.compile(r"[ -~]+")
+# The form of scopes: names with one space between them (RFC 6749, appendix A).
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 
 
@@ -130,6 +132,7 @@ FIELD_NAMES: Final = {
     "request_timeout": "requestTimeout",
     "socket_timeout": "socketTimeout",
 }
+# The lowest and the highest value of each time setting.
 _LIMITS: Final = {
     "initial_delay": (timedelta(), DELAY_MAX),
     "delay_max": (timedelta(), DELAY_MAX),

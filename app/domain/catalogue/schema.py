@@ -6,9 +6,11 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# The maximum number of characters of one schema version, and of all versions of a topic together.
+# The maximum number of characters of one schema version.
 SCHEMA_LENGTH_MAX: Final = 128 * 1024
+# The maximum number of characters of all versions of a topic together.
 SCHEMAS_LENGTH_MAX: Final = 2 * 1024 * 1024
+# The maximum number of schema versions of a topic.
 SCHEMA_VERSIONS_MAX: Final = 500
 
 

@@ -11,6 +11,7 @@ from app.domain.secrets import SECRET
 
 # The maximum number of signing secrets: with this many the header is shorter than 1 KiB.
 SIGNING_SECRETS_MAX: Final = 8
+# How long an older secret may sign beside a new one, at most and by default.
 OVERLAP_MAX: Final = timedelta(days=30)
 OVERLAP_DEFAULT: Final = timedelta(days=1)
 

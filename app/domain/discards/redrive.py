@@ -15,8 +15,9 @@ from app.domain.message import (
 )
 from app.domain.targeted import RecordTarget
 
-# The limits of one redrive request: a number of messages, and a number of bytes.
+# The maximum number of messages in one redrive request.
 REDRIVE_MESSAGES_MAX: Final = 1_000
+# The maximum number of bytes in one redrive request.
 REDRIVE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _CONTENT_TYPE: Final = "content-type"

@@ -83,9 +83,9 @@ class Alert:
 
 # The minimum number of discards for a meaningful share.
 DISCARDED_MIN: Final = 10
-# The limits for clearing an alert: when the share is below this part of its limit, and when the
-# loss is this many times further away than its limit.
+# An alert about discards is cleared when their share is below this part of its limit.
 _SHARE_OVER: Final = 0.5
+# An alert about a loss is cleared when the time until the loss is this many times its limit.
 _SPAN_OVER: Final = 1.5
 # A retry buffer counts as full until it is filled less than this.
 _FULL_OVER: Final = 0.9
@@ -94,6 +94,7 @@ _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
     AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
 }
+# How long a problem must be over before its alert is cleared, for some kinds.
 _CLEARED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.CIRCUIT_OPEN: timedelta(seconds=60),
     AlertKind.HEARTBEAT: timedelta(seconds=60),

@@ -134,10 +134,13 @@ class _Walk:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._taken = queue.front
-        # The offset and the deadline of the last point.
+        # The offset of the last point.
         self._offset = queue.front
+        # The deadline of the last point.
         self._deadline = 0.0
+        # The offset before which every deadline has passed, so that no rate helps.
         self._overdue = queue.front
+        # The results so far: the time of the first loss, the lost messages, and the needed rate.
         self.first: float | None = None
         self.lost = 0.0
         self.rate = 0.0

@@ -34,10 +34,10 @@ CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
 # The maximum number of offsets in one run.
 RUN_MAX: Final = 1_000
-# How many messages may be appended and unfinished: as many as are sent in these seconds, and at
-# least this number. New messages may wait this long, and a cancelled retransmission may leave this
-# many.
+# How many messages may be appended and unfinished: as many as are sent in these seconds. New
+# messages may wait this long, and a cancelled retransmission may leave this many.
 AHEAD_S: Final = 2.0
+# How many messages may be appended and unfinished at any rate, even a low one.
 AHEAD_MIN: Final = 20
 # The maximum size in bytes of archived bodies that wait to be sent again, over all retransmissions.
 ARCHIVED_BYTES_MAX: Final = 8 * 1024**3

@@ -8,9 +8,10 @@ from app.log.kafka.protocol.commits import COMMIT
 from app.log.kafka.protocol.ends import LIST_OFFSETS
 from app.log.kafka.protocol.fetches import FETCH
 
-# API versions (OffsetFetch, FindCoordinator) for the offsets and coordinators of many groups at
-# once (KIP-709, KIP-699). Kafka has both since 3.0, and all other versions since 2.4.
+# The API versions of OffsetFetch for the offsets of many groups at once (KIP-709). Kafka has these
+# and the next since 3.0, and all other versions since 2.4.
 OFFSETS_OF_GROUPS: Final = (9, 8)
+# The API versions of FindCoordinator for the coordinators of many groups at once (KIP-699).
 COORDINATORS_OF_GROUPS: Final = (10, 4)
 
 _NAMES: Final = {

@@ -257,8 +257,9 @@ class AppendBatch:
     leader: int
     items: list[AppendItem]
     stamp: BatchStamp = NO_STAMP
-    # Whether the batch was sent before and may be stored; and how often no answer came.
+    # Whether the batch was sent before and may be stored.
     repeated: bool = False
+    # How often the batch was sent and no answer came.
     losses: int = 0
 
     @property

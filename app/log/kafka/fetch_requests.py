@@ -31,11 +31,13 @@ OFFSET_OUT_OF_RANGE: Final = 1
 # How long to wait for a response, in addition to the time that the request itself may wait.
 _ANSWER_TIMEOUT: Final = timedelta(seconds=3)
 _CLIENT: Final = "angelia-reading"
-# The largest response that is decoded on the event loop. Larger responses would delay all
-# deliveries, so a thread decodes them. For small responses a thread would be slower: it holds the
-# interpreter's lock and waits for a core.
+# The largest compressed response that is decoded on the event loop. Larger responses would delay
+# all deliveries, so a thread decodes them. For small responses a thread would be slower: it holds
+# the interpreter's lock and waits for a core.
 _PACKED_BYTES_MAX: Final = 32 * 1024
+# The largest uncompressed response that is decoded on the event loop.
 _PLAIN_BYTES_MAX: Final = 512 * 1024
+# The number of records up to which a response is decoded on the event loop.
 _RECORDS_MAX: Final = 300
 # The largest decompressed size of a response on the event loop. A response that becomes larger is
 # decompressed again on a thread.

@@ -67,10 +67,11 @@ class Session:
         self._members: dict[Partition, Followed] = {}
         self._id = 0
         self._epoch = 0
-        # The partitions in the broker's session, then the changes for the next poll: positions to
-        # read from, and partitions to drop.
+        # The partitions in the broker's session.
         self._known: set[Partition] = set()
+        # The partitions whose positions the next poll sends.
         self._unsaid: set[Partition] = set()
+        # The partitions that the next poll drops from the session.
         self._gone: set[Partition] = set()
 
     def enter(self, followed: Followed) -> None:

@@ -7,9 +7,9 @@ from typing import Final
 
 from app.domain.errors import AngeliaError
 
-# The shortest time in seconds between two look-ups of one topic, for any number of messages; and
-# the number of topics for which this is remembered.
+# The shortest time in seconds between two look-ups of one topic, for any number of messages.
 LOOK_AGAIN_S: Final = 1.0
+# The number of topics whose last look-up is remembered.
 TOPICS_MAX: Final = 1_000
 
 Look = Callable[[str], Awaitable[None]]

@@ -31,8 +31,9 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.discards.redrives import RedriveRepository
 
-# The limits of one call to the log: a number of messages, and of bytes, which are in memory.
+# The maximum number of messages in one call to the log.
 CALL_MESSAGES_MAX: Final = 100
+# The maximum number of bytes in one call to the log, which are in memory.
 CALL_BYTES_MAX: Final = 1024 * 1024
 # The number of discards to read: one more than can be sent, to know whether there are more.
 _LOOKED_AT: Final = REDRIVE_MESSAGES_MAX + 1

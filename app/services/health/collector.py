@@ -19,10 +19,11 @@ from app.domain.message import Partition
 from app.domain.status import SubscriptionLoad
 from app.log.interface import MessageLog
 
-# How far back the log is queried, first and then by a growing factor, until all waiting messages
-# are newer.
+# How far back the log is queried first.
 RECALL_FIRST_S: Final = 1.0
+# The factor by which each further query goes further back, until all waiting messages are newer.
 RECALL_FACTOR: Final = 1.5
+# How far back the log is queried at most.
 RECALL_MAX: Final = timedelta(days=60)
 # The time limit of these queries in one round; what is not found is looked up in the next round.
 RECALL_WITHIN: Final = timedelta(seconds=2)

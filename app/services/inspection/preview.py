@@ -12,8 +12,9 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
 SHOWN_MAX: Final = 3
-# The maximum number of partitions of a topic that are read, and of bytes.
+# The maximum number of partitions of a topic that are read.
 _PARTITIONS_MAX: Final = 16
+# The maximum number of bytes of one fetch.
 _BYTES_MAX: Final = 64 * 1024
 # The maximum number of fetches for each partition: the end may have many messages that are for only
 # one subscription.

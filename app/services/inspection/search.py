@@ -20,12 +20,13 @@ from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# The limits of one search, in bytes and time; the next search continues where it stopped.
+# How many bytes one search reads at most; the next search continues where it stopped.
 BYTES_MAX: Final = 32 * 1024 * 1024
+# How long one search reads at most.
 TIME_MAX: Final = timedelta(seconds=3)
-# The maximum size of all bodies in one response, and the maximum number of searches at the same
-# time.
+# The maximum size of all bodies in one response.
 FOUND_BYTES_MAX: Final = 4 * 1024 * 1024
+# The maximum number of searches at the same time.
 SEARCHES_MAX: Final = 2
 
 _CHUNK: Final = 512 * 1024

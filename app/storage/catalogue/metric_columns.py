@@ -36,7 +36,7 @@ _CURSORS: Final = {
     "filtered": CursorRow.filtered,
     "volume": CursorRow.volume,
 }
-# The rates in responses, and the counts in reports from which they are computed.
+# The rates in responses, each with the counts in reports from which it is computed.
 _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "rate": ("codes_2xx", "codes_4xx", "codes_5xx", "codes_other", "timeouts", "other_errors"),
     "throughput": ("bytes",),
@@ -47,6 +47,7 @@ _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "codes5xx": ("codes_5xx",),
     "retries": ("retries",),
 }
+# The rates of a topic, each with the rate of its subscriptions of which it is the sum.
 _TOPIC_RATES: Final = {"deliveryRate": "codes2xx", "throughput": "throughput"}
 PUBLISHED: Final = "published"
 _INFLIGHT: Final = "inflight"

@@ -15,11 +15,11 @@ from app.storage.spark.copying import connected
 
 UNDELIVERED: Final = "analytics_undelivered"
 FAILURES: Final = "analytics_failures"
-# The messages that a retransmission sends again, and those of their records that only the archive
-# has.
+# The messages that a retransmission sends again.
 RUNS: Final = "retransmission_runs"
+# The records of those messages that only the archive has.
 RECORDS: Final = "retransmission_records"
-# The two parts from which a ledger entry is made.
+# The two results from which a ledger entry is made.
 LEDGER_COUNTS: Final = "ledger_counts"
 LEDGER_DISCARDS: Final = "ledger_discards"
 # The results of a simulation, by minute.

@@ -26,11 +26,13 @@ COLUMNS: Final = (
     "size",
     "body_hex",
 )
-# The limits of text and body. A reason quotes what a subscriber sent. Longer bodies are left out
-# (NULL), but their size is given.
+# The length to which reasons are cut: a reason quotes what a subscriber sent.
 REASON_LENGTH_MAX: Final = 2_000
+# The size up to which bodies are read. Larger bodies are left out (NULL), but their size is given.
 BODY_SIZE_MAX: Final = 64 * 1024
+# The number of ids in a range.
 RANGE_ROWS: Final = 100_000
+# The maximum number of ranges; for more ids, the ranges are larger.
 RANGES_MAX: Final = 512
 
 _ROWS: Final = sql.SQL("""

@@ -17,8 +17,9 @@ from app.storage.spark.copying import connected
 from app.storage.texts import storable
 from app.storage.traces.packs import places_in
 
-# The maximum number of undelivered messages with bodies, and of positions, in memory at a time.
+# The maximum number of undelivered messages with bodies in memory at a time.
 SLICE: Final = 500
+# The maximum number of positions in memory at a time.
 PLACES_SLICE: Final = 10_000
 # The number of packed traces that are read at a time; one usually has 20 KB.
 PACKS_SLICE: Final = 100

@@ -16,13 +16,14 @@ from app.tracing.packs import read_pack
 
 When = tuple[datetime, datetime]
 
-# The number of entries in memory at a time, and of packed traces that are read; one usually has 500
-# entries.
+# The number of entries in memory at a time.
 ROWS_SLICE: Final = 10_000
+# The number of packed traces that are read at a time; one usually has 500 entries.
 _PACKS_SLICE: Final = 20
-# The limits for dividing the work: a task reads all traces of its time, of which most belong to
-# other subscriptions.
+# The maximum number of periods into which the work is divided: a task reads all traces of its
+# period, of which most belong to other subscriptions.
 SLICES_MAX: Final = 64
+# The shortest of these periods.
 _SLICE_MIN: Final = timedelta(minutes=5)
 _STATUSES: Final = frozenset({"SUCCESS", "FAILED", "DISCARDED"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.tables.base import Base, Json
 
-# The states of a folder. Only KEPT folders are read.
+# The states of a folder: being written, valid, and no longer valid. Only KEPT folders are read.
 WRITING: Final = "WRITING"
 KEPT: Final = "KEPT"
 DROPPED: Final = "DROPPED"

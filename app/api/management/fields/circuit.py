@@ -10,9 +10,9 @@ from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, 
 from app.domain.names import NAME_LENGTH_MAX
 
 ErrorTypeName = Literal["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"]
-# No limits here: the domain checks these ranges. One depends on the unit, the other on the
-# characters.
+# No maximum here: the domain checks the range, which depends on the unit.
 TripTimeout = Annotated[int, Field(json_schema_extra={"minimum": 1})]
+# The limits are only for the document: the domain checks the length and the characters.
 CircuitName = Annotated[
     str, Field(json_schema_extra={"minLength": 1, "maxLength": NAME_LENGTH_MAX})
 ]

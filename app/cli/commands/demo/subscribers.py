@@ -13,7 +13,9 @@ from app.cli.receiver import Received, ReceiverAnswer
 OK: Final = 200
 # The response of the flaky subscriber while it is overloaded: a busy server asks for a pause.
 _OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
+# How long each overload of the flaky subscriber lasts.
 _OVERLOADED_FOR_S: Final = 0.3
+# The number of overloads in the stream.
 _OVERLOADS: Final = 4
 # Which first attempts fail: every 125th, rarely enough not to look like an outage.
 _FAILS_EVERY: Final = 125

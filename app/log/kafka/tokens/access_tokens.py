@@ -18,8 +18,9 @@ REQUEST_TIMEOUT: Final = timedelta(seconds=2)
 # The share of a token's lifetime after which the next one is requested: before the sessions that
 # began with it are renewed.
 RENEWED_AFTER: Final = 0.8
-# Without a lifetime in the answer.
+# The assumed lifetime of a token whose issuer names none.
 LIFETIME_UNKNOWN_S: Final = 300.0
+# The shortest and the longest pause after a failed request; a pause doubles each time.
 PAUSE_MIN_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
 # A token that a broker refuses is replaced, unless it is younger.
