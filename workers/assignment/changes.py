@@ -15,6 +15,7 @@ from workers.reading.known_changes import KnownChanges
 
 # How often the worker polls, because a notification may be lost with its connection.
 POLL_INTERVAL: Final = timedelta(seconds=5)
+# The pause after an attempt that failed.
 RETRY_PAUSE: Final = timedelta(seconds=1)
 
 _log = structlog.get_logger()

@@ -9,18 +9,18 @@ from workers.delivery.tickets import ticket_count
 
 # A worker that uses this share of its part is limited by the part, and not by its subscriber.
 BUSY: Final = 0.9
-# The part, in requests per second, below which use is rarely even: then the number of waiting
-# messages is a better measure.
+# A part below this many requests per second is used unevenly: then the number of waiting messages
+# is a better measure of the need.
 COARSE: Final = 5.0
 # The number of seconds within which waiting messages should be sent.
 HORIZON_S: Final = 2.0
-# The factors over the used rate, so that it can grow: when no messages wait, and when messages wait
-# although the part is not used up.
+# The factor over the used rate when no messages wait, so that the rate can grow.
 HEADROOM: Final = 1.25
+# The factor over the used rate when messages wait although the part is not used up.
 HEADROOM_RISING: Final = 2.0
-# The rate from which an owner always keeps some tickets for sudden traffic, and the share that it
-# keeps.
+# The rate from which an owner always keeps some tickets for sudden traffic.
 KEEPS_FROM: Final = 20.0
+# The share of its tickets that such an owner keeps.
 KEPT: Final = 0.03
 
 

@@ -10,9 +10,9 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.errors import UnavailableError
 from app.domain.runtime.ping import Ping, Pong, ping_in
 
-# The maximum number of waiting requests; further ones are refused. Then the maximum number that run
-# at the same time.
+# The maximum number of waiting requests; further ones are refused.
 WAITING_MAX: Final = 100
+# The maximum number of test messages that are sent at the same time.
 UNDER_WAY_MAX: Final = 10
 
 _log = structlog.get_logger()

@@ -93,16 +93,17 @@ class RateSharing:
         # The times of assignment, by topic and partition index.
         self._assigned_at: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._newest = float("-inf")
-        # When the last reading of other workers' notes began, and its result.
+        # When the last reading of other workers' notes began.
         self._read_began = float("-inf")
+        # The notes that were read then, by subscription id.
         self._notes: Mapping[str, list[RateNote]] = {}
         self._number = 0
         self._written_at: OrderedDict[int, float] = OrderedDict()
         # The subscriptions about which this worker may have notes.
         self._noted: set[str] = set()
-        # The subscriptions with lent, borrowed or needed tickets; and whether any subscription is
-        # shared.
+        # The subscriptions with lent, borrowed or needed tickets.
         self._negotiating: set[str] = set()
+        # Whether any subscription is shared with other workers.
         self._shared = False
         self._unread_since: float | None = None
         self._wake = asyncio.Event()

@@ -26,14 +26,17 @@ from workers.assignment.start_positions import StartFinder, Wanted
 from workers.consumer.commit.cursor import Cursor
 from workers.consumer.subscription_consumers import CursorKey, SubscriptionConsumers, abandon
 
-# How long requests in flight may take when their partition is revoked, and then the commit.
-# Together with writing notes for other workers, this is less than the time for which the log waits.
+# How long requests in flight may take when their partition is revoked. Together with the commit and
+# writing notes for other workers, this is less than the time for which the log waits.
 REQUEST_TIMEOUT: Final = timedelta(seconds=3)
+# How long the commit may take after that.
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
+# How long all this may take together.
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
-# How long requests in flight, and then the commit, may take when the worker stops: no other worker
-# waits for its partitions yet.
+# How long requests in flight may take when the worker stops: no other worker waits for its
+# partitions yet.
 LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
+# How long the commit may take after that.
 LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)
 
 _log = structlog.get_logger()

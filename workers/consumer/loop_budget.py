@@ -12,8 +12,9 @@ from workers.consumer.cpu_contention import CpuContention
 # fast as the CPU allows, but live deliveries should wait for only a few short turns. Time in which
 # other processes use the core does not count.
 TURN_SECONDS: Final = 0.001
-# The number of requests that one turn of the event loop may start: at first, at least, at most.
+# The number of requests that the first turn of the event loop may start.
 STARTS_PER_TURN: Final = 16
+# The lowest and the highest number that a later turn may start.
 STARTS_MIN: Final = 4
 STARTS_MAX: Final = 64
 # How long after a live delivery another one is expected.
@@ -22,10 +23,11 @@ LIVE_SECONDS: Final = 1.0
 # its CPU time. The operating system prefers processes that rest. Without a rest, this process would
 # be scheduled last, and live messages would wait.
 RESTS_PER_TURN: Final = 3.0
+# The longest rest after a turn.
 REST_SECONDS_MAX: Final = 0.010
-# The limits for filters in one turn: a number of messages, and a time, because some filters take a
-# thousand times as long as others.
+# The maximum number of messages that are filtered in one turn.
 FILTERS_PER_TURN: Final = 4096
+# The longest time for filters in one turn: some filters take a thousand times as long as others.
 FILTER_SECONDS_PER_TURN: Final = 0.001
 
 

@@ -18,16 +18,17 @@ from workers.delivery.trouble import JudgedAttempts, Trouble
 START: Final = 20.0
 FLOOR: Final = 1.0
 WINDOW_S: Final = 1.0
-# The minimum number of attempts in a window; with fewer, the window grows up to WINDOW_MAX_S.
+# The minimum number of attempts in a window; a window with fewer attempts becomes longer.
 ATTEMPTS_MIN: Final = 5
+# The longest window.
 WINDOW_MAX_S: Final = 10.0
 RISE_BELOW: Final = 0.01
 HOLD_BELOW: Final = 0.05
 # Out of this many attempts, one failure counts as chance.
 ONE_IN: Final = 15
-# The size of an increase: a share of the hard limit, but at most a share of the current rate, so
-# that small subscribers get small steps.
+# The size of an increase, as a share of the hard limit.
 STEP: Final = 0.02
+# The largest increase, as a share of the current rate, so that small subscribers get small steps.
 STEP_OF_RATE: Final = 0.1
 THRESHOLD: Final = 0.9
 # The factor by which the best rate is multiplied after each window.

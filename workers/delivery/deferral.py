@@ -15,10 +15,11 @@ from workers.delivery.rate import CATCH_UP_S
 
 DECREASE: Final = 0.5
 RATE_MIN: Final = 1 / 60
-# The conditions for a step: this many accepted requests, and a time in seconds. Then the share of
-# the gap that a step closes.
+# The number of accepted requests that a step needs.
 TAKEN_PER_STEP: Final = 8
+# The time in seconds that a step needs.
 STEP_S: Final = 2.0
+# The share of the gap that a step closes.
 STEP_OF_GAP: Final = 0.25
 # How close the rate must come to the rate that was deferred, so that this is no longer taken as the
 # limit.
@@ -65,14 +66,15 @@ class Deferral:
         # The number of deferrals since the last accepted request. Requests that were sent before
         # the first deferral do not count.
         self.refusals = 0
-        # The allowed rate, and the rate that was last deferred, in requests per second.
+        # `rate` is the allowed rate, and `_refused_rate` the one that was last deferred, in
+        # requests per second.
         self.rate = self._refused_rate = inf
         self._quiet_until = self._requested_at = self._next_at = -inf
         # The end of the pause that the subscriber requested. There may be pauses for other reasons.
         self._requested_until = -inf
         self._trying = False
-        # When the subscriber accepted requests again after the deferral, then when the last step
-        # was made.
+        # `_since` is when the subscriber accepted requests again after the deferral, `_stepped_at`
+        # when the last step was made.
         self._since = self._stepped_at = -inf
         self._taken = self._taken_since_step = 0
 

@@ -76,13 +76,15 @@ class Pace:
         self._watchdog = watchdog or StallWatchdog()
         self._wall = wall
         self._share: Share | None = None
-        # The current rate of this worker's share in requests per second, and when it will change.
+        # The current rate of this worker's share, in requests per second.
         self._rate = 0.0
+        # When that rate will change.
         self._changes_at = inf
-        # The rate before the last increase, and when the increase was.
+        # `_before` is the rate before the last increase, and `_raised_at` the time of the increase.
         self._before, self._raised_at = 0.0, -inf
+        # The time slots, if any were ever needed.
         self._time_slots: TimeSlots | None = None
-        # The time slots if workers take turns; otherwise None.
+        # The same while workers take turns; otherwise None.
         self._slots_in_use: TimeSlots | None = None
         self._held_until = now
         self._since = now

@@ -20,7 +20,9 @@ from workers.reading.schema_versions import VersionWait
 
 # The size of a chunk: small, because decoding a chunk blocks all other work of the worker.
 CHUNK_BYTES: Final = 256 << 10
+# The number of chunks that are read at the same time.
 READERS: Final = 2
+# The maximum number of cached chunks.
 KEPT_CHUNKS: Final = 32
 RETRY_PAUSE: Final = timedelta(seconds=1)
 

@@ -12,9 +12,9 @@ from workers.reading.holds import Hold, Holds
 
 # The maximum size of one partition's cache. Cursors that are further behind have their own reads.
 CACHE_BYTES_MAX: Final = 4 << 20
-# The limits for reading ahead of the fastest cursor: reading pauses at the first limit, and resumes
-# below the second.
+# How far reading may be ahead of the fastest cursor; at this limit it pauses.
 AHEAD_BYTES_MAX: Final = 2 << 20
+# Paused reading resumes below this limit.
 AHEAD_BYTES_RESUME: Final = 1 << 20
 
 _offset_of = attrgetter("offset")

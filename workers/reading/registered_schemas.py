@@ -63,9 +63,9 @@ class RegisteredSchemas:
         # The topics to query, in order.
         self._wanted: dict[str, None] = {}
         self._on_wanted = asyncio.Event()
-        # For each topic, when the last query started, and when the last query with an answer
-        # started.
+        # For each topic, when the last query started.
         self._looked: dict[str, float] = {}
+        # For each topic, when the last query that was answered started.
         self._answered: dict[str, float] = {}
         # Versions that are not usable schemas here; each version is requested once.
         self._unusable: dict[str, set[int]] = {}

@@ -32,8 +32,9 @@ _TYPES: Final[Mapping[str, frozenset[type]]] = {
     "retransmission": _TEXT,
 }
 _STATUSES: Final = frozenset(status.value for status in TraceStatus)
-# The ends of the ranges for partition numbers and offsets in the database.
+# Partition numbers in the database are below this.
 _PARTITION_END: Final = 1 << 31
+# Offsets in the database are below this.
 _OFFSET_END: Final = 1 << 63
 
 

@@ -19,10 +19,12 @@ STREAMS_MAX: Final = 100
 # The bytes that the other side of an HTTP/2 connection may leave unread while it causes more
 # replies.
 UNREAD_MAX: Final = 256 * 1024
-# The limits for HTTP/2 frames with almost no content: at once, per second, and for each request in
-# addition. A response takes about four; a busy server sends a few dozen more per second.
+# How many HTTP/2 frames with almost no content may come at once. A response takes about four; a
+# busy server sends a few dozen more per second.
 SMALL_FRAMES_MAX: Final = 1_000
+# How many more of these frames may come in each second.
 SMALL_FRAMES_PER_S: Final = 100
+# How many more of these frames may come for each request.
 SMALL_FRAMES_PER_REQUEST: Final = 16
 # The maximum for a server that acknowledges a large amount of data: a window of 16 MiB at once.
 ACKNOWLEDGING_MAX: Final = 16_000

@@ -70,9 +70,9 @@ class OriginPool:
         self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
         self._usual = UsualAnswer()
-        # All connections that are open or being dialled, then the idle ones among them, the last
-        # used at the end.
+        # All connections that are open or being dialled.
         self._connections: set[Connection] = set()
+        # The idle ones among these connections, the last used at the end.
         self._idle: dict[Connection, None] = {}
         self._queue: OrderedDict[_Waiting, None] = OrderedDict()
         self._closed = False

@@ -13,8 +13,9 @@ import structlog
 
 from app.domain.network.egress import Address, EgressPolicy, spelled_address
 
-# How long addresses and failures are cached: the system's resolver reports no time to live.
+# How long addresses are cached: the system's resolver reports no time to live.
 KEPT_S: Final = 30.0
+# How long a failed look-up is cached.
 FAILURE_KEPT_S: Final = 1.0
 HOSTS_MAX: Final = 10_000
 # How long before the same refusal is logged again, so that it appears in each day's log.

@@ -7,9 +7,10 @@ from typing import Final
 
 from workers.consumer.commit.cursor import Cursor
 
-# One round commits at most this many groups. Hundreds of active groups are spread over one second;
-# thousands still need only a few rounds.
+# One round commits this many groups, so that hundreds of active groups are spread over one second.
+# With thousands of groups, rounds are larger.
 GROUPS_PER_ROUND: Final = 64
+# The number of rounds in which all groups are committed, however many there are.
 ROUNDS_MAX: Final = 6
 
 

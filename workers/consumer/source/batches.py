@@ -50,8 +50,9 @@ class _OpenBatch:
         self._framing = framing
         self.pieces: list[_Piece] = []
         self.volume = framing.overhead
-        # The latest time to send the batch, and the cursors that have messages in it.
+        # The latest time to send the batch.
         self.due = math.inf
+        # The cursors that have messages in the batch.
         self.cursors: set[Cursor] = set()
 
     def volume_with(self, piece: _Piece) -> int:

@@ -27,8 +27,8 @@ class Bearer:
     def __init__(self, source: TokenSource) -> None:
         self.source = source
         self._token: AccessToken | None = None
-        # The serial number of the newest refused token (older ones are refused too), then that of
-        # the accepted one.
+        # The serial numbers of the newest refused token (older ones are refused too), and of the
+        # accepted token.
         self._refused = self._accepted = 0
         self._renewals = 0
         self._renewed_at = NEVER

@@ -10,14 +10,17 @@ from typing import Final
 from app.domain.catalogue.oauth import OAuthProvider
 from app.token_answers import Issued
 
-# How long before its end a token is renewed: this time, or a part of a short lifetime.
+# How long before its end a token is renewed.
 RENEWED_BEFORE_S: Final = 60.0
+# The same for a token with a short lifetime: a part of this lifetime.
 RENEWED_BEFORE_PART: Final = 0.2
 # The time before its end in which a token is not used, because a request takes time to arrive.
 UNUSED_S: Final = 1.0
+# The same for a token with a short lifetime: a part of this lifetime.
 UNUSED_PART: Final = 0.1
 # The shortest delay between failing requests, even if none is configured.
 DELAY_MIN: Final = timedelta(milliseconds=100)
+# The share by which a delay is changed at random.
 JITTER: Final = 0.1
 
 
