@@ -13,8 +13,9 @@ from app.config import Settings
 # The name of the Kafka connector at Maven Central. Its version must be that of PySpark, and its
 # Scala version that of Spark.
 KAFKA: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-# The version of Hadoop in PySpark, and of the SDK with which it was built.
+# The version of Hadoop in PySpark.
 HADOOP: Final = "3.5.0"
+# The version of the Amazon SDK with which that Hadoop was built.
 _SDK: Final = "2.35.4"
 S3: Final = (
     f"org.apache.hadoop:hadoop-aws:{HADOOP}",

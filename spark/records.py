@@ -29,9 +29,9 @@ from spark.batches import Batches, batch_of
 from spark.kafka_options import kafka_options
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
 
-# The number of offsets that one task reads, so that several tasks share a long partition; and the
-# maximum number of such parts.
+# The number of offsets that one task reads, so that several tasks share a long partition.
 SPAN_MAX: Final = 100_000
+# The maximum number of such parts of a partition.
 SPANS_MAX: Final = 512
 _CONTENT_TYPE: Final = "content-type"
 

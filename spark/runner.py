@@ -17,7 +17,9 @@ from spark.work import WorkProgress, WorkStoppedError
 
 # The number of attempts after which a job fails finally, if the database or the log is down.
 ATTEMPTS_MAX: Final = 5
+# The length to which the reason of a failure is cut.
 REASON_LENGTH_MAX: Final = 500
+# The errors of a database or log that is down.
 _AWAY: Final = (StorageUnavailableError, LogUnavailableError)
 
 _log = structlog.get_logger(__name__)

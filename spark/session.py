@@ -16,7 +16,8 @@ from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
-# The settings for how many items Spark keeps for its web pages, by default a thousand of each.
+# The settings that say how many jobs, stages and queries Spark keeps for its web pages, by default
+# a thousand of each.
 _KEPT: Final = (
     "spark.ui.retainedJobs",
     "spark.ui.retainedStages",
