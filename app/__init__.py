@@ -2,5 +2,5 @@
 
 from app import native
 
-# Before any other module is imported: the compiled ones, if there are any.
+# Install the compiled modules, if there are any, before any other module is imported.
 native.install()

@@ -124,7 +124,7 @@ class OpenLog(Protocol):
     def __call__(
         self, settings: Settings, *, database_url: DatabaseUrl
     ) -> AbstractAsyncContextManager[MessageLog]:
-        """See `app.log.factory.open_log`."""
+        """Open the log of these settings (`app.log.factory.open_log`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ async def _core(
     log = await stack.enter_async_context(parts.open_a_log(settings, database_url=database_url))
 
     async def take_in() -> None:
-        await refresher.refresh()  # created below, from what needs this
+        await refresher.refresh()  # `refresher` is created below
 
     applied = _applied_changes(database, take_in)
     topics = TopicService(
@@ -444,7 +444,7 @@ async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> Asy
 
         async def receive() -> None:
             async for _ in notices:
-                pass  # each receipt was handled when it came
+                pass  # `receive` has handled each receipt
 
         async with _background(receive()):
             yield

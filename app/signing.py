@@ -59,7 +59,7 @@ class HmacKey:
         self._keyed = hmac.new(raw, digestmod="sha256")
 
     def signature(self, start: bytes, body: bytes) -> bytes:
-        """See SigningKey."""
+        """Return the signature of `start` and then `body`: `v1,…`."""
         signing = self._keyed.copy()
         signing.update(start)
         signing.update(body)
@@ -81,7 +81,7 @@ class Ed25519Key:
         self.public = _PUBLIC + base64.b64encode(public).decode("ascii")
 
     def signature(self, start: bytes, body: bytes) -> bytes:
-        """See SigningKey."""
+        """Return the signature of `start` and then `body`: `v1a,…`."""
         return b"v1a," + binascii.b2a_base64(self._key.sign(start + body), newline=False)
 
 

@@ -60,7 +60,7 @@ class BodyReader:
         self._patience = CallDeadline(timedelta(seconds=timeout_s))
 
     async def read(self, receive: Receive, headers: Headers, *, size_max: int) -> bytes:
-        """Do the same as `read_body`."""
+        """Return the whole body of one request, as `read_body` does."""
         try:
             with self._patience.limit():
                 return await _read(receive, _content_length(headers), size_max)

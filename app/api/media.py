@@ -59,7 +59,7 @@ async def json_request(request: Request) -> JsonRequest:
 
 
 async def json_request_or_none(request: Request) -> JsonRequest:
-    """Do the same as `json_request`; a request without a body has no fields."""
+    """Return body and preferences as `json_request`; a request without a body has no fields."""
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         return await json_request(request)

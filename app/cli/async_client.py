@@ -30,7 +30,7 @@ async def readiness(url: str) -> tuple[bool, str]:
 
 
 async def readiness_of(client: AsyncAngelia) -> tuple[bool, str]:
-    """Do the same as `readiness`, with an open client."""
+    """Return whether the API of an open client can accept messages now, and if not, why."""
     try:
         said = await client.readiness()
     except ClientError as error:

@@ -168,15 +168,15 @@ class BrokenMessage(Message):
 
     @property
     def unreadable(self) -> bool:
-        """Return the same as `Message.unreadable`."""
+        """Whether the message has a value that cannot be decoded to a body."""
         return True
 
     @property
     def stored(self) -> bytes:
-        """Return the same as `Message.stored`."""
+        """The bytes that are stored if the message is not delivered."""
         return self._value
 
     @property
     def raw(self) -> bytes:
-        """Return the same as `Message.raw`."""
+        """The message's value as it is in the log."""
         return self._value

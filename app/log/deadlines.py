@@ -76,7 +76,7 @@ class CallDeadline:
 
 
 class Limit:
-    """See `CallDeadline.limit`."""
+    """The block that `CallDeadline.limit` returns."""
 
     __slots__ = ("_over", "_patience", "_task")
 

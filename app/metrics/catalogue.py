@@ -27,7 +27,7 @@ class ShownBy(StrEnum):
 
 
 class Combined(StrEnum):
-    """How subjects with the same labels are combined."""
+    """How the values of topics or subscriptions that share a label are combined."""
 
     SUM = "sum"
     HIGHEST = "highest"

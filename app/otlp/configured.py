@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def configured_otlp(settings: Settings, instance: str) -> AsyncIterator["Otlp | None"]:
-    """Do the same as `open_otlp`; yield None if no endpoint is configured."""
+    """Yield the export of this process; None if no endpoint is configured."""
     if settings.otlp_endpoint is None:
         yield None
         return

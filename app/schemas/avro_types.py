@@ -136,7 +136,7 @@ class AvroSchema:
         return known[name]
 
     def _is_nothing(self, kind: AvroType) -> bool:
-        # Check objects too: null may be written as an object.
+        # Find the types without bytes; null may also be written as an object.
         is_empty = isinstance(kind, dict) and kind.get("size") == 0
         return is_empty or self.kind_of(kind) == "null"
 

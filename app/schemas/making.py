@@ -1,4 +1,4 @@
-"""Prepares schemas for messages on a thread: a large one takes a while."""
+"""Compiles schemas on a thread, before messages need them: a large schema takes a while."""
 
 import asyncio
 from collections.abc import Callable

@@ -181,7 +181,7 @@ class AvroMessage(Message):
 
     @property
     def raw(self) -> bytes:
-        """Return the same as `Message.raw`."""
+        """The message's value as it is in the log."""
         return self._stored or b""
 
     @property

@@ -178,7 +178,7 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
 
 
 def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - the adapter has no type
-    """Do the same as `do_ping`; raise psycopg.OperationalError if the server accepts no changes."""
+    """Test a connection; raise psycopg.OperationalError if the server accepts no changes."""
     before, dbapi.autocommit = dbapi.autocommit, True
     cursor = dbapi.cursor()
     try:

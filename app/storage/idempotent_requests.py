@@ -40,7 +40,7 @@ class IdempotentRequestRepository:
         if await self._session.scalar(taken.on_conflict_do_nothing().returning(Row.claim)):
             return None
         row = await self._session.scalar(select(Row).where(_is(request)))
-        if row is None:  # it was released at this moment
+        if row is None:  # another process has just released the claim
             raise _under_way()
         if row.request != request.digest:
             raise IdempotencyKeyReusedError("Idempotency-Key was used for another request")

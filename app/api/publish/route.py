@@ -115,7 +115,7 @@ class PublishRoute:
             with waiting_for(
                 scope, wait, topic.name, directory=self._directory, waiters=self._waiters
             ) as waiting:
-                refusing = None  # from here on the publisher reports what happened to it
+                refusing = None  # from here on, publishing itself writes the trace
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
                 )

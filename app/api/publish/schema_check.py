@@ -95,7 +95,7 @@ def stored(
     now_ms: int,
     work: RequestWork | None = None,
 ) -> Publication:
-    """Do the same as `SchemaCheck.checked` with the known topic and the remaining `work`."""
+    """Return the publication as it is stored, for a known topic, within the remaining `work`."""
     if topic.schema is None and named == RequestedSchema():
         # Check only that the body is JSON, if all versions are retired.
         json_body(publication.body)

@@ -83,7 +83,7 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
             body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
-        pass  # reported by the results below
+        pass  # raised below, unless there is an answer
     if body is None:
         raise ClientGoneError
     return stored_status(waiting), body

@@ -149,11 +149,11 @@ class Grants:
         return self.admin or name in self.groups
 
     def owns_topic(self, name: str, owner: Owner) -> bool:
-        """Whether these grants give all rights on the topic of `owner`."""
+        """Whether these grants give all rights on the topic, which belongs to `owner`."""
         return name in self.topics or owner in self.owners or self.owns_group(group_of(name))
 
     def owns_subscription(self, topic: str, name: str, owner: Owner) -> bool:
-        """Whether these grants own the subscription of `owner`.
+        """Whether these grants give all rights on the subscription, which belongs to `owner`.
 
         The topic's owner does not matter.
         """

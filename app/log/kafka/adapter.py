@@ -118,7 +118,7 @@ class KafkaLog:
 
     @property
     def stats(self) -> LogStats:
-        """Do the same as `MessageLog.stats`."""
+        """The totals of this process."""
         return self._stats
 
     async def open(
@@ -172,13 +172,13 @@ class KafkaLog:
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
     ) -> Sequence[Position]:
-        """Do the same as `MessageLog.append`."""
+        """Append `records`; return their positions when the log has acknowledged them."""
         return await self._producer.append(topic, records, ack)
 
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """Do the same as `MessageLog.fetch`."""
+        """Return the records from `offset` on, about `bytes_max` bytes; see `MessageLog.fetch`."""
         chunk = await self._reader.fetch(
             self._names.full(partition), offset, bytes_max=bytes_max, wait=wait
         )
@@ -186,7 +186,7 @@ class KafkaLog:
 
     @asynccontextmanager
     async def tail(self) -> AsyncIterator[Tail]:
-        """Do the same as `MessageLog.tail`."""
+        """Open a separate reader of new records."""
         async with KafkaTail(self._places, self._reader, self._stats) as tail:
             yield NamedTail(tail, self._names)
 
@@ -198,7 +198,7 @@ class KafkaLog:
         capacity: float = 1.0,
         revoke_timeout: timedelta = timedelta(seconds=5),
     ) -> AsyncIterator[Ownership]:
-        """Do the same as `MessageLog.ownership`."""
+        """Join the group as `member`; see `MessageLog.ownership`."""
         io = self._control
         membership = Membership(io, self._names.prefix)
         client = await self._client(f"member-{member}")
@@ -228,7 +228,7 @@ class KafkaLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Do the same as `MessageLog.commit`. If Kafka does not respond, each partition fails."""
+        """Commit positions; return those that failed: all of them if Kafka does not respond."""
         prefix = self._names.prefix
         failures = await self._committing.commit(
             {
@@ -246,7 +246,7 @@ class KafkaLog:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Do the same as `MessageLog.committed`."""
+        """Return the committed positions. Partitions without one are left out."""
         prefix = self._names.prefix
         found = await self._commits.committed(
             {prefix + group: self._names.all_full(each) for group, each in groups.items()}
@@ -254,15 +254,15 @@ class KafkaLog:
         return {group[len(prefix) :]: self._names.all_ours(each) for group, each in found.items()}
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """Do the same as `MessageLog.forget`."""
+        """Delete the group's commits of these partitions, if there are any."""
         await self._commits.forget(self._names.prefix + group, self._names.all_full(partitions))
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """Do the same as `MessageLog.bounds`."""
+        """Return the first and the next offset of each partition that exists."""
         return self._names.all_ours(await self._reader.bounds(self._names.all_full(partitions)))
 
     async def published(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Do the same as `MessageLog.published`."""
+        """Return how many records were ever appended to each topic."""
         prefix = self._names.prefix
         found = await self._published.count({prefix + name: n for name, n in topics.items()})
         return {name[len(prefix) :]: count for name, count in found.items()}
@@ -270,18 +270,18 @@ class KafkaLog:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """Do the same as `MessageLog.offsets_at`."""
+        """Return, for each partition, the first offset at or after that time, or its end."""
         found = await self._reader.offsets_at(self._names.all_full(partitions), timestamp_ms)
         return self._names.all_ours(found)
 
     async def topic_names(self) -> Collection[str]:
-        """Do the same as `MessageLog.topic_names`."""
+        """Return the names of all topics in the namespace, in any order."""
         prefix = self._names.prefix
         found = await self._requested(self._admin.names)
         return [name[len(prefix) :] for name in found if name.startswith(prefix)]
 
     async def copies(self) -> Mapping[str, Copies]:
-        """Do the same as `MessageLog.copies`.
+        """Return the number of replicas of each topic; empty if the log has no brokers.
 
         In-sync replicas are unknown for topics beyond SETTINGS_MAX.
         """
@@ -290,7 +290,7 @@ class KafkaLog:
         return {name[len(prefix) :]: copies for name, copies in found.items()}
 
     async def partitions(self, topic: str) -> Sequence[Partition]:
-        """Do the same as `MessageLog.partitions`."""
+        """Return the topic's partitions in order."""
         try:
             leaders = await self._requested(
                 partial(self._admin.leaders, self._names.prefix + topic)
@@ -300,14 +300,14 @@ class KafkaLog:
         return [Partition(topic, index) for index in sorted(leaders)]
 
     async def topic(self, name: str) -> FoundTopic:
-        """Do the same as `MessageLog.topic`."""
+        """Return the topic as it is in the log, whichever program created it."""
         try:
             return await self._requested(partial(self._admin.topic, self._names.prefix + name))
         except TopicNotFoundError as error:
             raise _not_there(name) from error
 
     async def create_topic(self, topic: LogTopic) -> None:
-        """Do the same as `MessageLog.create_topic`.
+        """Create the topic, and return when records can be appended to it.
 
         Raises:
             ValidationFailedError: The name is not allowed by Kafka (field `name`).
@@ -315,16 +315,16 @@ class KafkaLog:
         self._producer.learn(topic.name, await self._control.run(lambda: self._created(topic)))
 
     async def alter_topic(self, topic: LogTopic) -> None:
-        """Do the same as `MessageLog.alter_topic`."""
+        """Set retention and maximum size, and add partitions up to the requested number."""
         self._producer.learn(topic.name, await self._control.run(lambda: self._altered(topic)))
 
     async def delete_topic(self, name: str) -> None:
-        """Do the same as `MessageLog.delete_topic`."""
+        """Delete the topic with its records, if it exists."""
         await self._control.run(lambda: self._admin.delete(self._names.prefix + name))
         self._producer.forget(name)
 
     async def numbering_problem(self) -> str:
-        """As `MessageLog.numbering_problem`."""
+        """Return why an append whose answer is lost cannot be sent again; empty if it can."""
         if not self._idempotent:
             return "ANGELIA_KAFKA_IDEMPOTENCE is off"
         try:
@@ -334,7 +334,7 @@ class KafkaLog:
         return ""
 
     async def ping(self) -> None:
-        """Do the same as `MessageLog.ping`."""
+        """Return if the log responds; raise otherwise."""
         await self._requested(self._admin.ping)
 
     async def _requested(self, look: Work[T]) -> T:

@@ -78,12 +78,12 @@ class Admin:
         self._replication = replication
 
     async def create(self, topic: LogTopic) -> Leaders:
-        """Do the same as `MessageLog.create_topic`; return the partitions' leaders."""
+        """Create the topic, or change an existing one; return the leaders of its partitions."""
         await self._until_done(lambda: self._create(topic))
         return await self._until_ready(topic)
 
     async def alter(self, topic: LogTopic) -> Leaders:
-        """Do the same as `MessageLog.alter_topic`; return the partitions' leaders."""
+        """Set retention and maximum size, and add partitions; return the partitions' leaders."""
         await self._until_done(lambda: self._configure(topic))
         found = await self._until_known(topic.name)
         if len(found) < topic.partitions:
@@ -91,7 +91,7 @@ class Admin:
         return await self._until_ready(topic)
 
     async def delete(self, name: str) -> None:
-        """Do the same as `MessageLog.delete_topic`."""
+        """Delete the topic with its records, if it exists."""
         await self._until_done(lambda: self._delete(name))
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while name in await self._refreshed(name):
@@ -109,7 +109,7 @@ class Admin:
         return found
 
     async def topic(self, name: str) -> FoundTopic:
-        """Do the same as `MessageLog.topic`.
+        """Return the topic as it is in the log, whichever program created it.
 
         Raises:
             LogUnavailableError: Also if this client has no permission to read the topic's settings.

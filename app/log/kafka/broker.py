@@ -124,7 +124,7 @@ class Broker:
         if self._transport is not None:
             self._transport.abort()
 
-    # ---- what its connection says ---------------------------------------------------------------
+    # ---- called by the connection (Listener) ----------------------------------------------------
 
     def receive(self, frame: bytes) -> None:
         """Handle a response.

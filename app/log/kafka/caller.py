@@ -86,22 +86,22 @@ class BrokerCaller:
         self._closed = True
         self._abort()
 
-    # ---- what its connection says (Listener) ----------------------------------------------------
+    # ---- called by the connection (Listener) ----------------------------------------------------
 
     def receive(self, frame: bytes) -> None:
-        """Do the same as `Listener.receive`."""
+        """Handle a response."""
         answer = self._asked.answered(frame)
         # Skip the result if the caller was cancelled.
         if not answer.done():
             answer.set_result(frame)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Do the same as `Listener.misunderstood`."""
+        """Called when the data of a connection can no longer be trusted."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self._abort()
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """Do the same as `Listener.disconnected`."""
+        """Called when the connection is lost."""
         if link is not self._link:
             return
         self._link = self._transport = None

@@ -105,13 +105,13 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         super().__init__(net, **configs)
 
     def get_connection(self, node_id: Untyped, **how: Untyped) -> Untyped:
-        """Do the same as kafka-python's method, with the current credentials."""
+        """Open a connection as kafka-python does, with the current credentials."""
         if node_id not in self._conns:
             self.config.update(self._credentials.options())
         return super().get_connection(node_id, **how)
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
-        """Do the same as kafka-python's method, but close the socket if the handshake fails."""
+        """Connect as kafka-python does, but close the socket if the handshake fails."""
         await self._token_is_there()
         context = self._credentials.context()
         sock = await create_connection(
@@ -256,7 +256,7 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def refresh(self, topics: Collection[str]) -> Mapping[str, Leaders]:
-        """Do the same as `leaders` with a new look-up.
+        """Look up again the leader of each partition of existing topics.
 
         A topic does not exist if no broker knows it.
 

@@ -120,7 +120,7 @@ class _Commit:
                 self._limit.reschedule(now() + seconds * _LATE)
                 await self._until_decided(may_commit)
         except TimeoutError:
-            pass  # all groups that are left have a reason
+            pass  # the groups that are left fail below
         finally:
             self._patience.end(self)
         for group, left in self._left.items():

@@ -30,11 +30,11 @@ class Commits:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Do the same as `MessageLog.committed`."""
+        """Return the committed positions. Partitions without one are left out."""
         return await self._io.run(lambda: self._committed(groups), seconds=CALL_TIMEOUT_S)
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
-        """Do the same as `MessageLog.forget`."""
+        """Delete the group's commits of these partitions, if there are any."""
         if partitions:
             work = partial(self._forget, group, partitions)
             await self._io.run(work, seconds=CALL_TIMEOUT_S)

@@ -167,7 +167,7 @@ class _Conversation:
         return await self._answer
 
     def receive(self, frame: bytes) -> None:
-        """Do the same as `Listener.receive`."""
+        """Handle a response."""
         answer, self._answer = self._answer, None
         if answer is None or correlation_of(frame) != self._correlation:
             self._answer = answer
@@ -176,7 +176,7 @@ class _Conversation:
             answer.set_result(frame)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Do the same as `Listener.misunderstood`."""
+        """Called when the data of a connection can no longer be trusted."""
         self.end(error)
         # Close the connection: between two requests no data may arrive, and it would be buffered.
         if self._transport is not None:

@@ -61,13 +61,13 @@ class NamedTail:
         self._names = names
 
     def follow(self, partition: Partition, offset: int) -> None:
-        """Do the same as `Tail.follow`."""
+        """Read `partition` from `offset` on."""
         self._tail.follow(self._names.full(partition), offset)
 
     def unfollow(self, partition: Partition) -> None:
-        """Do the same as `Tail.unfollow`."""
+        """Stop reading the partition. A chunk that was already requested may still come."""
         self._tail.unfollow(self._names.full(partition))
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Do the same as `Tail.chunks`."""
+        """Wait for records, and return at least one chunk."""
         return [self._names.chunk(each) for each in await self._tail.chunks()]

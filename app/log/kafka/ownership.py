@@ -78,14 +78,14 @@ class Membership:
         return time.monotonic() - self.member.last_contact_at <= _SESSION_SAFE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Do the same as `Ownership.subscribe`."""
+        """Join the distribution of these topics, and no others."""
         names = frozenset(self._prefix + topic for topic in topics)
         if self.member is not None:
             member = self.member
             self._io.post(lambda: member.subscribe(names))
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """Implement `Ownership.events`. The events end when the member has left."""
+        """Yield assignments and revocations in order. The events end when the member has left."""
         while (event := await self._events.get()) is not None:
             if isinstance(event, Assigned):
                 self._held |= event.partitions
@@ -170,7 +170,7 @@ class KafkaMember:
 
     @property
     def last_contact_at(self) -> float:
-        """Implement `JoinedMember.last_contact_at`; callable from any thread.
+        """When this member last had contact with the group; callable from any thread.
 
         The time of a heartbeat is when it was sent, because its response may be read much later.
         """

@@ -122,7 +122,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     async def append(
         self, topic: str, records: Sequence[NewRecord], ack: Ack
     ) -> Sequence[Position]:
-        """Do the same as `MessageLog.append`."""
+        """Append `records`; return their positions when the log has acknowledged them."""
         if not records:
             return ()
         if self._closed:
@@ -154,14 +154,14 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         if state := self._topics.get(topic):
             self._reject(state)
 
-    # ---- what brokers say (Owner) ---------------------------------------------------------------
+    # ---- called by brokers (RequestListener) ----------------------------------------------------
 
     def opened(self) -> None:
-        """Do the same as `RequestListener.opened`."""
+        """Called when a broker can receive requests."""
         self._pump()
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
-        """Do the same as `RequestListener.answered`."""
+        """Called with the broker's responses for these batches."""
         stale = {
             batch.topic.name: batch.topic for batch in batches if not self._settled(batch, answers)
         }
@@ -170,7 +170,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Do the same as `RequestListener.lost`."""
+        """Called when a connection is lost. These batches may or may not be stored."""
         for batch in batches:
             self._unanswered(batch, error)
         # Look up the leaders again: partitions may have moved.
@@ -179,7 +179,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def unreachable(self, node: int) -> None:
-        """Do the same as `RequestListener.unreachable`."""
+        """Called when the broker cannot be reached. It may have moved, or no longer lead."""
         for state in tuple(self._waiting.values()):
             if node in state.wanted():
                 self._locate(state)
@@ -386,7 +386,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         await self._ids.ask()
         self._pump()
 
-    # ---- where topics are -----------------------------------------------------------------------
+    # ---- looking up topics ----------------------------------------------------------------------
 
     def _stale(self, state: AppendTopic) -> None:
         state.unknown()
@@ -441,7 +441,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         state.drop_over()
         return state.waits
 
-    # ---- ends -----------------------------------------------------------------------------------
+    # ---- deleted topics -------------------------------------------------------------------------
 
     def _reject(self, state: AppendTopic) -> None:
         """Fail all calls for a topic that does not exist, and forget the topic."""

@@ -78,7 +78,7 @@ class KafkaReader:
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta
     ) -> Chunk:
-        """Do the same as `MessageLog.fetch`."""
+        """Return the records from `offset` on, about `bytes_max` bytes; see `MessageLog.fetch`."""
         end = time.monotonic() + wait.total_seconds()
         read = partial(self._fetch, partition, offset, bytes_max)
         chunk = await read()
@@ -102,7 +102,7 @@ class KafkaReader:
         return Chunk(partition, offset, bounds.start, (), 0, gap=True)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        """Do the same as `MessageLog.bounds`."""
+        """Return the first and the next offset of each partition that exists."""
         starts = await self._offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await self._offsets(dict.fromkeys(starts, LATEST))
         return {each: Bounds(starts[each], end) for each, end in ends.items()}
@@ -110,7 +110,7 @@ class KafkaReader:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """Do the same as `MessageLog.offsets_at`."""
+        """Return, for each partition, the first offset at or after that time, or its end."""
         found = await self._offsets(dict.fromkeys(partitions, timestamp_ms))
         after_all = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **await self._offsets(dict.fromkeys(after_all, LATEST))}

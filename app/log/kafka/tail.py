@@ -73,18 +73,18 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         await self._tasks.__aexit__(kind, error, traceback)
 
     def follow(self, partition: Partition, offset: int) -> None:
-        """Do the same as `Tail.follow`."""
+        """Read `partition` from `offset` on."""
         self._leave_sessions(partition)
         self._followed[partition] = followed = Followed(partition, offset)
         self._join(followed)
 
     def unfollow(self, partition: Partition) -> None:
-        """Do the same as `Tail.unfollow`."""
+        """Stop reading the partition. A chunk that was already requested may still come."""
         self._leave_sessions(partition)
         self._followed.pop(partition, None)
 
     async def chunks(self) -> Sequence[Chunk]:
-        """Do the same as `Tail.chunks`."""
+        """Wait for records, and return at least one chunk."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -96,10 +96,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 self._count(wanted)
                 return wanted
 
-    # ---- what sessions ask and say (Reading) ----------------------------------------------------
+    # ---- called by sessions (SessionOwner) ------------------------------------------------------
 
     async def room(self) -> None:
-        """Do the same as `SessionOwner.room`."""
+        """Wait until there is space in the buffer for more records."""
         await self._has_room.wait()
 
     def again(
@@ -109,7 +109,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """Do the same as `SessionOwner.again`."""
+        """Look up the leaders of these again after a pause: `place` cannot serve them."""
         if place is not None and not place.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
             for each in followed:
@@ -120,7 +120,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
     ) -> list[Followed]:
-        """Do the same as `SessionOwner.arrived`."""
+        """Pass on the results of a fetch."""
         self._stats.fetches += 1
         wrong: list[Followed] = []
         for part in parts:
@@ -139,7 +139,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         return wrong
 
     def session_ended(self, place: ReadPlace) -> None:
-        """Do the same as `SessionOwner.session_ended`.
+        """Called when the session at this place has ended.
 
         The next partition of that place starts another session.
         """

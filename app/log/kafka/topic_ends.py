@@ -50,7 +50,7 @@ class Published:
         self._callers.close()
 
     async def count(self, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Do the same as `MessageLog.published`."""
+        """Return how many records were ever appended to each topic."""
         deadline = time.monotonic() + READ_TIMEOUT_S
         names, found = list(topics), Counter[str]()
         for first in range(0, len(names), TOPICS_AT_ONCE):

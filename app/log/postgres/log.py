@@ -231,7 +231,7 @@ class PostgresLog:
         return await self.topics.partitions(topic)
 
     async def topic(self, name: str) -> FoundTopic:
-        """Do the same as `MessageLog.topic`."""
+        """Return the topic as it is in the log, whichever program created it."""
         return await self.topics.topic(name)
 
     async def create_topic(self, topic: LogTopic) -> None:

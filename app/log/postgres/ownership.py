@@ -272,7 +272,7 @@ class PostgresOwnership:
         self._events.put_nowait(Revoked(partitions, ReleaseOnce(release)))
 
     async def _release(self, connection: Connection) -> None:
-        """Release the slots that the reader released, and those whose time is over."""
+        """Give up revoked partitions that the reader has released, or whose time is over."""
         now = asyncio.get_running_loop().time()
         over = [r for r in self._revocations if r.released or r.deadline <= now]
         slots = {slot for revocation in over for slot in revocation.slots} & self._held

@@ -92,7 +92,7 @@ class AccessService:
 
     @property
     def mode(self) -> Mode:
-        """The mode for changes, as this process knows it."""
+        """Whether changes are allowed now (see `Mode`), as this process knows."""
         return self._keys.mode
 
     async def caller(self, token: bytes | None) -> Caller:

@@ -43,19 +43,19 @@ class ExternalRegistry(Protocol):
     """The schema registry outside of Angelia, if there is one."""
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
-        """See `app.registry`."""
+        """Register the schema as the newest version of the topic's subject."""
 
     async def versions(self, topic: str) -> list[int]:
-        """See `app.registry`."""
+        """Return the versions of the topic's subject, the oldest first."""
 
     async def version(self, topic: str, number: int) -> Registered | None:
-        """See `app.registry`."""
+        """Return one version of the topic's subject, if it exists."""
 
     async def latest(self, topic: str) -> Registered | None:
-        """See `app.registry`."""
+        """Return the newest version of the topic's subject, if there is one."""
 
     async def delete(self, topic: str) -> None:
-        """See `app.registry`."""
+        """Delete the topic's subject, if it exists."""
 
 
 class SchemaService:

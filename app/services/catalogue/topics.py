@@ -219,7 +219,7 @@ class TopicService:
         await self._settle(_subject(name))
 
     async def settle_all(self) -> None:
-        """Do the same as `settle`, for all topics.
+        """Finish the interrupted changes of all topics in the log.
 
         Raises:
             LogUnavailableError: The log cannot be reached.
@@ -228,7 +228,7 @@ class TopicService:
         for subject in await self._claims.left():
             await self._settle(subject)
 
-    # ---- steps of these -------------------------------------------------------------------------
+    # ---- steps of the methods above -------------------------------------------------------------
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:

@@ -111,7 +111,7 @@ class HealthCollector:
             self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
-        """Do the same as `HealthEvaluator.unknown`, on a thread: it checks all subscriptions."""
+        """Return `HealthEvaluator.unknown`, found on a thread: this checks all subscriptions."""
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:

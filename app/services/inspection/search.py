@@ -144,7 +144,7 @@ class _Round:
                 return offset
             chunk = await self._log.fetch(partition, offset, bytes_max=_CHUNK)
             if chunk.next_offset <= offset:
-                return None  # nothing is left in this partition
+                return None  # the partition is searched to its end
             self._left -= max(chunk.size, 1)
             turn = 0
             for record in chunk.records:

@@ -28,7 +28,7 @@ class Claims(Protocol):
     def __call__(
         self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
     ) -> AbstractAsyncContextManager[IdClaim]:
-        """See `app.storage.runtime.published_ids.claimed_ids`."""
+        """Claim ids for a block (`app.storage.runtime.published_ids.claimed_ids`)."""
 
 
 class IdempotentPublisher:
@@ -78,7 +78,7 @@ class IdempotentPublisher:
     async def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Sequence[AngeliaError | bool]:
-        """Do the same as `Publisher.publish_all`.
+        """Publish the records, except duplicates.
 
         Return for each record an error, or the result of `publish`.
 

@@ -39,7 +39,7 @@ class TracedPublisher(IdempotentPublisher):
     def publish(
         self, topic: Topic, record: NewRecord, own_id: bytes | None
     ) -> Coroutine[Any, Any, bool]:
-        """Do the same as `IdempotentPublisher.publish`."""
+        """Publish the record, unless it is a duplicate, and write its trace."""
         # Return the other publisher's coroutine directly, because there is nothing to trace.
         if topic.tracking is TrackingMode.OFF:
             return super().publish(topic, record, own_id)
@@ -48,7 +48,7 @@ class TracedPublisher(IdempotentPublisher):
     def publish_all(
         self, topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
     ) -> Coroutine[Any, Any, Sequence[AngeliaError | bool]]:
-        """Do the same as `IdempotentPublisher.publish_all`."""
+        """Publish the records, except duplicates, and write their traces."""
         if topic.tracking is TrackingMode.OFF:
             return super().publish_all(topic, records, own_ids)
         return self._all_traced(topic, records, own_ids)

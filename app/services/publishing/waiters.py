@@ -107,7 +107,7 @@ class Waiting:
                     await self._news.wait()
                     found = self._judged()
         except TimeoutError:
-            found = self._judged()  # the result is what is known by now
+            found = self._judged()  # the time is over: return what is known
         return found
 
     def _judged(self) -> Sequence[SubscriberOutcome]:

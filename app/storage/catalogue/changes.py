@@ -71,7 +71,7 @@ class ChangeFeed:
         return replace(changes, subscriptions=tuple(found))
 
     async def but_subscriptions(self, number: int) -> Changes:
-        """Do the same as `since`, but leave out the subscriptions."""
+        """Return what changed after `number`, without the subscriptions."""
         # Read the number first: what is read later includes every change up to this number.
         current = await self.current()
         # Read deletions before rows: an object that is deleted between the two is missing here, and
@@ -129,7 +129,7 @@ class ChangeFeed:
 
 
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """Do the same as `ChangeFeed.since`, with one transaction for each `page` of subscriptions.
+    """Return all that changed after `number`, read in a transaction for each `page`.
 
     On a busy machine, reading ten thousand subscriptions takes longer than a transaction may.
     """

@@ -81,7 +81,7 @@ class UndeliveredRepository:
     async def page(
         self, asked: UndeliveredFilter, *, limit: int, after: str | None = None
     ) -> UndeliveredPage:
-        """Do the same as `page_of`."""
+        """Return a page of undelivered messages, the newest first, as `page_of` does."""
         connection = await self._session.connection()
         return await page_of(connection, asked, limit=limit, after=after)
 

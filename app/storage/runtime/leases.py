@@ -36,7 +36,7 @@ class LeaseRepository:
         return await self._session.scalar(taken) is not None
 
     async def take_new(self, name: str, holder: str, length: timedelta) -> bool:
-        """Do the same as `take`, but only if the lease has no holder or has expired."""
+        """Take the lease for `length`, only if it has no holder or has expired."""
         now = func.clock_timestamp()
         taken = (
             insert(Row)

@@ -34,7 +34,7 @@ class LogClaimRepository:
             return claim
         there = await self._stored(claim.subject)
         if there is None:
-            return None  # the claim was released at this moment
+            return None  # another request has just released the claim
         if there.intent is Intent.DELETE and claim.intent is not Intent.DELETE:
             return None
         claim = replace(claim, left=there.intent)

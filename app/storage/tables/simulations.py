@@ -21,7 +21,8 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
-    # Examples from the final claim: `app.domain.insight.simulation.Differing`.
+    # Examples of differing messages (`app.domain.insight.simulation.Differing`), once the job is
+    # done.
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 

@@ -391,7 +391,7 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class ChaosRead(Schema):
-    """Intentional failures: there are none."""
+    """Hermes' field for intentional failures of a topic: always off."""
 
     mode: Literal["DISABLED"] = "DISABLED"
 

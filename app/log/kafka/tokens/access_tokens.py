@@ -102,7 +102,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
             self._waiting.append(wake)
 
     def notify_from_thread(self, wake: Callable[[], object]) -> None:
-        """As `notify`, called on another thread; `wake` is called on the event loop."""
+        """Call `wake` on the event loop, as `notify` does. Call this on another thread."""
         self._loop.call_soon_threadsafe(self.notify, wake)
 
     def refused(self) -> None:
