@@ -227,7 +227,7 @@ class Supervisor:
         await finished
         for key, cursor in cursors.items():
             del self._closing[key]
-            if key.partition in self.owned:  # otherwise the next owner reports the position
+            if key.partition in self.owned:  # other owners report it themselves
                 self._consumers.report_later(key, cursor)
         self._closed.set()
         self._closed.clear()

@@ -65,7 +65,7 @@ class RequestSlot:
             self._owner.tasks.create_task(self._work(job))
 
     def on_response(self, outcome: Outcome) -> None:
-        """Implement `ResponseListener.on_response`."""
+        """Called with the outcome when the attempt has ended."""
         job, self._job = self._job, None
         if job is None:
             return
@@ -77,7 +77,7 @@ class RequestSlot:
                 self._owner.slot_freed(self)
 
     def on_defect(self, error: Exception) -> None:
-        """Implement `ResponseListener.on_defect`."""
+        """Called when an unexpected error ended the attempt, and its outcome is unknown."""
         if self._job is not None:
             self.on_response(self._owner.defect(error, self._job))
 

@@ -136,7 +136,7 @@ class SubscriptionConsumers:
         self._committer.moved(group, cursor)
 
     async def begin_epoch(self, group: str, cursor: Cursor) -> None:
-        """Do the same as `ConsumerParts.begin_epoch`."""
+        """Wait until discards of `cursor` may be recorded, or the cursor is abandoned."""
         await self._committer.begin_epoch(group, cursor)
 
     def open(self, opened: Mapping[Partition, Collection[tuple[Subscription, Progress]]]) -> None:

@@ -159,7 +159,7 @@ class Circuit:
             return False
         self._probe = None
         if meaning is CircuitVerdict.UNSENT:
-            return False  # the next message becomes the probe
+            return False  # no change: the next message becomes the probe
         if meaning is CircuitVerdict.FAILURE:
             self._trip(f"the message that tried failed: {_reason(outcome)}", rule, now)
         else:

@@ -46,7 +46,7 @@ class LiveCircuit:
     # ---- for members ----------------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
-        """Do the same as `Circuit.wait`, and request permission for the probe if needed."""
+        """Return the seconds until a request may be sent; request permission for a needed probe."""
         circuit = self.circuit
         wanted = circuit.wanted
         wait = circuit.wait(now)
@@ -63,7 +63,7 @@ class LiveCircuit:
     def report(
         self, outcome: Outcome, rule: CircuitBreaker, *, sent_at: float, now: float, by: str
     ) -> None:
-        """Do the same as `Circuit.report` for a message of `by`; notify the members of a change."""
+        """Count the result of a request of `by`; notify the members if the circuit changed."""
         circuit = self.circuit
         if not circuit.report(outcome, rule, sent_at=sent_at, now=now):
             return
@@ -80,7 +80,7 @@ class LiveCircuit:
             self._notify()
 
     def retime(self, rule: CircuitBreaker) -> None:
-        """Do the same as `Circuit.retime`."""
+        """Use the open time of `rule`, counted from the last failure."""
         if self.circuit.retime(rule):
             self._changed()
 

@@ -132,7 +132,7 @@ class Deferral:
         self.stay_quiet(seconds, now)
         self._requested_until = max(self._requested_until, now + seconds)
         if sent_at < self._requested_at:
-            return False  # the request was sent before the deferral
+            return False  # no probe: it was sent before the deferral
         tried, self._trying = self.waits, False
         if not tried and self.learns:
             self._slow_down(min(rate, self.rate))

@@ -131,7 +131,7 @@ def _time(published_ms: int) -> str | None:
     try:
         time = _EPOCH + timedelta(milliseconds=published_ms)
     except OverflowError:
-        return None  # set by a producer with a wrong clock
+        return None  # a producer has set an impossible time
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -58,7 +58,7 @@ class InFlightRequest:
 
     @property
     def peer(self) -> str:
-        """Implement `StartedRequest.peer`."""
+        """The target of the attempt as `host:port`; empty if unknown."""
         return "" if self.carrier is None else self.carrier.peer
 
     def succeed(self, answer: RawAnswer) -> None:

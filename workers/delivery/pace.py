@@ -226,7 +226,7 @@ class Pace:
         if self._time_slots is not None:
             self._time_slots.tickets = tickets
         if self._rate <= 0:
-            return  # the rate is so low that the limiter is not used
+            return  # a rate of zero: the limiter is not used
         counted = tickets.bit_count() > share.tickets_max
         self._limit = share.limit if self._slots_in_use and not counted else self._rate
         if self._adaptive is not None:

@@ -93,7 +93,7 @@ class _SeenTransport(DeliveryTransport):
     async def exchange(
         self, origin: ConnectionOrigin, payload: bytes, *, total_s: float
     ) -> RawAnswer:
-        """Do the same as `DeliveryTransport.exchange`; remember connection and response."""
+        """Send `payload`, and return its response; remember the connection and the response."""
         self.answer = await super().exchange(origin, payload, total_s=total_s)
         return self.answer
 

@@ -303,7 +303,7 @@ class NetworkAccess(NamedTuple):
 
 
 class Sender:
-    """Owns the connections to all subscribers. Enter the block on the event loop that sends."""
+    """Owns the connections to all subscribers. Use it in a block, on the event loop that sends."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ class SpannedDestination:
         *,
         authorization: Header | None = None,
     ) -> StartedRequest | None:
-        """Do the same as `Authorizable.begin`."""
+        """Start an attempt with a span, if it does not have to wait; otherwise return None."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return self._inner.begin(message, retry_count, listener, authorization=authorization)
@@ -58,7 +58,7 @@ class SpannedDestination:
     async def attempt(
         self, message: Message, *, retry_count: int, authorization: Header | None = None
     ) -> Outcome:
-        """Do the same as `Authorizable.attempt`."""
+        """Send one POST, and record its span."""
         attempt = self._attempt(message, retry_count)
         if attempt is None:
             return await self._inner.attempt(

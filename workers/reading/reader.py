@@ -121,7 +121,7 @@ class Reader:
             # Request the feed's next offset again: the tail was moved during the read.
             self._tail.follow(feed.partition, feed.end)
         elif chunk.gap:
-            if chunk.offset == feed.end:  # otherwise the chunk is from before the feed was moved
+            if chunk.offset == feed.end:  # other chunks are from before a move
                 self._cross_gap(feed, chunk)
         elif chunk.next_offset > feed.end:
             self._put(feed, chunk)

@@ -134,7 +134,7 @@ class DatabaseTraces:
                     self.stats.lost[cause] += each.entries
 
     async def waiting(self, worker: str, entries: int) -> None:
-        """Implement `WaitingStore.waiting`."""
+        """Report this number of missing entries of the worker."""
         loss = TraceLoss(at=datetime.now(UTC), entries=entries, worker=worker, reason=WAITING)
         async with self._database.transaction() as session:
             await TraceRepository(session).lose(loss)

@@ -69,7 +69,7 @@ class StatusPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        del receive  # the body of the request is not used
+        del receive  # requests for the page have no body
         answer = await self._answer(scope)
         headers = [
             (b"content-type", answer.content_type.encode()),

@@ -61,7 +61,7 @@ class Stream:
 
     @property
     def peer(self) -> str:
-        """Implement `Carrier.peer`."""
+        """The remote side as `host:port`; empty if unknown."""
         return self._owner.peer
 
     def expire(self) -> None:

@@ -105,7 +105,7 @@ class TlsContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Do the same as `ssl.SSLContext.wrap_bio`, with the stored session of that host."""
+        """Return a TLS connection as ssl.SSLContext does, with the stored session of that host."""
         if session is None and isinstance(server_hostname, str):
             session = self._resumable(server_hostname)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)

@@ -198,7 +198,7 @@ class Cursor:
     def _on_batch(self, batch: Batch, gap: bool) -> None:  # noqa: FBT001 - called by position, as a callback
         self._reading = False
         if batch.offset > self.position:
-            pass  # this batch was requested before the rewind
+            pass  # ignore it: it was requested before the rewind
         elif gap:
             self._cross_gap(batch.next_offset)
         else:
@@ -338,7 +338,7 @@ class Cursor:
 
     @property
     def attempts(self) -> Mapping[int, int]:
-        """The number of attempts of each unfinished message by offset, also by past owners."""
+        """The number of attempts by offset, for unfinished messages; those of past owners count."""
         return self._offsets.attempts
 
     def tried(self, message: Message, attempts: int) -> None:
@@ -354,7 +354,7 @@ class Cursor:
         """Pause the times to live of all open messages until `resume_ttls`."""
         self._offsets.pause_ttls(time.time_ns() // 1_000_000)
         if self._offsets.has_clock:
-            self._touch()  # the next owner must not assume that the time to live runs
+            self._touch()  # commit the pause, so that the next owner knows it
 
     def resume_ttls(self) -> None:
         """Let the times to live run again."""

@@ -80,7 +80,7 @@ class SubscriptionTrace:
         job.ended_at, job.used_connection = now, None
 
     def still(self, attempt: DeliveryJob, before: float) -> bool:
-        """Implement `Attempts.still`."""
+        """Write that the attempt has started, if it was before `before`; return whether it was."""
         if attempt.sent_at >= before:
             return False
         at = int((attempt.sent_at + self._buffer.wall) * 1e6)

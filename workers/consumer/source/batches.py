@@ -121,7 +121,7 @@ class Batches:
 
     def limit(self, policy: DeliveryPolicy, fetch: FetchPolicy) -> None:
         """Use the time limits of `policy` from now on."""
-        del fetch  # not used: it limits messages that wait behind others, which batches do not have
+        del fetch  # not used: in batches no message waits behind others
         self._policy = policy
 
     def may_open(self) -> bool:
@@ -164,7 +164,7 @@ class Batches:
 
     def finished(self, cursor: Cursor, message: Message) -> Opened | None:
         """Return None, and allow reading the partitions of the batch again."""
-        del cursor  # not used: one of several cursors of the batch
+        del cursor  # not used: a batch has several cursors
         if isinstance(message, CollectedBatch):
             for each in message.cursors:
                 if self._under_way.get(each) is message:

@@ -65,7 +65,7 @@ def without(opened: Opened, cursors: AbstractSet[Cursor]) -> Opened | None:
 
 
 def begun(opened: Opened, now_ms: int) -> Opened:
-    """Do the same as `Opened.begun`. For a batch, the times to live in all its partitions start.
+    """Return the message with a time to live that starts now: for a batch, in each partition.
 
     The time to live of the batch is that of the partition with the most time left.
     """

@@ -335,7 +335,7 @@ class MessageSource:
         """Return a message that cannot be read, so that it is recorded in its turn."""
         reason = self._defects.found(error, step="look", message=opened.message)
         if not opened.cursor.is_open(opened.message):
-            return None  # the message was finished before the error
+            return None  # nothing to return: the message is finished
         refused = opened._replace(refused=Discarded(reason=reason))
         if self._order is None or self._order is self._batches:
             return refused
