@@ -24,7 +24,7 @@ def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> Non
 
 
 def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
-    """Do the same as `to_database`, with as many tasks as `result` has.
+    """Store the rows of `result` in an analytics table, with as many tasks as it has partitions.
 
     For results that are large.
     """

@@ -90,7 +90,7 @@ class _UndeliveredReader(DataSourceReader):
         ids = (partition.first, partition.end)
         with undelivered_csv(self._url, ids, self._scope) as rows:
             if not rows.peek(1):
-                return  # an empty file is not valid CSV
+                return  # no rows: the reader refuses an empty file
             for batch in _batches(rows):
                 yield pa.RecordBatch.from_arrays(
                     [
