@@ -91,10 +91,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a part of the signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a part of the signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Give the order of sources.
-
-        Arguments, then the environment, where a secret may be in a file.
-        """
+        """Return the sources in order: arguments, secrets in files, and the environment."""
         return init_settings, SecretFiles(settings_cls), env_settings
 
     home: Path = Field(default=Path(".angelia"), description="folder of the embedded PostgreSQL")

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-# Only this Python can load them.
+# The folder of the compiled modules, which only this version of Python can load.
 FOLDER: Final = ROOT / "build" / "native" / str(sys.implementation.cache_tag)
 _PACKAGES: Final = ("app", "workers")
-# Compiled if any is.
+# The module that shows whether the others are compiled: all of them are, or none.
 _SAMPLE: Final = "workers.transport.answer"
 
 

@@ -132,7 +132,7 @@ def new_key() -> str:
 
 
 def key_id_of(sealed: str) -> str:
-    """Return the id of the key that sealed it.
+    """Return the id of the key with which a text was encrypted.
 
     Raises:
         SecretUnreadableError: The text is not an encrypted text.

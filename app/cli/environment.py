@@ -30,7 +30,7 @@ def give_api_key(key: str) -> None:
 def api_key() -> str | None:
     """Return the key to send: the given one, else ANGELIA_API_KEY, or its file.
 
-    None if there is none.
+    The result is None if there is no key.
 
     Raises:
         CliError: The file cannot be used.

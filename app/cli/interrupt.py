@@ -16,7 +16,7 @@ def run_until_signalled(work: Coroutine[Any, Any, None]) -> bool:
 
 async def _cancelled_by_signals(work: Coroutine[Any, Any, None]) -> bool:
     loop = asyncio.get_running_loop()
-    # Get the task that runs this, which a coroutine always has.
+    # Get this task: a coroutine always runs in one.
     task = asyncio.current_task()
     stopped = asyncio.Event()
 

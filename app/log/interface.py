@@ -41,7 +41,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an appended record; UNKNOWN_OFFSET, if a log says only that it has it."""
+    """The position of an appended record; UNKNOWN_OFFSET if the log has it and names no offset."""
 
     partition: Partition
     offset: int
@@ -105,7 +105,7 @@ class LogStats:
     commits: int = 0
     # Seconds in which brokers asked this process to send nothing, because a quota was used up.
     throttled_seconds: float = 0.0
-    # The last time of each broker.
+    # The last throttling by each broker.
     throttles: dict[int, Throttling] = field(default_factory=dict)
 
 

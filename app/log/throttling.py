@@ -6,7 +6,7 @@ from typing import Final
 
 from app.log.interface import LogStats
 
-# Brokers throttle for seconds, and people look now and then.
+# How long a throttling broker is shown: people look only now and then.
 SHOWN_FOR_S: Final = 60.0
 
 

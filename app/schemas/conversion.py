@@ -85,7 +85,7 @@ class Fitting:
     def _own_headers(
         message: Message, fitted: Typed, marker: bytes
     ) -> tuple[tuple[bytes, bytes], ...]:
-        # Use the old position as the id of a record of another producer.
+        # If another producer wrote the record, its id is made from the old position.
         own = ((HEADER_ID, message.id), (HEADER_REPUBLISHED, marker), *fitted.headers)
         if fitted.content_type is None:
             return own

@@ -104,8 +104,8 @@ async def delete_inconsistent_topic(
 ) -> Response:
     """Delete a topic that only the log has, with its messages, whoever made it.
 
-    One that was adopted until it was deleted here is refused without `onceAdopted=true`. Other
-    topics of others in Kafka are not known as such: look who writes to a topic before.
+    A topic that was adopted and then deleted here is refused without `onceAdopted=true`. Angelia
+    does not know other foreign topics in Kafka: find out who writes to a topic before.
     """
     await services.consistency.remove(topicName, once_adopted=onceAdopted)
     return answer()

@@ -50,10 +50,7 @@ class PublishHeaders:
         self.authorization = first.get(_AUTHORIZATION)
 
     def value(self, name: bytes) -> bytes | None:
-        """Return the value of any other header by its lower-case name.
-
-        The first one if it is repeated.
-        """
+        """Return the value of any other header by its lower-case name; if repeated, the first."""
         return next((value for key, value in self._all if key == name), None)
 
     def propagated(self, topic: Topic) -> tuple[tuple[bytes, bytes], ...]:

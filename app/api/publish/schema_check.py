@@ -76,10 +76,7 @@ class SchemaCheck:
 
 
 def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
-    """Return the schema to look up.
-
-    The one that the request names, or the one in the Avro prefix.
-    """
+    """Return the schema to look up: the one that the request names, or that of the prefix."""
     if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
         return named
     if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):

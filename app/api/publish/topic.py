@@ -35,10 +35,7 @@ def unwanted(routes: Routes) -> UnroutableError:
 
 
 def said_of_topic(topic: Topic, asked_for: str, directory: TopicDirectory) -> RawHeaders:
-    """Return headers.
-
-    How many subscriptions get the message, and its topic if another was requested.
-    """
+    """Return headers with the number of subscriptions, and with the topic if it is an alternate."""
     said = [(b"angelia-subscriptions", b"%d" % directory.subscriptions(topic.name))]
     if topic.name != asked_for:
         said.append((b"angelia-alternate-topic", topic.name.encode()))

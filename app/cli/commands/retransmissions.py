@@ -108,7 +108,7 @@ def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Ret
 
 
 def report_end(ended: Retransmission, *, as_json: bool) -> None:
-    """Print its result.
+    """Print how a retransmission ended.
 
     Raises:
         CliError: The retransmission was not done.

@@ -24,7 +24,7 @@ from app.cli.progress import counting
 
 
 class OnlyOption(StrEnum):
-    """Which messages; without one the whole subscription is moved back."""
+    """Which messages are sent again; without this the whole subscription is moved back."""
 
     DISCARDED = "discarded"
     UNDELIVERED = "undelivered"

@@ -93,7 +93,7 @@ def retraction_record(retraction: Retraction) -> NewRecord:
 def entry_of(record: Record) -> Entry | None:
     """Return the entry of the undelivered stream in a record.
 
-    None for a record without an entry.
+    The result is None for a record without an entry.
     """
     described = record.header(HEADER_RETRACTION)
     return from_record(record) if described is None else _retraction_from(described)

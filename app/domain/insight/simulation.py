@@ -36,10 +36,7 @@ class Proposal:
 
     @property
     def capacity(self) -> float:
-        """The messages per second.
-
-        Limited by the rate and by the requests at a time (Little's law).
-        """
+        """The messages per second that the rate and the requests at a time allow (Little's law)."""
         if self.request_time is None:
             return float(self.rate)
         return min(float(self.rate), self.in_flight_max / self.request_time.total_seconds())

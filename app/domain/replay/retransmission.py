@@ -230,7 +230,7 @@ def sent_again(
     """
     ours = (HEADER_ID, HEADER_TIMESTAMP, HEADER_RECEIPT, HEADER_TARGET)
     headers = (
-        # Use the old position as the id of a record of another producer.
+        # If another producer wrote the record, its id is made from the old position.
         (HEADER_ID, Message(record, source).id),
         (HEADER_TIMESTAMP, b"%d" % now_ms),
         *sent_from(source.index, record.offset, record_target),

@@ -34,7 +34,7 @@ class Sending:
 
     @property
     def record_target(self) -> RecordTarget:
-        """The target that its messages name."""
+        """The target (`RecordTarget`) that the messages of this retransmission name."""
         return RecordTarget(self.subscription_id, self.id)
 
 

@@ -144,7 +144,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         known = Future()
 
         def wake() -> None:
-            # At the end the thread is closed first.
+            # Ignore the error at the end, when the thread is closed already.
             with suppress(RuntimeError):
                 self._net.call_soon_threadsafe(lambda: known.success(None))
 

@@ -24,7 +24,7 @@ class KafkaCredentials:
     """The credentials of all connections of a process. Can be used on any thread."""
 
     def __init__(self, security: KafkaSecurity, tokens: AccessTokens | None = None) -> None:
-        """Create them; `tokens` are for a login by token."""
+        """Create a `KafkaCredentials`; `tokens` are for a login by token."""
         self.security: Final = security
         self.tokens: Final = tokens
         self._context: tuple[_Stamp, ssl.SSLContext] | None = None

@@ -97,7 +97,7 @@ class ReadReplicas:
     """The replicas that leaders named for readers in this rack."""
 
     def __init__(self, rack: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create the choices; without a `rack`, leaders are read."""
+        """Create a `ReadReplicas`; without a `rack`, leaders are read."""
         self._rack = rack
         self._clock = clock
         self._chosen: dict[Partition, _Choice] = {}

@@ -32,7 +32,7 @@ _READ_MAX: Final = 4_096
 class Unreached(NamedTuple):
     """The reason why no address accepts this client.
 
-    Empty if unknown, or if an address accepts it.
+    The reason is empty if it is unknown, or if an address accepts this client.
     """
 
     problem: str = ""

@@ -79,7 +79,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         compression: Compression = Compression.NONE,
         ask_for_id: AskForId | None = None,
     ) -> None:
-        """Create it; without `ask_for_id` no batch has a sequence number."""
+        """Create a `Producer`; without `ask_for_id` no batch has a sequence number."""
         self._locate_topic = locate
         self._ids = ProducerIds(ask_for_id)
         self._prefix = prefix

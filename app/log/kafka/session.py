@@ -39,7 +39,7 @@ class SessionOwner(Protocol):
         """Wait until there is space in the buffer for more records."""
 
     def again(self, followed: Collection[Followed], place: ReadPlace) -> None:
-        """Look up the leaders of these again after a pause: `place` cannot serve them."""
+        """Look up the leaders of partitions again after a pause: `place` cannot serve them."""
 
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace

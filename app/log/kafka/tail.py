@@ -109,7 +109,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """Look up the leaders of these again after a pause: `place` cannot serve them."""
+        """Look up the leaders of partitions again after a pause: `place` cannot serve them."""
         if place is not None and not place.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
             for each in followed:
@@ -156,7 +156,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             if part.error_code == 0:
                 chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
-            # Another replica may only be behind: its leader knows.
+            # Ask the leader: another replica may only be behind.
             if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:
@@ -280,6 +280,6 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session = self._sessions[place] = Session(self, place)
             self._start(session.run())
         for each in members:
-            # Another first read of it may have ended meanwhile.
+            # Remove the partition again: another first read may have added it meanwhile.
             self._leave_sessions(each.partition)
             session.enter(each)

@@ -52,7 +52,7 @@ class PostgresTail:
         self._has_news(partition)
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop reading it."""
+        """Stop reading `partition`."""
         self._positions.pop(partition, None)
         self._news.pop(partition, None)
 

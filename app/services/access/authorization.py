@@ -244,10 +244,7 @@ class AccessService:
                 assert_never(role)
 
     async def _owns(self, caller: Caller, target: Target) -> bool:
-        """Whether the caller owns the target.
-
-        The subscription if one is given, otherwise the topic.
-        """
+        """Whether the caller owns the target's subscription, or its topic if it has none."""
         if target.subscription is not None:
             return await self._owns_subscription(caller, target)
         return await self._owns_topic(caller, target)

@@ -49,7 +49,7 @@ class Routes(NamedTuple):
 async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
     """Return `topic` and its alternates that have an active subscription.
 
-    Else only the last alternate.
+    If there are none, return only the last alternate.
 
     Topics after one with a subscription to every message are left out.
 

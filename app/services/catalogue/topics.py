@@ -92,10 +92,7 @@ class TopicService:
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of topics.
-
-        Of all, of a `group`, of those with tracing (`tracked`), or a page.
-        """
+        """Return the names of topics: of all, of a `group`, of `tracked` ones, or a page."""
         if group is not None and "\0" in group:
             # Return nothing: no name contains this character, and the database refuses it in a
             # query.

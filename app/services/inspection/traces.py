@@ -39,9 +39,7 @@ class TraceService:
     async def of_message(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> Trace:
-        """Return a message's publication and deliveries.
-
-        All, those of a topic, or of a subscription.
+        """Return what happened to a message: anywhere, in a topic, or in a subscription.
 
         Discards are found even without traces.
 

@@ -8,22 +8,22 @@ from app.storage.tables import OnceAdoptedRow
 
 
 class OnceAdoptedRepository:
-    """The names of these topics."""
+    """The names of topics that were adopted and then deleted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def has(self, name: str) -> bool:
-        """Whether the topic is one of them."""
+        """Whether the topic was adopted and then deleted."""
         found = await self._session.scalar(select(exists().where(OnceAdoptedRow.name == name)))
         return bool(found)
 
     async def add(self, name: str) -> None:
-        """Add the topic, unless it is one of them."""
+        """Add the topic, unless it is stored already."""
         await self._session.execute(
             insert(OnceAdoptedRow).values(name=name).on_conflict_do_nothing()
         )
 
     async def forget(self, name: str) -> None:
-        """Remove the topic, if it is one of them."""
+        """Remove the topic, if it is stored."""
         await self._session.execute(delete(OnceAdoptedRow).where(OnceAdoptedRow.name == name))

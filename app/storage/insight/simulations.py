@@ -69,7 +69,7 @@ class SimulationRepository:
     async def samples(self, job_id: str) -> Sequence[Differing]:
         """Return examples on which the filters differ.
 
-        First those that only the proposed filters match.
+        The first ones are those that only the proposed filters match.
 
         Each kind is ordered by offset. There are no examples until the job is done.
         """

@@ -141,7 +141,7 @@ class SendingRepository:
         return dict((await self._session.execute(query)).tuples().all())
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """Return the offsets of its messages in a partition, from `offset` on, in order."""
+        """Return the offsets of the sent messages in a partition, from `offset` on, in order."""
         sent = RetransmissionSentRow
         query = select(sent.offset).where(
             sent.job_id == sending.id, sent.partition == partition, sent.offset >= offset

@@ -24,7 +24,7 @@ class RecorderPositions:
     async def advance(self, stream: Partition, next_offset: int) -> bool:
         """Advance the stored position; return False if it is already there.
 
-        In both cases it is locked.
+        In both cases the position is locked.
         """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()

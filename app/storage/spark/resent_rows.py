@@ -47,7 +47,7 @@ def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others
 
 
 def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield the messages that it has sent or is sending, in slices.
+    """Yield the messages that a retransmission has sent or is sending, in slices.
 
     Each message is (partition, offset, new partition, new offset); the new position is None if it
     is unknown.

@@ -108,7 +108,7 @@ def finished_places(
 ) -> Iterator[Sequence[Any]]:
     """Yield positions of messages whose end was traced at that time.
 
-    None: whose discard was traced at any time.
+    If the time is None, yield those whose discard was traced at any time.
     """
     if when is None:
         yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)

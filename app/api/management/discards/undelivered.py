@@ -93,7 +93,7 @@ async def list_undelivered(
 async def list_undelivered_of_topic(
     topic: TopicName, *, request: Request, services: ServicesOf, wanted: WantedOf
 ) -> Response:
-    """Discarded messages of all its subscriptions, also of deleted ones; otherwise as for one."""
+    """Discarded messages of all subscriptions of the topic, also deleted ones, newest first."""
     page = await services.undelivered.of_topic(topic, wanted)
     return _answer(request, page.items, page.after)
 

@@ -97,7 +97,7 @@ async def list_unhealthy(
 ) -> Response:
     """Unhealthy subscriptions, by topic and name, all or in pages.
 
-    As text on request, with one line for each.
+    On request the response is text, with one line for each.
     """
     unhealthy = await services.health.unhealthy(wanted, keyed(page, 2))
     full = page.limit is not None and len(unhealthy) == page.limit

@@ -14,10 +14,7 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class HermesForm(NamedTuple):
-    """The fields of one kind of metrics.
-
-    Those that stay unchanged, decimals as texts, and counts as texts.
-    """
+    """The fields of one kind of metrics: unchanged ones, decimals as texts, counts as texts."""
 
     plain: tuple[str, ...]
     decimals: tuple[str, ...]

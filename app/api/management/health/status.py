@@ -62,7 +62,7 @@ def _readiness() -> Responses:
 async def ready(request: Request, services: ServicesOf) -> Response:
     """Whether messages and changes are accepted, and what this waits for.
 
-    As text on request, with only the status, as in Hermes.
+    On request the response is text, with only the status, as in Hermes.
     """
     body = readiness_read(await services.readiness.waits())
     status = 200 if body.status == _READY else 503

@@ -91,7 +91,7 @@ def decode(
                 cut = True
                 if room.used:
                     break
-                # A message that has others inside has the last one's offset.
+                # A compressed message has the offset of the last message inside it.
                 passed_over = last = base
         else:
             batch = memoryview(raw)[position:batch_end]
@@ -245,7 +245,7 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
     base_offset, base_timestamp, stamp, records = batch
     if stamp is not None:
         base_timestamp = 0
-    # Not the `size` below: compiled, a loop follows changes of the variable that it was given.
+    # Do not use `size`, which changes below: a compiled loop would follow the change.
     for _ in range(records):
         length, position = varint(body, position)
         end = position + length

@@ -23,14 +23,14 @@ LIFETIME_UNKNOWN_S: Final = 300.0
 # The shortest and the longest pause after a failed request; a pause doubles each time.
 PAUSE_MIN_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
-# A token that a broker refuses is replaced, unless it is younger.
+# The age in seconds below which a token that a broker refuses is not replaced.
 REPLACED_AFTER_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
 
 class AccessTokenSource(Protocol):
-    """Issues tokens, or makes them."""
+    """Gets access tokens from an issuer, or makes them."""
 
     async def request(self) -> Issued:
         """Return a new token.
