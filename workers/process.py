@@ -1,7 +1,4 @@
-"""A worker process.
-
-Settings, log output, and an event loop that runs until the worker is stopped.
-"""
+"""A worker process: settings, log output, and an event loop until the worker is stopped."""
 
 import gc
 

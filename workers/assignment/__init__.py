@@ -1,4 +1,1 @@
-"""What this worker has to do.
-
-Which partitions and subscriptions it delivers, and its heartbeats.
-"""
+"""What this worker has to do: the partitions and subscriptions that it delivers, its reports."""

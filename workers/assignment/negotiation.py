@@ -52,8 +52,8 @@ class Negotiation:
         # Loans by others of tickets that this worker owns now, by lender, borrower and number.
         self._foreign: dict[tuple[str, str, int], GrantedLoan] = {}
         self._needs: deque[float] = deque(maxlen=ROUNDS_REMEMBERED)
-        # Partitions that were assigned before this time have no unknown loans.
         self._plain = Share(1.0, 1)
+        # Partitions that were assigned before `_verified` have no unknown loans.
         self._verified = self._settled_at = -inf
         self._held_last = 0
         self._tickets_max = inf

@@ -1,7 +1,4 @@
-"""Finds where cursors start.
-
-At the log's commit, at its copy, or at the start of the subscription.
-"""
+"""Finds where cursors start: at the log's commit, its copy, or the start of the subscription."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -81,7 +78,7 @@ class StartFinder:
     ) -> dict[Wanted, Progress]:
         """Return the positions in the database's copy.
 
-        Without a copy, the start of the subscription.
+        Without a copy, return the start of the subscription.
 
         A position never moves to the end of the topic silently.
         """

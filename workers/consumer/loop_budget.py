@@ -56,7 +56,7 @@ def rest_after(cpu_s: float, *, contended: bool, live: bool) -> float:
 class LoopBudget:
     """Limits the deliveries that start in one turn of the event loop.
 
-    Others wait for the next turn.
+    Other deliveries wait for the next turn.
 
     With `seconds`, nothing more starts in a turn after that time. If `adapts` is true, the limit
     follows the CPU time of the turns (`starts_after`), and turns are followed by a rest

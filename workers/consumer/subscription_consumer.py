@@ -93,7 +93,7 @@ class SubscriptionConsumer:
         )
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
-        # Gets the attempts if they are traced.
+        # The trace that gets the attempts; None if they are not traced.
         self._trace: SubscriptionTrace | None = None
         self._traced(subscription)
         self._wakeup_timer = WakeupTimer(self._loop, self.pump)

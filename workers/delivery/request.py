@@ -1,7 +1,4 @@
-"""The headers of a delivery.
-
-Those that are the same for a subscription, and those of each message.
-"""
+"""The headers of a delivery: those of the subscription, and those of each message."""
 
 import base64
 import re

@@ -1,7 +1,4 @@
-"""Attempts as OpenTelemetry spans.
-
-Children of the publisher's span, parents of the subscriber's.
-"""
+"""Attempts as OpenTelemetry spans, between the publisher's span and the subscriber's."""
 
 import time
 from collections.abc import Iterator

@@ -41,7 +41,7 @@ class TailReader(Protocol):
 
     @property
     def position(self) -> int:
-        """The next offset it reads."""
+        """The offset that the reader reads next."""
 
     def wake(self) -> None:
         """Called when there may be a message at the reader's position."""

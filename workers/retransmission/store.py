@@ -83,7 +83,7 @@ class DatabaseRetransmissions:
             return await SendingRepository(session, self._worker).ends(sending)
 
     async def sent_from(self, sending: Sending, partition: int, offset: int) -> Sequence[int]:
-        """Return the offsets of its messages in a partition, from `offset` on, in order."""
+        """Return the offsets of the sent messages in a partition, from `offset` on, in order."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).sent_from(
                 sending, partition, offset

@@ -16,7 +16,7 @@ class ObservedWorker(Protocol):
         """Return what each part of the worker waits for, within a second; empty if none waits."""
 
     def throttled(self) -> Sequence[str]:
-        """Return which brokers of the log throttle it, in words."""
+        """Return which brokers of the log throttle this worker, in words."""
 
 
 class WorkerObserver(Protocol):

@@ -122,14 +122,11 @@ class WorkerMetrics:
         return readings
 
     async def waits(self) -> Mapping[str, str]:
-        """Return what the worker waits for.
-
-        Its partitions and subscriptions, its streams, or the log.
-        """
+        """Return what the worker waits for: partitions and subscriptions, its streams, the log."""
         return {**self.state.waits, "log": await self._log_problem()}
 
     def throttled(self) -> Sequence[str]:
-        """Return which brokers of the log throttle it, in words."""
+        """Return which brokers of the log throttle this worker, in words."""
         return throttled(self.log.stats)
 
     async def _log_problem(self) -> str:

@@ -58,7 +58,7 @@ class DiscardHandler:
     ) -> None:
         self._defects = defects
         self.subscription = subscription
-        # Gets the discards if they are traced.
+        # The trace that gets the discards; None if they are not traced.
         self.trace: SubscriptionTrace | None = None
         self._parts = parts
         self._source = source

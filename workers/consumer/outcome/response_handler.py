@@ -50,7 +50,7 @@ class ResponseHandler:
         self.subscription = subscription
         # The pace, limited by the circuit breaker and by OAuth tokens.
         self.pacing: Pacing = pace
-        # Gets the attempts if they are traced.
+        # The trace that gets the attempts; None if they are not traced.
         self.trace: SubscriptionTrace | None = None
         self.counts = RecentCounts(time.monotonic())
         self.latency = Latency()

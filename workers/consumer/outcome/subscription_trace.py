@@ -181,6 +181,6 @@ class SubscriptionTraces:
     def __init__(self, buffer: TraceBuffer, subscription: Subscription) -> None:
         mode = subscription.tracking
         trace = None if mode is TrackingMode.OFF else SubscriptionTrace(buffer, subscription)
-        # Gets also the messages that are filtered out.
+        # This trace also gets the messages that are filtered out.
         self.attempts = trace if mode is TrackingMode.ALL else None
         self.discards = trace

@@ -111,7 +111,7 @@ class DeliveryJob:
         return self.cursor in cursors
 
     def is_left(self) -> bool:
-        """Whether no message is attempted again here, because their cursors are closing."""
+        """Whether no message is attempted again here, because the cursors are closing."""
         return self.cursor.closing
 
     def singles(self) -> "Iterator[DeliveryJob]":
@@ -159,7 +159,7 @@ class BatchJob(DeliveryJob):
     def recall_attempts(self) -> None:
         """Read the number of attempts from the last commit: the lowest of all messages.
 
-        Because new messages can be in a batch with messages that were attempted before.
+        The lowest counts, because a batch can also contain new messages.
         """
         opened = self.batch.opened
         self.attempts = min(o.cursor.attempts.get(o.message.offset, 0) for o in opened)

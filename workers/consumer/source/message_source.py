@@ -96,7 +96,7 @@ class MessageSource:
         self._freed: deque[Opened] = deque()
         self._ordered_by: Ordering | Batching = Ordering.NONE
         self._order: Order | None = None
-        # The same as the order, if the order collects batches.
+        # The order, if it collects batches; otherwise None.
         self._batches: Batches | None = None
         # How to rotate the partitions after a message: 0 or -1. Usually the partitions take turns
         # message by message. A batch takes all messages of one partition first: so other partitions
@@ -110,9 +110,10 @@ class MessageSource:
         self._chain: Chain | None = None
         # The number of messages filtered out because the filters could not judge them.
         self.unjudged = 0
-        # Set only in polling mode. It is told of each first attempt and of each end of an attempt.
+        # The polls; None in another mode. They learn of each first attempt and of each end of an
+        # attempt.
         self.polling: Polling | None = None
-        # Gets the messages that are filtered out, if they are traced.
+        # The trace that gets the messages that are filtered out; None if they are not traced.
         self.trace: FilterTrace | None = None
 
     def __bool__(self) -> bool:
@@ -141,7 +142,7 @@ class MessageSource:
     def next_due(self) -> float | None:
         """When an incomplete batch is due, or the next poll (monotonic seconds).
 
-        None for neither.
+        The result is None if neither is expected.
         """
         due = None if self._batches is None else self._batches.next_due
         if self.polling is None or not self._ready:
@@ -314,7 +315,8 @@ class MessageSource:
                 continue
             try:
                 if taken[0].record_target is not None and self._passes_by(cursor, taken[0]):
-                    # Count this too: there may be as many of these in a row as were retransmitted.
+                    # Count a record for others too: there may be as many in a row as were
+                    # retransmitted.
                     choosy = True
                     continue
                 if chain is not None and not (verdict := chain.judge(taken[0])).wanted:

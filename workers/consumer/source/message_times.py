@@ -7,7 +7,7 @@ from app.domain.message import Message
 def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) -> float:
     """Return how long the message must still wait (ms).
 
-    At most the delay, even if clocks differ.
+    The result is at most the delay, even if clocks differ.
     """
     if not policy.sending_delay:
         return 0.0
@@ -18,7 +18,7 @@ def delay_left_ms(message: Message, policy: DeliveryPolicy, *, now_ms: float) ->
 def ttl_starts_ms(message: Message, policy: DeliveryPolicy, *, opened_ms: int) -> float:
     """Return when the time to live starts.
 
-    Not before the message may be sent, also for past owners.
+    It never starts before the message may be sent, not even with a past owner.
     """
     return opened_ms + delay_left_ms(message, policy, now_ms=opened_ms)
 
