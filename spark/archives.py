@@ -12,12 +12,12 @@ from spark.schemas import ARCHIVED, MESSAGES
 
 
 def write_archived(archived: DataFrame, path: str) -> None:
-    """Store messages (columns ARCHIVED) in the folder `path`, which does not exist yet."""
+    """Store messages (columns `ARCHIVED`) in the folder `path`, which does not exist yet."""
     archived.write.partitionBy("day", "hour").parquet(path)
 
 
 def read_archived(session: SparkSession, path: str) -> DataFrame:
-    """Return the messages in that folder (columns ARCHIVED)."""
+    """Return the messages in that folder (columns `ARCHIVED`)."""
     # Give the schema, because an empty folder has no file that contains it.
     return session.read.schema(ARCHIVED).parquet(path)
 
@@ -27,7 +27,7 @@ def archived_messages(
 ) -> DataFrame:
     """Return the messages of a time in these spans of one topic, read from the folders.
 
-    The result has the columns MESSAGES. The spans of a partition have no gaps between them.
+    The result has the columns `MESSAGES`. The spans of a partition have no gaps between them.
     """
     if not folders or not spans:
         return session.createDataFrame([], MESSAGES)
@@ -43,7 +43,7 @@ def archived_messages(
 
 
 def of_time(messages: DataFrame, times: Times) -> DataFrame:
-    """Return the messages whose own time is in that time (columns MESSAGES)."""
+    """Return the messages whose own time is in the given time (columns `MESSAGES`)."""
     at = F.col("timestamp_ms")
     if times.since_ms is not None:
         messages = messages.where(at >= times.since_ms)

@@ -62,7 +62,7 @@ def _token_options(oauth: KafkaOAuth) -> Iterator[tuple[str, str]]:
     yield "sasl.jaas.config", _jaas(f"{_OAUTH}.OAuthBearerLoginModule", words)
     yield "sasl.login.callback.handler.class", f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
     yield "sasl.oauthbearer.token.endpoint.url", oauth.token_url or ""
-    # As RFC 6749, section 2.3.1, has it, and as the other connections do it.
+    # Encode id and secret as RFC 6749, section 2.3.1, requires, like the other connections.
     yield "sasl.oauthbearer.header.urlencode", "true"
 
 

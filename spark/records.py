@@ -39,7 +39,7 @@ _CONTENT_TYPE: Final = "content-type"
 def messages(
     session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Return the records of these spans of one topic (columns MESSAGES)."""
+    """Return the records of these spans of one topic (columns `MESSAGES`)."""
     spans = [span for span in spans if span.start < span.end]
     if not spans:
         return session.createDataFrame([], MESSAGES)
@@ -66,7 +66,7 @@ def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
 
 
 def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) -> DataFrame:
-    """Return discards that were not sent again (columns MESSAGES)."""
+    """Return discards that were not sent again (columns `MESSAGES`)."""
     given = {
         "subscription_id": wanted.subscription_id,
         "since": wanted.since.isoformat(),
@@ -90,7 +90,7 @@ def finished(
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
-    """Return the messages that these retransmissions have sent, or are sending (columns RESENT)."""
+    """Return the messages that these retransmissions have sent or send now (columns `RESENT`)."""
     given = {"retransmissions": list(retransmissions)}
     return _rows(session, database_url, kind="resent", given=given)
 
@@ -98,7 +98,7 @@ def resent(session: SparkSession, database_url: str, retransmissions: Sequence[s
 def discarded(
     session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Return the last discard of each position in the spans (columns PLACED_DISCARDS)."""
+    """Return the last discard of each position in the spans (columns `PLACED_DISCARDS`)."""
     if not spans:
         return session.createDataFrame([], PLACED_DISCARDS)
     ranges = [[each.partition, each.start, each.end] for each in spans]

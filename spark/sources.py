@@ -35,7 +35,7 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 
 
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return the discards of `scope` (columns DISCARDS), read by the tasks when they run."""
+    """Return the discards of `scope` (columns `DISCARDS`), read by the tasks when they run."""
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,

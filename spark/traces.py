@@ -26,7 +26,7 @@ _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
 def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return traces of deliveries in the time of `scope`, and LOOK_BACK before (columns TRACED)."""
+    """Return traces of deliveries in the time of `scope`, and LOOK_BACK before (`TRACED`)."""
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,

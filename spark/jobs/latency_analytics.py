@@ -52,7 +52,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 def _covered_from(work: Work) -> datetime:
     """Return the start of the traces in the requested time.
 
-    The end of this time if there are none.
+    If there are none, return the end of this time.
     """
     start, end = work.scope.start, work.scope.end
     first = first_traced(work.database_url, work.scope) or end

@@ -98,7 +98,7 @@ def _published(
 
 
 def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
-    """Return the messages of the requested time, in order; the columns are MESSAGES.
+    """Return the messages of the requested time, in order (columns `MESSAGES`).
 
     One task reads a whole partition, from the log and from many files, so that messages with the
     same key stay in order.

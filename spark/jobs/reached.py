@@ -60,7 +60,7 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """Return the same, but only with archived offsets directly before the part in the log."""
+    """Return the offsets, without archived ones that a gap separates from the part in the log."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)
@@ -69,7 +69,7 @@ def adjoining(read: Reached) -> Reached:
 def messages_of(
     session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
 ) -> DataFrame:
-    """Return the messages at these offsets (columns MESSAGES), all or only those of a time."""
+    """Return the messages at these offsets (columns `MESSAGES`), all or only those of a time."""
     wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
     in_log = of_time(in_log, wanted)

@@ -32,7 +32,7 @@ READ_BACK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republishing:
-    """The function that Spark tasks run on their rows (columns MESSAGES), each partition in order.
+    """The function that tasks run on their rows (columns `MESSAGES`), each partition in order.
 
     `database_url` is in psycopg's form.
     """

@@ -103,7 +103,7 @@ def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
 def selected(
     session: SparkSession, work: Work, asked: ChoiceRequest, *, read: Reached
 ) -> DataFrame:
-    """Return the requested messages (columns CHOSEN)."""
+    """Return the requested messages (columns `CHOSEN`)."""
     request, selection = asked.request, asked.request.selection
     url, whose = work.database_url, asked.subscription_id
     choice = MessageChoice(

@@ -13,7 +13,7 @@ _LAST_MS: Final = 253_402_300_799_999
 
 
 def placed(messages: DataFrame) -> DataFrame:
-    """Return the messages (columns ARCHIVED), in each task ordered by file and offset.
+    """Return the messages (columns `ARCHIVED`), in each task ordered by file and offset.
 
     So offsets in a file are in order, and a task has only one open file at a time.
     """

@@ -44,7 +44,7 @@ class DifferingSamples:
 
 
 def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
-    """Return the messages of a kind with the lowest offsets (from ARRIVALS to DIFFERING)."""
+    """Return the first messages of a kind, by offset (columns `ARRIVALS` in, `DIFFERING` out)."""
     each = arrivals.select(F.inline("differing")).where(F.col("is_added") == F.lit(is_added))
     return each.orderBy("offset", "partition").limit(SAMPLES_MAX)
 

@@ -39,7 +39,7 @@ class LedgerAccount:
 
 
 def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
-    """Return counts (LEDGER_COUNTS) of the account's records (columns MESSAGES).
+    """Return counts (columns `LEDGER_COUNTS`) of the account's records (columns `MESSAGES`).
 
     There may be several rows of a kind, one from each task.
     """
@@ -50,14 +50,14 @@ def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
 
 
 def passed_discards(discards: DataFrame, account: LedgerAccount) -> DataFrame:
-    """Return the discards (PLACED_DISCARDS) of messages finished between the snapshots."""
+    """Return discards of messages finished between the snapshots (columns `PLACED_DISCARDS`)."""
     return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
 
 
 def discards_by_reason(discards: DataFrame) -> DataFrame:
     """Return the number of discards by partition, masked reason and status.
 
-    The input has the columns PLACED_DISCARDS.
+    The input has the columns `PLACED_DISCARDS`.
     """
     alike = ("partition", masked(F.col("reason")).alias("reason"), "status")
     return discards.groupBy(*alike).agg(F.count(F.lit(1)).alias("messages"))

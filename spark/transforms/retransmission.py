@@ -41,7 +41,7 @@ class MessageChoice:
 
 
 def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
-    """Return the matching messages (columns CHOSEN) that were for all subscriptions.
+    """Return the matching messages (columns `CHOSEN`) that were for all subscriptions.
 
     Records for one subscription are left out: each is a copy of an earlier message.
     """
@@ -52,7 +52,7 @@ def chosen(messages: DataFrame, choice: MessageChoice) -> DataFrame:
 
 
 def each_once(discards: DataFrame) -> DataFrame:
-    """Return chosen discards (columns CHOSEN).
+    """Return chosen discards (columns `CHOSEN`).
 
     If a message was discarded twice, only the first discard is returned.
     """
@@ -65,17 +65,17 @@ def each_once(discards: DataFrame) -> DataFrame:
 
 
 def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
-    """Return the chosen messages (columns CHOSEN) at positions that are not finished."""
+    """Return the chosen messages (columns `CHOSEN`) at positions that are not finished."""
     return candidates.join(finished, ["partition", "offset"], how="left_anti")
 
 
 def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
-    """Return the retransmitted messages (columns RESENT) whose copies are finished."""
+    """Return the retransmitted messages (columns `RESENT`) whose copies are finished."""
     return resent.join(finished, ["partition", "offset"], how="left_semi")
 
 
 def sources(resent: DataFrame) -> DataFrame:
-    """Return the original positions of retransmitted messages (columns RESENT in, PLACES out)."""
+    """Return the old positions of retransmitted messages (columns `RESENT` in, `PLACES` out)."""
     return resent.select(
         F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")
     )
@@ -87,7 +87,7 @@ def first_chosen(wanted: DataFrame) -> DataFrame:
 
 
 def runs(messages: DataFrame) -> DataFrame:
-    """Return chosen messages, consecutive ones in one row (columns RUNS).
+    """Return chosen messages, consecutive ones in one row (columns `RUNS`).
 
     Each task combines its own messages. If the input is ordered, there are few rows.
     """

@@ -49,7 +49,7 @@ class JudgedMessages:
 
 
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
-    """Return how many messages of each second are wanted (columns ARRIVALS).
+    """Return how many messages of each second are wanted (columns `ARRIVALS`).
 
     Records for one subscription are copies, and are not counted. There may be several rows for a
     second, one from each task; `by_second` adds them.
@@ -59,7 +59,7 @@ def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
 
 
 def by_second(found: DataFrame) -> DataFrame:
-    """Return arrivals (columns ARRIVALS), one row for each second with any arrivals."""
+    """Return arrivals (columns `ARRIVALS`), one row for each second with any arrivals."""
     return found.groupBy("second").agg(*(F.sum(name).alias(name) for name in _SUMMED))
 
 
@@ -96,7 +96,7 @@ def by_minute(waiting: DataFrame) -> DataFrame:
 def longest(waiting: DataFrame) -> DataFrame:
     """Return the largest backlog, its time, and when it was drained.
 
-    The first if there are several.
+    If several are equal, the first counts.
     """
     return (
         waiting.groupBy("period")
