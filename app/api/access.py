@@ -81,12 +81,12 @@ class Unasked(Requires):
         return NOBODY
 
 
-def unasked() -> Any:  # noqa: ANN401 - as FastAPI's Depends
+def unasked() -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
     """Return an entry for the `dependencies` of a route; see `Unasked`."""
     return Depends(Unasked())
 
 
-def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - as FastAPI's Depends
+def requires(role: Role, *, writes: bool = True) -> Any:  # noqa: ANN401 - the result of FastAPI's Depends
     """Return an entry for the `dependencies` of a route; see `Requires`."""
     return Depends(Requires(role, writes=writes))
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 
 def redirect_slashes(app: FastAPI) -> None:
-    """Let `app`, whose own `redirect_slashes` is off, redirect such paths."""
+    """Let `app` redirect paths with a wrong slash; its own `redirect_slashes` is off."""
     not_found = app.router.default
 
     async def default(scope: Scope, receive: Receive, send: Send) -> None:

@@ -34,7 +34,7 @@ class Deferred(TyperCommand):
         super().__init__(name=entry.name, help=entry.help, rich_help_panel=entry.panel)
         self._entry = entry
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as typer has it
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - typer's method has these types
         """Return the context of the loaded command, which parses its arguments."""
         return self.loaded().make_context(*args, **kwargs)
 
@@ -54,7 +54,7 @@ def commands(entries: Sequence[Entry]) -> type[TyperGroup]:
     class Group(TyperGroup):
         """A group that lists its commands in the given order."""
 
-        def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - as typer has them
+        def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - attributes of typer's group
             super().__init__(**attributes)
             for entry in entries:
                 self.add_command(Deferred(entry))

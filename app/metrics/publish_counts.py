@@ -69,7 +69,7 @@ class PublishCounts:
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Return the topics with bytes that are not in the database yet, and how many these are."""
+        """Return the topics with bytes that are not in the database yet, with their number."""
         return [
             (name, stored, stored.bytes - stored.told)
             for (name, _), stored in self._stored.items()

@@ -172,7 +172,7 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
 
 
 def _no_schema(error: Exception) -> ValidationFailedError:
-    # Use the first line of the error; further lines have its place.
+    # Use the first line of the error; the further lines say where in the schema it is.
     reason = str(error).partition("\n")[0][:300]
     return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
 

@@ -52,7 +52,7 @@ class SubschemaLooks:
         return self._looks(schema)[0]
 
     def alike(self, schema: Any) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the first subschema that has only the same reference; otherwise this one."""
+        """Return the first subschema that has only the same reference; otherwise `schema`."""
         if isinstance(schema, dict) and len(schema) == 1:
             reference = schema.get("$ref")
             return self._alike.setdefault(reference, schema) if reference else schema

@@ -243,7 +243,7 @@ class _Automaton:
 
         return is_met
 
-    def _tested(self, text: str) -> Any:  # noqa: ANN401 - a function
+    def _tested(self, text: str) -> Any:  # noqa: ANN401 - a method of a compiled pattern
         if text not in self._compiled:
             self._spend(_TESTED_STEPS)
             self._compiled[text] = re.compile(f"[{text}]", self._flags).match

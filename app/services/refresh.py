@@ -46,7 +46,7 @@ class Refresher:
         while True:
             try:
                 await self._once(notices)
-            except Exception:  # noqa: BLE001 - the warm topics can still be published to
+            except Exception:  # noqa: BLE001 - topics in memory still accept messages
                 _log.exception("refresh_broke")
                 await asyncio.sleep(_AFTER_DEFECT_S)
 

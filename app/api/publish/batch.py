@@ -161,7 +161,7 @@ class BatchRoute:
     async def _following(
         self, batch: "ReceivedBatch", routes: Routes | None, headers: PublishHeaders
     ) -> list["ReceivedBatch"]:
-        """Return the same batch for each other topic to which its messages may go."""
+        """Return the batch for each alternate topic to which its messages may go."""
         following = []
         for topic in routes.topics[1:] if routes else ():
             named = requested_schema_of(headers) if topic.schemas else RequestedSchema()

@@ -238,7 +238,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse_current(reason)
 
     def _refuse_current(self, reason: str) -> None:
-        """Refuse the body of the current request, in the same way."""
+        """Refuse the body of the current request; the connection ends with its response."""
         if self.cycle.response_complete:
             self.transport.close()
         elif self.cycle.response_started:

@@ -22,7 +22,7 @@ SCOPE_RULE: Final = (
 
 # The start of every token. A token has its key's id, for the look-up, and 256 random bits in
 # base64, as the proof.
-TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - what every token begins with
+TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - the start of every token, no secret
 ID_LENGTH: Final = 12
 _TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 

@@ -169,7 +169,7 @@ class _Walk:
             self._overdue = max(self._overdue, offset)
 
     def _crossing(self, offset: float, deadline: float) -> float:
-        """Return when messages begin to be too late, between the last point and this one."""
+        """Return when messages begin to be too late, between the last point and the given one."""
         span = deadline - self._deadline
         gaining = (offset - self._offset) - self._queue.output_rate * span
         share = (self._taken - self._offset) / gaining if gaining > 0 else 0.0

@@ -117,7 +117,7 @@ class LedgerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """One partition, at both snapshots of an entry."""
+    """The state of one partition at both snapshots of a ledger entry."""
 
     opening: Mark
     closing: Mark

@@ -267,7 +267,7 @@ def found_sent(record: Record, partition: int, record_target: RecordTarget) -> S
 
 
 def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
-    """Return the last CANCELLED_KEPT cancelled retransmissions of a subscription, with this one."""
+    """Return `dropped` with `retransmission_id` as the newest, cut to CANCELLED_KEPT ids."""
     others = tuple(each for each in dropped if each != retransmission_id)
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 

@@ -37,9 +37,10 @@ T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
-# Added to a topic's limit: Kafka's limit counts a batch with keys and headers, the topic's limit
-# only the body of a message.
+# The space for keys and headers that is added to a topic's limit: Kafka's limit counts a whole
+# batch, the topic's limit only the body of a message.
 HEADER_ROOM: Final = 128 * 1024
+# Kafka's default limit for a batch.
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
 
 # The maximum number of topics in one request for settings (about 100 KB).

@@ -86,9 +86,9 @@ class RemovedError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Revocation:
-    """Revoked slots.
+    """Partitions that are revoked from a member.
 
-    They stay until they are released, or until their time is over (loop seconds).
+    The member keeps them until its reader releases them, or until `deadline` (loop seconds).
     """
 
     slots: frozenset[PartitionSlot]

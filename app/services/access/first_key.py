@@ -32,7 +32,7 @@ async def make_first_key(keys: KeyService, announce: Announce) -> None:
             made = await keys.create_first()
         except StorageUnavailableError as error:
             _log.warning("first_key_put_off", reason=error.message)
-        except Exception:  # noqa: BLE001 - who has a key needs no first key
+        except Exception:  # noqa: BLE001 - a bug here must not end the API
             _log.exception("first_key_broke")
         else:
             if made is not None:

@@ -140,7 +140,7 @@ async def opened(
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:
-    """Whether messages before that position may be of the same time, and are not in the log."""
+    """Whether the log lacks messages before that position that may be of the requested time."""
     return at == bounds.start > 0
 
 

@@ -165,7 +165,7 @@ def _beginning(subscription: Subscription, partition: int) -> Progress:
 
 
 def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
-    """Return the request for the entry after `last`.
+    """Return the request for the ledger entry after `last`.
 
     The first entry begins with the subscription.
     """

@@ -145,7 +145,7 @@ def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) 
     return answer
 
 
-def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - reads as a sentence
+def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - `_require(stored, …)` reads well
     """Raise the error, unless the messages are stored: then only their ids are lost."""
     if not stored:
         raise error
@@ -163,7 +163,7 @@ class IdForgetter:
         self._directory = directory
 
     async def forget(self) -> None:
-        """Delete all such ids now, in several transactions.
+        """Delete all ids that are too old or too many now, in several transactions.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

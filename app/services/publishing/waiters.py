@@ -95,7 +95,7 @@ class Waiting:
             self._news.set()
 
     async def outcomes(self) -> Sequence[SubscriberOutcome]:
-        """Wait until all have finished the message, the condition is true, or the time is over.
+        """Wait until all subscriptions are finished, the condition is true, or the time is over.
 
         Returns:
             The state in each subscription.

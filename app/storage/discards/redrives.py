@@ -61,7 +61,7 @@ class RedriveRepository:
         ]
 
     async def now(self) -> datetime:
-        """Return the time that `mark` uses."""
+        """Return the current time of the database, which `mark` stores."""
         now: datetime = (await self._session.execute(select(func.clock_timestamp()))).scalar_one()
         return now
 

@@ -43,7 +43,7 @@ class SendingRepository:
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """Take the oldest retransmission without a worker, for `lease`.
+        """Take the oldest retransmission that no worker has, for the time `lease`.
 
         Return None if there is none.
 

@@ -23,7 +23,7 @@ _PACKS_SLICE: Final = 20
 # The maximum number of periods into which the work is divided: a task reads all traces of its
 # period, of which most belong to other subscriptions.
 SLICES_MAX: Final = 64
-# The shortest of these periods.
+# The shortest period into which the work is divided.
 _SLICE_MIN: Final = timedelta(minutes=5)
 _STATUSES: Final = frozenset({"SUCCESS", "FAILED", "DISCARDED"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -81,7 +81,7 @@ def _misplaced(body: Mapping[str, Any], way: RetransmissionWay | None) -> Iterat
 def _elsewhere(
     body: Mapping[str, Any], way: RetransmissionWay | None
 ) -> Mapping[str, list[RetransmissionWay]]:
-    """Return the body's fields that belong to other ways."""
+    """Return the body's fields that belong to other ways of sending messages again."""
     if way is None:
         return {}
     others = {
