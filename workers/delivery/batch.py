@@ -132,5 +132,5 @@ _EVENTS: Final = Framing(BATCH_TYPE, b"[", b",", b"]", _event)
 
 
 def framing_of(batching: Batching) -> Framing:
-    """Return the framing for the bodies of such batches."""
+    """Return the framing for batch bodies of this format."""
     return _EVENTS if batching.events else FRAMINGS[batching.format]

@@ -52,7 +52,7 @@ class DatabaseRetransmissions:
         self._worker = worker
 
     async def take(self, lease: timedelta) -> Sending | None:
-        """Take the oldest retransmission without a worker, for `lease`."""
+        """Take the oldest retransmission that no worker has, for the time `lease`."""
         async with self._database.transaction() as session:
             return await SendingRepository(session, self._worker).take(lease)
 
