@@ -105,7 +105,7 @@ class SparkEngine:
         if self._session is None:
             return False
         try:
-            stopped = self._session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - PySpark does not tell
+            stopped = self._session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - PySpark has no public method
         except (Py4JError, OSError):
             return True
         return bool(stopped)
