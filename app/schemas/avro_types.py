@@ -93,7 +93,7 @@ class AvroSchema:
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
-        """Return an error that fastavro accepts, and other libraries do not."""
+        """Return what other libraries would refuse in the schema, although fastavro accepts it."""
         if isinstance(kind, list):
             names = [self.name_of(each) for each in kind]
             if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):

@@ -153,7 +153,7 @@ class Book:
 
 
 def books_of(request: LedgerRequest) -> Sequence[Book]:
-    """Return all partitions of the closing. A new partition was empty at the opening."""
+    """Return all partitions of the closing snapshot; a new one was empty at the opening."""
     opened = {mark.partition: mark for mark in request.opening}
     return [
         Book(

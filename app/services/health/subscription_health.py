@@ -26,7 +26,7 @@ FRESH: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedHealth:
-    """A subscription with its health, and when it was evaluated; both are None if not recently."""
+    """A subscription, its health, and when that was evaluated; None without a recent evaluation."""
 
     subscription: Subscription
     subscription_health: SubscriptionHealth | None

@@ -34,7 +34,7 @@ def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> No
                 looks_left = LOOKS_WITHOUT_SERVER
             elif pid_file.exists():
                 _become(user)
-                subprocess.run(stop, check=False)  # noqa: S603 - pg_ctl, from server.py
+                subprocess.run(stop, check=False)  # noqa: S603 - the command is from server.py
                 return
             else:
                 looks_left -= 1
