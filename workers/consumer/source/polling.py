@@ -66,8 +66,8 @@ class Polling:
     def found_nothing(self, now: float, *, reading: bool, held_up: bool) -> None:
         """Called when there was no message to take.
 
-        The current poll ends, unless one of the two conditions below is true. It waits for
-        `reading` at most `fetch_timeout`.
+        The current poll ends, unless `reading` or `held_up` is true. A poll waits for a read at
+        most `fetch_timeout`.
 
         Args:
             now: The current time in monotonic seconds.
