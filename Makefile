@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native native-clean test tests test-native test-long test-s3 test-image check dist sbom java kafka old-kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom java kafka old-kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -126,6 +126,11 @@ test-s3: kafka ## the archive on S3, beside `make test`: against an S3 of this m
 	$(BIN)/python -m tests.servers.s3 install
 	$(BIN)/python -m pytest tests/spark -o 'python_files=s3_*.py' $(ARGS)
 
+test-msk: kafka ## logins at Amazon MSK, beside `make test`: by Amazon's own packages (15 MB, and 10 MB of jars)
+	$(BIN)/python -m tests.servers.msk install
+	$(BIN)/python -m tests.servers.spark_msk install
+	$(BIN)/python -m pytest tests/integration/log tests/spark -o 'python_files=msk_*.py' $(ARGS)
+
 test-image: kafka ## build both images without a container engine, and run them: root, 10 minutes, 5 GB
 	$(BIN)/python -m tests.servers.images install
 	$(BIN)/python -m pytest tests/images -o 'python_files=image_*.py' -rP $(ARGS)
@@ -175,6 +180,7 @@ lock: $(RUN) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements-dev.lock --constraint requirements-spark.lock \
 		--extra spark --group dev
 	$(subst pyproject.toml,tests/servers/s3.in,$(LOCK)) --output-file tests/servers/s3.lock
+	$(subst pyproject.toml,tests/servers/msk.in,$(LOCK)) --output-file tests/servers/msk.lock
 
 LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command 'make lock'

@@ -2,9 +2,10 @@
 
 import os
 import shutil
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -26,8 +27,6 @@ from app.domain.durability import Replication
 from app.domain.kafka_security import (
     KafkaOAuth,
     KafkaSecurity,
-    SaslMechanism,
-    SecurityProtocol,
     SettingProblem,
     problems,
 )
@@ -36,7 +35,6 @@ from app.domain.network.egress_proxy import EgressProxy
 from app.secret_files import SecretFiles, as_text, text_or_file, variable_of, variables
 from app.setting_forms import (
     authorities,
-    brokers,
     folder,
     header_fields,
     hosts,
@@ -45,12 +43,11 @@ from app.setting_forms import (
     of_form,
     pairs,
     proxy_url,
-    readable,
     registry_url,
-    token_url,
     unless_empty,
     without_credentials,
 )
+from app.store_settings import Optional, StoreSettings
 from app.vault import Vault
 
 
@@ -64,14 +61,17 @@ def _of_setting(problem: SettingProblem) -> InitErrorDetails:
     return InitErrorDetails(type=kind, loc=(problem.setting,), input=None)
 
 
-_TextFile = Annotated[Path, AfterValidator(readable)]
-_T = TypeVar("_T")
-_Optional = Annotated[_T | None, BeforeValidator(unless_empty)]
 _Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)]
-_Authorities = _Optional[Annotated[Path, AfterValidator(authorities)]]
 
 
-class Settings(BaseSettings):
+def _in_a_region(security: KafkaSecurity) -> KafkaSecurity:
+    """Return the settings with the region of AWS' own variables, unless they have one."""
+    around = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    region = security.oauth.aws_region or around or None
+    return replace(security, oauth=replace(security.oauth, aws_region=region))
+
+
+class Settings(StoreSettings):
     """Everything that can be set, as `ANGELIA_<NAME>`; each process reads it once, at its start."""
 
     model_config = SettingsConfigDict(
@@ -94,68 +94,6 @@ class Settings(BaseSettings):
         """Return the sources in order: arguments, secrets in files, and the environment."""
         return init_settings, SecretFiles(settings_cls), env_settings
 
-    home: Path = Field(default=Path(".angelia"), description="folder of the embedded PostgreSQL")
-    database_url: SecretStr | None = Field(
-        default=None,
-        description=(
-            "`postgresql://user:password@host/database`; without it Angelia starts a "
-            "PostgreSQL of its own"
-        ),
-    )
-    database_password: _Optional[SecretStr] = Field(
-        default=None, description="password of the database, instead of one in its URL"
-    )
-    database_direct_url: _Optional[SecretStr] = Field(
-        default=None,
-        description=(
-            "URL of the server itself, where `ANGELIA_DATABASE_URL` is that of a pgbouncer "
-            "(docs/postgres.md)"
-        ),
-    )
-    kafka_bootstrap: _Optional[Annotated[str, AfterValidator(brokers)]] = Field(
-        default=None,
-        description="`host:port,…` of Kafka brokers; without it the message log is in PostgreSQL",
-    )
-    kafka_security_protocol: SecurityProtocol = Field(
-        default="PLAINTEXT", description="what the brokers' listeners speak (docs/kafka.md)"
-    )
-    kafka_sasl_mechanism: _Optional[SaslMechanism] = Field(
-        default=None, description="how brokers are told who we are, with SASL"
-    )
-    kafka_sasl_username: _Optional[str] = Field(default=None, description="user name for SASL")
-    kafka_sasl_password: _Optional[SecretStr] = Field(default=None, description="password for SASL")
-    kafka_oauth_token_url: _Optional[Annotated[str, AfterValidator(token_url)]] = Field(
-        default=None, description="endpoint of access tokens, for `OAUTHBEARER` (docs/kafka.md)"
-    )
-    kafka_oauth_client_id: _Optional[str] = Field(
-        default=None, description="client that asks there"
-    )
-    kafka_oauth_client_secret: _Optional[SecretStr] = Field(
-        default=None, description="secret of this client"
-    )
-    kafka_oauth_scope: _Optional[str] = Field(
-        default=None, description="scope that tokens are requested for"
-    )
-    kafka_oauth_ca_file: _Authorities = Field(
-        default=None, description="PEM file of the endpoint's authorities; else the system's"
-    )
-    kafka_ca_file: _Authorities = Field(
-        default=None,
-        description="PEM file of the authorities for brokers' certificates; else the system's",
-    )
-    kafka_certificate_file: _Optional[_TextFile] = Field(
-        default=None, description="PEM file of the certificate that brokers are shown"
-    )
-    kafka_key_file: _Optional[_TextFile] = Field(
-        default=None, description="PEM file of its private key, without a password"
-    )
-    namespace: Annotated[
-        str,
-        of_form(
-            r"[a-zA-Z0-9_.-]{0,30}",
-            "must be at most 30 letters, digits, dots, dashes and underscores",
-        ),
-    ] = Field(default="", description="prefix of every Kafka topic and consumer group")
     host: str = Field(default="127.0.0.1", description="address that the API listens on")
     port: int = Field(
         default=8090, ge=0, le=65535, description="port that the API listens on; 0 takes a free one"
@@ -224,7 +162,7 @@ class Settings(BaseSettings):
             "number of subscriptions that have metrics of their own; all others are summed up"
         ),
     )
-    schema_registry_url: _Optional[Annotated[SecretStr, AfterValidator(registry_url)]] = Field(
+    schema_registry_url: Optional[Annotated[SecretStr, AfterValidator(registry_url)]] = Field(
         default=None,
         description=(
             "`http(s)://user:password@host` of a Confluent-compatible schema "
@@ -243,11 +181,11 @@ class Settings(BaseSettings):
             "what the registry's subjects have after the topic's name, for example `-value`"
         ),
     )
-    otlp_endpoint: _Optional[Annotated[SecretStr, AfterValidator(http_url)]] = Field(
+    otlp_endpoint: Optional[Annotated[SecretStr, AfterValidator(http_url)]] = Field(
         default=None,
         description="`http(s)://host:4318` that metrics and sampled spans are sent to",
     )
-    otlp_headers: _Optional[Annotated[SecretStr, AfterValidator(header_fields)]] = Field(
+    otlp_headers: Optional[Annotated[SecretStr, AfterValidator(header_fields)]] = Field(
         default=None, description="headers of these requests: `name=value,…`"
     )
     otlp_sample: float = Field(
@@ -338,7 +276,7 @@ class Settings(BaseSettings):
         default=None,
         description="PEM file of further authorities for the certificates of endpoints",
     )
-    secret_key: _Optional[Annotated[SecretStr, AfterValidator(_keys)]] = Field(
+    secret_key: Optional[Annotated[SecretStr, AfterValidator(_keys)]] = Field(
         default=None,
         description="keys that encrypt stored secrets (docs/security.md)",
     )
@@ -367,7 +305,7 @@ class Settings(BaseSettings):
         default="read_committed",
         description="whether messages of transactions wait until these are committed",
     )
-    kafka_client_rack: _Optional[str] = Field(
+    kafka_client_rack: Optional[str] = Field(
         default=None,
         description="`broker.rack` of the nearest brokers: replicas there are read (docs/kafka.md)",
     )
@@ -388,9 +326,9 @@ class Settings(BaseSettings):
         """Return how connections to Kafka are secured."""
         password, password_file = text_or_file(self.kafka_sasl_password)
         secret, secret_file = text_or_file(self.kafka_oauth_client_secret)
-        names = ("token_url", "client_id", "scope", "ca_file")
+        names = ("provider", "aws_region", "token_url", "client_id", "scope", "ca_file")
         oauth = {name: getattr(self, f"kafka_oauth_{name}") for name in names}
-        return KafkaSecurity(
+        security = KafkaSecurity(
             protocol=self.kafka_security_protocol,
             mechanism=self.kafka_sasl_mechanism,
             username=self.kafka_sasl_username,
@@ -401,6 +339,7 @@ class Settings(BaseSettings):
             certificate_file=self.kafka_certificate_file,
             key_file=self.kafka_key_file,
         )
+        return _in_a_region(security) if security.by_msk_iam else security
 
     @property
     def replication(self) -> Replication | None:

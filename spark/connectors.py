@@ -22,6 +22,9 @@ S3: Final = (
     f"software.amazon.awssdk:s3-transfer-manager:{_SDK}",
     f"software.amazon.awssdk:sts:{_SDK}",
 )
+# Amazon's login at its Kafka, and what is left out of it: what Spark already has.
+MSK_IAM: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.5"
+MSK_IAM_WITHOUT: Final = ("com.fasterxml.jackson.core:*", "io.netty:*", "org.slf4j:*")
 # What is left out of the S3 connector: one jar of 650 MB with all of Amazon's services, of which S3
 # needs only a few small jars, and jars that Spark already has.
 S3_WITHOUT: Final = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
@@ -35,8 +38,9 @@ def connectors(settings: Settings) -> Mapping[str, str]:
     if settings.spark_jars is not None:
         jars = sorted(settings.spark_jars.glob("*.jar"))
         return {"spark.jars": ",".join(str(each) for each in jars)}
-    excluded = {"spark.jars.excludes": ",".join(S3_WITHOUT)} if settings.spark_on_s3 else {}
-    return {"spark.jars.packages": wanted} | excluded | _fetched_to()
+    excluded = ",".join(dict.fromkeys(_excluded(settings)))
+    without = {"spark.jars.excludes": excluded} if excluded else {}
+    return {"spark.jars.packages": wanted} | without | _fetched_to()
 
 
 def _fetched_to() -> dict[str, str]:
@@ -54,5 +58,14 @@ def _fetched_to() -> dict[str, str]:
 def _packages(settings: Settings) -> Iterator[str]:
     if settings.kafka_bootstrap is not None:
         yield KAFKA
+        if settings.kafka_security.by_msk_iam:
+            yield MSK_IAM
     if settings.spark_on_s3:
         yield from S3
+
+
+def _excluded(settings: Settings) -> Iterator[str]:
+    if settings.spark_on_s3:
+        yield from S3_WITHOUT
+    if MSK_IAM in _packages(settings):
+        yield from MSK_IAM_WITHOUT

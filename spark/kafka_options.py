@@ -14,6 +14,13 @@ from app.secret_files import text_of
 
 _PACKAGE: Final = "org.apache.kafka.common.security"
 _OAUTH: Final = f"{_PACKAGE}.oauthbearer"
+_MSK: Final = "software.amazon.msk.auth.iam"
+# Amazon's own mechanism: brokers that take tokens signed with AWS credentials have it, too.
+_MSK_IAM: Final[Mapping[str, str]] = {
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": f"{_MSK}.IAMLoginModule required;",
+    "sasl.client.callback.handler.class": f"{_MSK}.IAMClientCallbackHandler",
+}
 
 
 def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
@@ -23,7 +30,7 @@ def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
 
 def java_options(security: KafkaSecurity) -> str:
     """Return what a JVM with such a read is started with: where it may request tokens."""
-    if not security.by_token:
+    if not security.by_token or security.by_msk_iam:
         return ""
     return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={security.oauth.token_url}"
 
@@ -37,11 +44,17 @@ def _options(security: KafkaSecurity) -> Iterator[tuple[str, str]]:
         yield "ssl.keystore.type", "PEM"
         yield "ssl.keystore.certificate.chain", security.certificate_file.read_text()
         yield "ssl.keystore.key", key_as_pkcs8(security.key_file.read_bytes())
-    if security.mechanism is not None:
+    if security.by_msk_iam:
+        yield from _MSK_IAM.items()
+    elif security.mechanism is not None:
         yield "sasl.mechanism", security.mechanism
+        yield from _login_options(security)
+
+
+def _login_options(security: KafkaSecurity) -> Iterator[tuple[str, str]]:
     if security.by_token:
         yield from _token_options(security.oauth)
-    elif security.mechanism is not None:
+    else:
         module = "plain.Plain" if security.mechanism == "PLAIN" else "scram.Scram"
         words = {
             "username": security.username,

@@ -1,5 +1,6 @@
 """The configured security of connections to Kafka (pure)."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -9,6 +10,9 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 """The protocol of a broker's listener."""
 
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+
+TokenProvider = Literal["endpoint", "aws-msk-iam"]
+"""What makes access tokens: an endpoint, or a signature with AWS credentials (Amazon MSK, IAM)."""
 
 MECHANISMS: Final[tuple[str, ...]] = get_args(SaslMechanism)
 
@@ -22,8 +26,14 @@ class SettingProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOAuth:
-    """Where access tokens for OAUTHBEARER come from: the client credentials of RFC 6749, 4.4."""
+    """Where access tokens for OAUTHBEARER come from.
 
+    An endpoint has the client credentials of RFC 6749, 4.4. A signature has the region of the
+    brokers; AWS credentials are looked up where Amazon's clients look for them.
+    """
+
+    provider: TokenProvider = "endpoint"
+    aws_region: str | None = None
     token_url: str | None = None
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
@@ -61,6 +71,11 @@ class KafkaSecurity:
         """Whether the client logs in with an access token."""
         return self.by_sasl and self.mechanism == "OAUTHBEARER"
 
+    @property
+    def by_msk_iam(self) -> bool:
+        """Whether this token is signed with AWS credentials."""
+        return self.by_token and self.oauth.provider == "aws-msk-iam"
+
 
 IN_THE_CLEAR: Final = KafkaSecurity()
 
@@ -74,6 +89,10 @@ def problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
 _PROTOCOL: Final = "ANGELIA_KAFKA_SECURITY_PROTOCOL is"
 _OF_USERS: Final = ("username", "password", "password_file")
 _OF_TLS: Final = ("ca_file", "certificate_file", "key_file")
+_OF_AWS: Final = frozenset({"provider", "aws_region"})
+_OF_ENDPOINTS: Final = tuple(each.name for each in fields(KafkaOAuth) if each.name not in _OF_AWS)
+# The form of a region: it becomes a part of a host's name.
+_REGION: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 
 def _without_sasl(security: KafkaSecurity) -> Iterator[SettingProblem]:
@@ -94,8 +113,9 @@ def _without_tokens(security: KafkaSecurity, *, use: str) -> Iterator[SettingPro
 def _useless(
     prefix: str, part: KafkaSecurity | KafkaOAuth, names: Iterable[str], *, use: str
 ) -> Iterator[SettingProblem]:
+    unset = type(part)()
     for name in names:
-        if getattr(part, name) is not None:
+        if getattr(part, name) != getattr(unset, name):
             yield SettingProblem(f"{prefix}{name}", f"has no use unless {use}")
 
 
@@ -124,6 +144,24 @@ def _user_problems(security: KafkaSecurity) -> Iterator[SettingProblem]:
 
 
 def _token_problems(oauth: KafkaOAuth) -> Iterator[SettingProblem]:
+    use = "ANGELIA_KAFKA_OAUTH_PROVIDER is"
+    if oauth.provider == "aws-msk-iam":
+        yield from _useless("kafka_oauth_", oauth, _OF_ENDPOINTS, use=f"{use} endpoint")
+        yield from _region_problems(oauth.aws_region)
+    else:
+        yield from _useless("kafka_oauth_", oauth, ("aws_region",), use=f"{use} aws-msk-iam")
+        yield from _endpoint_problems(oauth)
+
+
+def _region_problems(region: str | None) -> Iterator[SettingProblem]:
+    if region is None:
+        message = "must be set, or AWS_REGION instead, for aws-msk-iam"
+        yield SettingProblem("kafka_oauth_aws_region", message)
+    elif not _REGION.fullmatch(region):
+        yield SettingProblem("kafka_oauth_aws_region", "must be the name of a region: eu-west-1")
+
+
+def _endpoint_problems(oauth: KafkaOAuth) -> Iterator[SettingProblem]:
     for name in ("token_url", "client_id"):
         if getattr(oauth, name) is None:
             yield SettingProblem(f"kafka_oauth_{name}", "must be set, for OAUTHBEARER")

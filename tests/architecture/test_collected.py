@@ -6,8 +6,14 @@ from typing import Final
 
 from tests.architecture.tree import ROOT, Module, modules
 
-# Collected by `make bench`, `make test-s3` and `make test-image` alone.
-ELSEWHERE: Final = ("tests/benchmarks/bench_", "tests/spark/s3_", "tests/images/image_")
+# Collected by `make bench`, `make test-s3`, `make test-msk` and `make test-image` alone.
+ELSEWHERE: Final = (
+    "tests/benchmarks/bench_",
+    "tests/spark/s3_",
+    "tests/integration/log/msk_",
+    "tests/spark/msk_",
+    "tests/images/image_",
+)
 
 
 def test_every_test_is_in_a_file_that_is_collected() -> None:

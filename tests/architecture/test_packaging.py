@@ -11,12 +11,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from app.cli.commands.spark import PACKAGES
+from app.log.kafka.tokens.signed_tokens import PACKAGE
 from tests.architecture.tree import ROOT, files
 
 LOCKS: Final = ("requirements.lock", "requirements-spark.lock", "requirements-dev.lock")
 PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUN_TIME: Final[list[str]] = PROJECT["project"]["dependencies"]
 SPARK: Final[list[str]] = PROJECT["project"]["optional-dependencies"]["spark"]
+MSK: Final[list[str]] = PROJECT["project"]["optional-dependencies"]["msk"]
 DEVELOPMENT: Final[list[str]] = PROJECT["dependency-groups"]["dev"]
 
 # What only one machine, or one company's network, has. Written so as not to find itself.
@@ -34,7 +36,7 @@ def pins(lock: str) -> dict[str, Version]:
     return {canonicalize_name(name): Version(version) for name, version in found}
 
 
-@pytest.mark.parametrize("text", RUN_TIME + SPARK + DEVELOPMENT)
+@pytest.mark.parametrize("text", RUN_TIME + SPARK + MSK + DEVELOPMENT)
 def test_every_requirement_has_a_lower_and_an_upper_bound(text: str) -> None:
     operators = {specifier.operator for specifier in Requirement(text).specifier}
     assert operators == {"=="} or ({">="} <= operators and operators & {"<", "<=", "~="})
@@ -66,6 +68,10 @@ def test_all_locks_pin_the_same_versions() -> None:
 
 def test_the_runner_asks_for_the_packages_of_the_project() -> None:
     assert sorted(PACKAGES) == sorted(SPARK)
+
+
+def test_the_signer_is_asked_for_and_tested_as_in_the_project() -> None:
+    assert [PACKAGE] == MSK == (ROOT / "tests/servers/msk.in").read_text().splitlines()
 
 
 def test_run_time_needs_no_development_tool() -> None:

@@ -7,10 +7,16 @@ import pyspark
 import pytest
 
 from app.config import Settings
-from spark.connectors import HADOOP, KAFKA, S3, S3_WITHOUT, connectors
+from spark.connectors import HADOOP, KAFKA, MSK_IAM, MSK_IAM_WITHOUT, S3, S3_WITHOUT, connectors
 
 ON_S3 = {"spark_output": "s3a://bucket/results"}
 ON_KAFKA = {"kafka_bootstrap": "localhost:9092"}
+ON_MSK = ON_KAFKA | {
+    "kafka_security_protocol": "SASL_SSL",
+    "kafka_sasl_mechanism": "OAUTHBEARER",
+    "kafka_oauth_provider": "aws-msk-iam",
+    "kafka_oauth_aws_region": "eu-west-1",
+}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,17 @@ def test_connectors_are_fetched_for_what_is_configured_alone(
     # Of S3's, not all of Amazon's services.
     excluded = {"spark.jars.excludes": ",".join(S3_WITHOUT)} if "spark_output" in given else {}
     assert found == (excluded if packages[-1:] == [S3[-1]] else {})
+
+
+def test_amazons_login_is_fetched_for_tokens_that_are_signed() -> None:
+    assert connectors(Settings.model_validate(ON_MSK)) == {
+        "spark.jars.packages": f"{KAFKA},{MSK_IAM}",
+        "spark.jars.excludes": ",".join(MSK_IAM_WITHOUT),
+    }
+    both = connectors(Settings.model_validate(ON_MSK | ON_S3))
+    assert both["spark.jars.packages"].split(",") == [KAFKA, MSK_IAM, *S3]
+    excluded = both["spark.jars.excludes"].split(",")
+    assert sorted(excluded) == sorted({*MSK_IAM_WITHOUT, *S3_WITHOUT})
 
 
 def test_connectors_are_fetched_to_a_folder_of_ours_where_the_home_is_read_only(

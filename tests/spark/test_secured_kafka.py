@@ -84,3 +84,20 @@ def test_an_endpoint_of_tokens_is_allowed_where_java_is_started() -> None:
     )
     assert java_options(by_token).endswith(".allowed.urls=https://login.test/token")
     assert java_options(IN_THE_CLEAR) == ""
+
+
+def test_amazons_own_login_is_used_where_tokens_are_signed() -> None:
+    by_iam = KafkaSecurity(
+        protocol="SASL_SSL",
+        mechanism="OAUTHBEARER",
+        oauth=KafkaOAuth(provider="aws-msk-iam", aws_region="eu-west-1"),
+    )
+    assert kafka_options(by_iam) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "AWS_MSK_IAM",
+        "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+        "kafka.sasl.client.callback.handler.class": (
+            "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+        ),
+    }
+    assert java_options(by_iam) == ""

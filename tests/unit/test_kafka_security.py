@@ -22,7 +22,13 @@ OAUTH = {
     "kafka_oauth_client_id": "c",
     "kafka_oauth_client_secret": "s",
 }
-
+BY_IAM = {
+    "kafka_security_protocol": "SASL_SSL",
+    "kafka_sasl_mechanism": "OAUTHBEARER",
+    "kafka_oauth_provider": "aws-msk-iam",
+}
+REGION = {"kafka_oauth_aws_region": "eu-west-1"}
+REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 IN_A_FILE = SecretFile(Path(__file__))
 
@@ -61,6 +67,48 @@ def test_what_a_mechanism_has_no_use_for_is_named() -> None:
     assert names_of_problems(SASL | {"kafka_oauth_scope": "s"}) == ["kafka_oauth_scope"]
     in_the_clear = OAUTH | {"kafka_security_protocol": "SSL", "kafka_sasl_mechanism": ""}
     assert names_of_problems(in_the_clear) == [name for name in OAUTH if "oauth" in name]
+
+
+@pytest.fixture
+def no_region_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in REGION_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_region_is_all_that_signed_tokens_need() -> None:
+    assert names_of_problems(BY_IAM | REGION) == []
+    assert Settings.model_validate(BY_IAM | REGION).kafka_security.by_msk_iam
+
+
+@pytest.mark.parametrize("name", [name for name in OAUTH if "oauth" in name])
+def test_what_only_an_endpoint_of_tokens_needs_is_named(name: str) -> None:
+    assert names_of_problems(BY_IAM | REGION | {name: OAUTH[name]}) == [name]
+
+
+def test_what_only_signed_tokens_need_is_named() -> None:
+    assert names_of_problems(OAUTH | REGION) == ["kafka_oauth_aws_region"]
+    assert names_of_problems(SASL | {"kafka_oauth_provider": "aws-msk-iam"}) == [
+        "kafka_oauth_provider"
+    ]
+
+
+@pytest.mark.usefixtures("no_region_around")
+@pytest.mark.parametrize("region", ["", "eu", "EU-west-1", "eu-west-1.example/x?", "eu-west-1\n"])
+def test_what_is_no_region_is_named(region: str) -> None:
+    given = BY_IAM | {"kafka_oauth_aws_region": region}
+    assert names_of_problems(given) == ["kafka_oauth_aws_region"]
+
+
+@pytest.mark.usefixtures("no_region_around")
+@pytest.mark.parametrize("name", REGION_VARIABLES)
+def test_the_region_of_amazons_own_variables_is_taken_where_none_is_set(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "us-east-1")
+    by_iam = Settings.model_validate(BY_IAM).kafka_security
+    assert by_iam.oauth.aws_region == "us-east-1"
+    assert Settings.model_validate(BY_IAM | REGION).kafka_security.oauth.aws_region == "eu-west-1"
+    assert Settings.model_validate(OAUTH).kafka_security.oauth.aws_region is None
 
 
 @pytest.mark.parametrize(

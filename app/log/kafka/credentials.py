@@ -9,11 +9,12 @@ from typing import Final
 import structlog
 from kafka.net.sasl import get_sasl_mechanism
 
-from app.domain.kafka_security import KafkaSecurity
+from app.domain.kafka_security import KafkaOAuth, KafkaSecurity
 from app.log.kafka.bridge import Untyped
 from app.log.kafka.refusals import RefusedError, of_tls, unfit_files
-from app.log.kafka.tokens.access_tokens import AccessTokens
+from app.log.kafka.tokens.access_tokens import AccessTokens, AccessTokenSource
 from app.log.kafka.tokens.rotated_secret import RotatedSecret
+from app.log.kafka.tokens.signed_tokens import SignedTokens
 
 _Stamp = tuple[int, ...]
 
@@ -98,11 +99,18 @@ async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCred
     if not security.by_token:
         yield KafkaCredentials(security)
         return
+    source, origin = _token_source(security.oauth)
+    async with AccessTokens(source, origin=origin) as tokens:
+        yield KafkaCredentials(security, tokens)
+
+
+def _token_source(oauth: KafkaOAuth) -> tuple[AccessTokenSource, str]:
+    """Return what issues or signs tokens, and its name in messages."""
+    if oauth.provider == "aws-msk-iam":
+        return SignedTokens(oauth.aws_region or ""), f"AWS IAM in {oauth.aws_region}"
     from app.log.kafka.tokens.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import
 
-    source = ClientCredentials(security.oauth)
-    async with AccessTokens(source, origin=str(security.oauth.token_url)) as tokens:
-        yield KafkaCredentials(security, tokens)
+    return ClientCredentials(oauth), str(oauth.token_url)
 
 
 def _stamp_of(path: Path) -> _Stamp:

@@ -15,6 +15,7 @@ _ENDPOINT: Final = "ANGELIA_KAFKA_OAUTH_TOKEN_URL"
 _SCOPE: Final = "ANGELIA_KAFKA_OAUTH_SCOPE"
 _CLIENT: Final = "ANGELIA_KAFKA_OAUTH_CLIENT_ID and ANGELIA_KAFKA_OAUTH_CLIENT_SECRET"
 _ENDPOINT_AUTHORITY: Final = "ANGELIA_KAFKA_OAUTH_CA_FILE"
+_REGION: Final = "ANGELIA_KAFKA_OAUTH_AWS_REGION"
 # What a token endpoint answers to a client that it does not take.
 _UNKNOWN_CLIENT: Final = frozenset({"access_denied", "invalid_client", "unauthorized_client"})
 
@@ -76,6 +77,11 @@ def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity
 
 def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
     """Return the reason after this error code of the SASL authentication, as text."""
+    if code == _NOT_AUTHENTICATED and security.by_msk_iam:
+        return (
+            f"does not take the token signed for {security.oauth.aws_region}: check {_REGION}, "
+            "the IAM policy (kafka-cluster:Connect) and this machine's clock"
+        )
     if code == _NOT_AUTHENTICATED and security.by_token:
         return (
             f"does not take the access token of {security.oauth.client_id}: check {_SCOPE}, "
@@ -111,6 +117,15 @@ def of_token_endpoint(error: Exception) -> str:
         cause = cause.__cause__ or cause.__context__
     words = str(error) or type(error).__name__
     return f"it cannot be reached ({words}): check {_ENDPOINT}"
+
+
+def of_signature(error: Exception) -> str:
+    """Return why a token cannot be signed with AWS credentials, without the words of the error."""
+    # The signer has no error of its own for this.
+    if isinstance(error, AttributeError | ValueError):
+        return "no AWS credentials are found: docs/kafka.md says where they are looked for"
+    kind = type(error).__name__
+    return f"the AWS credentials cannot be used ({kind}): try `aws sts get-caller-identity`"
 
 
 def wants_tls(*, sasl: bool) -> str:
