@@ -24,18 +24,13 @@ _DEFAULT_STEPS_MAX: Final = 28_000
 _TRY_STEPS: Final = 10
 # The positions that one step can copy for an error.
 _PLACES_PER_STEP: Final = 16
-# The steps for each field of a record.
-_FIELD_STEPS: Final = 0.3
-# The steps for each member of an object.
-_MEMBER_STEPS: Final = 2
+_FIELD_STEPS: Final = 0.3  # for each field of a record
+_MEMBER_STEPS: Final = 2  # for each member of an object
 # An object has few members if it has less than one for this many fields.
 _FEW: Final = 4
-# The bytes of texts that one step can copy.
-_BYTES_PER_STEP: Final = 1_024
-# The bytes of defaults that one step can copy.
-_DEFAULT_BYTES_PER_STEP: Final = 16
-# The size up to which copying a default takes no step.
-_DEFAULT_BYTES_FREE: Final = 4
+_BYTES_PER_STEP: Final = 1_024  # bytes of texts that one step can copy
+_DEFAULT_BYTES_PER_STEP: Final = 16  # bytes of defaults that one step can copy
+_DEFAULT_BYTES_FREE: Final = 4  # up to this size, copying a default takes no step
 # The bytes of a fixed decimal in one step; it has all its bytes even with few digits.
 _FIXED_BYTES_PER_STEP: Final = 16
 # The number of levels up to which a message can surely be read again; orjson writes 254.
