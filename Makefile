@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom java kafka old-kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom java kafka previous old-kafka helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -50,8 +50,7 @@ spark: $(SPARK) ## run a Spark runner beside the service, until Ctrl-C; needs Ja
 native_value = $(BIN)/python -c 'from app import native; print(native.$(1))'
 
 # The digest is taken first: an edit while it compiles makes it outdated.
-native: $(DEV) ## compile the hot path in place, by mypyc and a C compiler; edited sources run until the next time
-	@command -v $(CC) >/dev/null || { echo 'A C compiler is missing: sudo apt-get install -y gcc'; exit 1; }
+native: compiler $(DEV) ## compile the hot path in place, by mypyc and a C compiler; edited sources run until the next time
 	@[ "$$($(call native_value,is_current()))" = True ] || { set -e; rm -rf build/native; \
 		digest=$$($(call native_value,sources_digest())); folder=$$($(call native_value,FOLDER)); \
 		ANGELIA_NATIVE=1 $(BIN)/python setup.py --quiet build_ext \
@@ -59,27 +58,35 @@ native: $(DEV) ## compile the hot path in place, by mypyc and a C compiler; edit
 		printf %s "$$digest" >"$$folder/sources.sha256"; }
 	@echo "The hot path is compiled, in build/native"
 
+compiler: | $(BIN)/python
+	@command -v $(CC) >/dev/null && [ -f "$$($(BIN)/python -c "$(PYTHON_H)")" ] || \
+		{ echo 'make native needs a C compiler and Python.h: sudo apt-get install -y gcc python3-dev'; exit 1; }
+
+PYTHON_H := import sysconfig; print(sysconfig.get_path('include') + '/Python.h')
+
 native-clean: ## remove what make native has compiled
 	rm -rf build/native
 
-# NATIVE=1: the tests run on the compiled hot path.
+# NATIVE=1: the tests run on the compiled hot path, else on the sources, compiled or not.
 ifdef NATIVE
 tests test-long unit: native
 endif
+PYTEST := ANGELIA_INTERPRETED=$(if $(NATIVE),0,1) $(BIN)/python -m pytest
 
 # With --jobs=2, as in CI, the tests begin while types are still checked; else after all checks.
 test: java lint tests ## everything: checks, then the tests on real servers
 
 tests: kafka
-	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	$(PYTEST) $(PARALLEL) $(ARGS)
 
-test-long: java lint kafka old-kafka helm ## the same and all that takes long: each log, killed Spark runners, more random cases
-	$(BIN)/python -m pytest $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
-	[ -n '$(ARGS)' ] || $(MAKE) test-native
+test-long: compiler java lint kafka old-kafka previous helm ## the same and all that takes long: each log, killed Spark runners, more random cases
+	$(PYTEST) $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
+	$(if $(ARGS),,$(MAKE) test-native)
 
 # What a compiled hot path could break. Compiling takes a minute of CPU: too long for each `make test`.
-test-native: native kafka ## unit, contract and crash tests on the compiled hot path
-	$(BIN)/python -m pytest $(PARALLEL) tests/unit tests/contract tests/e2e/test_crashes.py $(ARGS)
+test-native: native kafka ## unit, contract, worker and crash tests on the compiled hot path
+	ANGELIA_INTERPRETED=0 $(BIN)/python -m pytest $(PARALLEL) tests/unit tests/contract \
+		tests/integration/worker tests/e2e/test_crashes.py $(ARGS)
 
 check: lint unit ## what needs no server: format, lint, types, imports, unit and architecture tests
 
@@ -97,9 +104,12 @@ java:
 kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
 	$(BIN)/python -m tests.servers.spark_kafka install
-	$(BIN)/python -m tests.servers.previous install
 	$(BIN)/python -m tests.servers.nginx install
 	$(BIN)/python -m tests.servers.debian_postgres install
+
+# Needs git and the history: `make test` runs without both.
+previous: $(DEV)
+	$(BIN)/python -m tests.servers.previous install
 
 old-kafka: kafka
 	$(BIN)/python -m tests.servers.old_kafka install
@@ -119,21 +129,21 @@ types: $(DEV)
 	$(BIN)/mypy
 
 unit: $(DEV)
-	$(BIN)/python -m pytest tests/unit tests/architecture $(ARGS)
+	$(PYTEST) tests/unit tests/architecture $(ARGS)
 
 test-s3: kafka ## the archive on S3, beside `make test`: against an S3 of this machine (15 MB of jars, 160 MB of moto)
 	$(BIN)/python -m tests.servers.spark_s3 install
 	$(BIN)/python -m tests.servers.s3 install
-	$(BIN)/python -m pytest tests/spark -o 'python_files=s3_*.py' $(ARGS)
+	$(PYTEST) tests/spark -o 'python_files=s3_*.py' $(ARGS)
 
 test-msk: kafka ## logins at Amazon MSK, beside `make test`: by Amazon's own packages (15 MB, and 10 MB of jars)
 	$(BIN)/python -m tests.servers.msk install
 	$(BIN)/python -m tests.servers.spark_msk install
-	$(BIN)/python -m pytest tests/integration/log tests/spark -o 'python_files=msk_*.py' $(ARGS)
+	$(PYTEST) tests/integration/log tests/spark -o 'python_files=msk_*.py' $(ARGS)
 
 test-image: kafka ## build both images without a container engine, and run them: root, 10 minutes, 5 GB
 	$(BIN)/python -m tests.servers.images install
-	$(BIN)/python -m pytest tests/images -o 'python_files=image_*.py' -rP $(ARGS)
+	$(PYTEST) tests/images -o 'python_files=image_*.py' -rP $(ARGS)
 
 bench: kafka ## measure; prints figures, and fails no test on time
 	$(BIN)/python -m pytest tests/benchmarks -o 'python_files=bench_*.py' -o 'norecursedirs=.* build' \

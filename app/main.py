@@ -11,6 +11,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app import native
 from app.api.server.connection import BoundedConnection
 from app.api.server.open_connections import OpenConnections, connections_allowed
 from app.composition import OpenLog, Part, Parts, running
@@ -95,6 +96,7 @@ def serve(settings: Settings) -> None:
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
+    _log.info("api_starting", compiled=native.is_compiled())
     with database_url_or_exit(settings) as url:
         _spare_the_collector()
         among = OpenConnections(connections_allowed(settings.connections_max))

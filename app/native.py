@@ -1,23 +1,30 @@
 """The compiled hot path: it runs where `make native` made it from these very sources.
 
 The sources are the same, interpreted or compiled (`[tool.angelia]` in pyproject.toml lists the
-modules). After any edit, the sources run until `make native` runs again. `python -X interpreted`
-runs them in any case, for debuggers and comparisons. In a compiled wheel, compiled modules lie
-beside their sources, and Python prefers them.
+modules). After any edit, the sources run until `make native` runs again. ANGELIA_INTERPRETED=1 runs
+them in any case, in this process and its children, for tests, debuggers and comparisons.
 """
 
 import hashlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-# The folder of the compiled modules, which only this version of Python can load.
-FOLDER: Final = ROOT / "build" / "native" / str(sys.implementation.cache_tag)
+# The end of the names of compiled modules. It says which version of Python, processor and system
+# can load them.
+SUFFIX: Final = EXTENSION_SUFFIXES[0]
+# The folder of the compiled modules: `…/cpython-311-x86_64-linux-gnu`, for example.
+FOLDER: Final = ROOT / "build" / "native" / SUFFIX.split(".")[1]
+# The library that all compiled modules share.
+_LIBRARY: Final = f"app/compiled__mypyc{SUFFIX}"
 _PACKAGES: Final = ("app", "workers")
+# The files that say what is compiled, how, and by which mypyc. A wheel is without them.
+_BUILD_FILES: Final = ("pyproject.toml", "requirements-dev.lock", "setup.py")
 # The module that shows whether the others are compiled: all of them are, or none.
 _SAMPLE: Final = "workers.transport.answer"
 
@@ -26,10 +33,9 @@ class NativeFinder:
     """Finds the compiled modules in a folder, before their sources are found."""
 
     def __init__(self, folder: Path) -> None:
-        suffix = EXTENSION_SUFFIXES[0]
         self._found = {
-            ".".join(path.relative_to(folder).parts).removesuffix(suffix): path
-            for path in folder.rglob(f"*{suffix}")
+            ".".join(path.relative_to(folder).parts).removesuffix(SUFFIX): path
+            for path in folder.rglob(f"*{SUFFIX}")
         }
 
     def find_spec(
@@ -41,19 +47,26 @@ class NativeFinder:
 
 
 def sources_digest(root: Path = ROOT) -> str:
-    """Return a digest of all sources that the compiled modules may have constants or types of."""
+    """Return a digest of what is compiled, and of all that it may have constants or types of."""
     digest = hashlib.sha256()
-    for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in _sources(root):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for package in _PACKAGES:
+        yield from sorted((root / package).rglob("*.py"))
+    yield from filter(Path.is_file, (root / name for name in _BUILD_FILES))
 
 
 def is_current(folder: Path = FOLDER, root: Path = ROOT) -> bool:
     """Whether `folder` has modules that were compiled from the sources in `root` as they are."""
     stamp = stamp_of(folder)
-    return stamp.is_file() and stamp.read_text() == sources_digest(root)
+    if not stamp.is_file() or not (folder / _LIBRARY).is_file():
+        return False
+    return stamp.read_text() == sources_digest(root)
 
 
 def stamp_of(folder: Path = FOLDER) -> Path:
@@ -61,16 +74,16 @@ def stamp_of(folder: Path = FOLDER) -> Path:
     return folder / "sources.sha256"
 
 
-def install() -> None:
+def install(environment: Mapping[str, str] = os.environ) -> None:
     """Have the compiled modules imported from now on, if there are any from these sources."""
-    if "interpreted" not in sys._xoptions and is_current():  # noqa: SLF001 - its documented name
+    if environment.get("ANGELIA_INTERPRETED") != "1" and is_current():
         sys.meta_path.insert(0, NativeFinder(FOLDER))
 
 
 def is_compiled() -> bool:
     """Whether the compiled modules are the ones that this process imports."""
     spec = find_spec(_SAMPLE)
-    return spec is not None and str(spec.origin).endswith(EXTENSION_SUFFIXES[0])
+    return spec is not None and str(spec.origin).endswith(SUFFIX)
 
 
 def problem() -> str:

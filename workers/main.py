@@ -14,6 +14,7 @@ from uuid import uuid4
 import structlog
 from structlog.contextvars import bind_contextvars
 
+from app import native
 from app.config import Settings
 from app.domain import streams
 from app.domain.catalogue.topic import Ack
@@ -222,7 +223,7 @@ class Worker:
         """Deliver until `stopping` is set."""
         # Add the worker's id to everything that it logs from here on.
         bind_contextvars(worker=self.id)
-        _log.info("worker_starting")
+        _log.info("worker_starting", compiled=native.is_compiled())
         try:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 parts = await self._built(stack, tasks)

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import subprocess
 import sys
 from itertools import count
@@ -28,12 +29,13 @@ FASTER: Final = "times interpreted"
 def test_native_draining(kafka_broker: SharedBroker, kafka_namespace: str) -> None:
     numbers = count()
 
-    def run(drain: Drain, *options: str) -> dict[str, float]:
+    def run(drain: Drain, *, interpreted: bool) -> dict[str, float]:
         namespace = f"{kafka_namespace}{next(numbers)}."
         words = (drain.url, drain.messages, drain.subscriptions, drain.tracking)
         module = ("-m", "tests.benchmarks.drain_process", kafka_broker.bootstrap, namespace)
-        command = [sys.executable, *options, *module, *map(str, words)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        command = [sys.executable, *module, *map(str, words)]
+        environment = {**os.environ, "ANGELIA_INTERPRETED": str(int(interpreted))}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
         # Its log comes first.
         figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         return figures
@@ -47,7 +49,7 @@ def test_native_draining(kafka_broker: SharedBroker, kafka_namespace: str) -> No
         found = dict[str, list[dict[str, float]]]()
         for _ in range(ROUNDS):
             for case, drain in cases.items():
-                plain, compiled = run(drain, "-X", "interpreted"), run(drain)
+                plain, compiled = run(drain, interpreted=True), run(drain, interpreted=False)
                 assert (plain.pop("compiled"), compiled.pop("compiled")) == (False, True)
                 plain[FASTER], compiled[FASTER] = 1.0, plain[CPU] / compiled[CPU]
                 found.setdefault(f"{case}, interpreted", []).append(plain)

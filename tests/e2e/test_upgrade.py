@@ -131,9 +131,8 @@ def unmigrated(configuration: Mapping[str, str], empty_postgres_url: str) -> Map
     return {**configuration, "ANGELIA_DATABASE_URL": empty_postgres_url}
 
 
-@pytest.mark.parametrize(
-    "configuration", ["embedded", pytest.param("kafka", marks=pytest.mark.long)], indirect=True
-)
+@pytest.mark.long  # needs git, and the history
+@pytest.mark.parametrize("configuration", ["embedded", "kafka"], indirect=True)
 async def test_each_process_is_replaced_under_load_there_and_back(
     unmigrated: Mapping[str, str], version_before: WarmParent, tmp_path: Path
 ) -> None:

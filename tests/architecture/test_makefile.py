@@ -1,0 +1,63 @@
+"""What the targets of the Makefile would run."""
+
+import os
+import subprocess
+from typing import Final
+
+import pytest
+
+from tests.architecture.tree import ROOT
+
+HISTORY: Final = "tests.servers.previous install"
+INTERPRETED: Final = "ANGELIA_INTERPRETED=1 .venv/bin/python -m pytest"
+# What a `make` that runs the tests says to another one.
+OF_MAKE: Final = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS", "NATIVE")
+
+
+def run_by(*words: str) -> str:
+    """The commands that `make` would run, which it only prints."""
+    environment = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    command = ["make", "--dry-run", *words]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "target", ["test", "test-native", "test-image", "test-s3", "test-msk", "bench"]
+)
+def test_what_is_run_at_every_step_needs_no_history(target: str) -> None:
+    assert HISTORY not in run_by(target)
+
+
+def test_long_tests_have_the_version_before_at_hand() -> None:
+    assert HISTORY in run_by("test-long")
+
+
+@pytest.mark.parametrize(
+    "target", ["test", "unit", "test-long", "test-image", "test-s3", "test-msk"]
+)
+def test_tests_run_the_sources(target: str) -> None:
+    assert INTERPRETED in run_by(target)
+
+
+@pytest.mark.parametrize("target", ["tests", "unit", "test-long"])
+def test_tests_run_what_is_compiled_where_they_are_told_to(target: str) -> None:
+    commands = run_by(target, "NATIVE=1")
+    assert "build_ext" in commands
+    assert INTERPRETED not in commands
+
+
+@pytest.mark.parametrize("arguments", ["-k 'a and b'", '-k "a and b"', "-x"])
+def test_long_tests_that_are_chosen_are_run_alone(arguments: str) -> None:
+    commands = run_by("test-long", f"ARGS={arguments}")
+    assert commands.splitlines()[-1].endswith(arguments)
+
+
+def test_all_long_tests_end_with_those_of_what_is_compiled() -> None:
+    assert "tests/integration/worker" in run_by("test-long")
+
+
+def test_long_tests_ask_for_a_compiler_before_they_run_anything() -> None:
+    commands = run_by("test-long")
+    assert commands.index("python3-dev") < commands.index("openjdk")
