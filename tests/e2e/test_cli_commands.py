@@ -26,6 +26,17 @@ def test_processes_of_one_home_share_its_database(place: Place) -> None:
         assert api.interrupt() == 0, api.output
 
 
+def test_processes_log_at_their_start_whether_they_run_compiled(place: Place) -> None:
+    with place.started("api") as api, place.started("worker") as worker:
+        api.says("Uvicorn running")
+        worker.says("worker_starting")
+        assert (worker.interrupt(), api.interrupt()) == (0, 0)
+    lines = [line for line in (api.output + worker.output).splitlines() if line[:1] == "{"]
+    starts = [each for each in map(json.loads, lines) if each["event"].endswith("_starting")]
+    assert [each["event"] for each in starts] == ["api_starting", "worker_starting"]
+    assert {each["compiled"] for each in starts} == {native.is_compiled()}
+
+
 def test_the_version_is_that_of_the_project(place: Place) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     answer = place.run("--version")
