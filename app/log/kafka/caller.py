@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import Transport
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -164,7 +164,7 @@ class BrokerCaller:
 
 
 class Callers:
-    """A caller for each broker, created on the first request."""
+    """A caller for each broker and use, created on the first request."""
 
     def __init__(
         self,
@@ -177,12 +177,12 @@ class Callers:
         self._address = address
         self._credentials = credentials
         self._answer_timeout = answer_timeout
-        self._callers: dict[int, BrokerCaller] = {}
+        self._callers: dict[tuple[int, Hashable], BrokerCaller] = {}
         self.closed = False
 
-    def of(self, node: int) -> BrokerCaller:
-        """Return the caller of the broker."""
-        caller = self._callers.get(node)
+    def of(self, node: int, use: Hashable = None) -> BrokerCaller:
+        """Return the caller of the broker; each `use` has a connection of its own."""
+        caller = self._callers.get((node, use))
         if caller is None:
             address = partial(self._address, node)
             caller = BrokerCaller(
@@ -191,7 +191,7 @@ class Callers:
                 credentials=self._credentials,
                 answer_timeout=self._answer_timeout,
             )
-            self._callers[node] = caller
+            self._callers[node, use] = caller
             if self.closed:
                 caller.close()
         return caller

@@ -1,4 +1,4 @@
-"""Fetches from the event loop, with a separate connection to each broker for long polls.
+"""Fetches from the event loop, with a separate connection to each place for long polls.
 
 The connections run on the event loop: for single messages, a switch to another thread and back
 takes longer than the rest of reading.
@@ -50,7 +50,7 @@ class Fetcher:
     """Fetches over its own connections.
 
     A broker answers the requests of one connection in order, so a long poll needs a connection of
-    its own.
+    its own. A broker may have several long polls, one for each `ReadPlace`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Fetcher:
         node, options = place.node, self._by_rack if place.by_rack else self._by_leader
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
-        frame = await self._callers.of(node).ask(
+        frame = await self._callers.of(node, place).ask(
             lambda correlation: fetch_frame(correlation, request, options, client=_CLIENT)
         )
         if not place.is_leader:

@@ -79,7 +79,7 @@ def grouped(
 class ReadPlace(NamedTuple):
     """A broker to read from.
 
-    `by_rack` means that a leader may name another replica instead of answering.
+    `by_rack` means that it is the leader, and may name another replica instead of answering.
     """
 
     node: int
@@ -98,7 +98,7 @@ class ReadReplicas:
 
     def __init__(self, rack: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Create a `ReadReplicas`; without a `rack`, leaders are read."""
-        self._rack = rack
+        self.in_rack = bool(rack)
         self._clock = clock
         self._chosen: dict[Partition, _Choice] = {}
 
@@ -106,10 +106,10 @@ class ReadReplicas:
         """Return where to read the partition now."""
         choice = self._current(partition)
         if choice is None:
-            return ReadPlace(leader, by_rack=bool(self._rack))
-        if choice.node is None:
-            return ReadPlace(leader)
-        return ReadPlace(choice.node, is_leader=choice.node == leader, by_rack=True)
+            return ReadPlace(leader, by_rack=self.in_rack)
+        # Tell the chosen replica no rack: it cannot name another one if it leads by now.
+        node = leader if choice.node is None else choice.node
+        return ReadPlace(node, is_leader=node == leader)
 
     def choose(self, partition: Partition, node: int) -> None:
         """Read the partition from the broker that its leader named."""

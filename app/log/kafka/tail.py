@@ -18,8 +18,9 @@ import structlog
 
 from app.domain.message import Partition
 from app.log.interface import Chunk, LogStats
+from app.log.kafka.choice_timers import ChoiceTimers
 from app.log.kafka.fetch_requests import OFFSET_OUT_OF_RANGE, chunk_of
-from app.log.kafka.partition_leaders import AVOIDED_FOR_S, CHOSEN_FOR_S, Led, Places, ReadPlace
+from app.log.kafka.partition_leaders import Led, Places, ReadPlace
 from app.log.kafka.protocol.decoder import CorruptBatchError
 from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
@@ -49,6 +50,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._joining: dict[Partition, Followed] = {}
         self._placing = False
         self._sessions: dict[ReadPlace, Session] = {}
+        self._choices = ChoiceTimers(self._choose_again)
         self._arrived = asyncio.Event()
         self._buffer: list[tuple[Followed, Chunk]] = []
         self._buffered = 0
@@ -67,6 +69,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         traceback: TracebackType | None,
     ) -> None:
         self.polls.close()
+        self._choices.close()
         self._followed.clear()
         for task in self._running:
             task.cancel()
@@ -74,12 +77,14 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
 
     def follow(self, partition: Partition, offset: int) -> None:
         """Read `partition` from `offset` on."""
+        self._choices.stop(partition)
         self._leave_sessions(partition)
         self._followed[partition] = followed = Followed(partition, offset)
         self._join(followed)
 
     def unfollow(self, partition: Partition) -> None:
         """Stop reading the partition. A chunk that was already requested may still come."""
+        self._choices.stop(partition)
         self._leave_sessions(partition)
         self._followed.pop(partition, None)
 
@@ -112,8 +117,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         """Look up the leaders of partitions again after a pause: `place` cannot serve them."""
         if place is not None and not place.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
-            for each in followed:
-                self._loop.call_later(AVOIDED_FOR_S, self._choose_again, each)
+            for each in filter(self._is_current, followed):
+                self._choices.avoided(each)
         self._places.forget({each.partition.topic for each in followed})
         self._loop.call_later(seconds, self._join_all, followed)
 
@@ -195,13 +200,15 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     def _read_replica(self, followed: Followed, node: int) -> None:
         """Read a partition from the replica that its leader named, until it chooses again."""
         self._reader.replicas.choose(followed.partition, node)
-        self._loop.call_later(CHOSEN_FOR_S, self._choose_again, followed)
+        self._choices.chosen(followed)
         self._leave_sessions(followed.partition)
         self._join(followed)
 
     def _choose_again(self, followed: Followed) -> None:
+        """Let the leader choose, which may be another by now: its followers would not tell."""
         if self._is_current(followed):
             self._reader.replicas.forget(followed.partition)
+            self._places.forget([followed.partition.topic])
             self._leave_sessions(followed.partition)
             self._join(followed)
 
@@ -283,3 +290,5 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             # Remove the partition again: another first read may have added it meanwhile.
             self._leave_sessions(each.partition)
             session.enter(each)
+            if self._reader.replicas.in_rack:
+                self._choices.read(each)

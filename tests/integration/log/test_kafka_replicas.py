@@ -160,6 +160,18 @@ async def test_where_that_fails_or_is_behind_the_leader_is_read_and_nothing_pass
     assert leader.offsets[:2] == [0, 0]
 
 
+@pytest.mark.parametrize("read", [fetched, tailed])
+@pytest.mark.parametrize("named", [LEADER, FOLLOWER])
+async def test_replicas_that_name_each_other_or_themselves_are_read_all_the_same(
+    read: Read, named: int
+) -> None:
+    leader, follower = Replica(other=named), Replica(other=LEADER)
+    async with asyncio.timeout(EVENTUALLY):
+        assert values((await read(leader, follower)).records) == SENT
+    # The leader names a replica once, and is not asked again at once.
+    assert leader.offsets[:2] == [0, 0][: 1 + (named == LEADER)]
+
+
 async def test_no_gap_is_reported_of_what_the_partition_has() -> None:
     async with reading(Replica(), Replica()) as (reader, _):
         with pytest.raises(LogUnavailableError, match="behind"):

@@ -24,15 +24,15 @@ def test_the_leaders_choice_is_read_for_a_while() -> None:
     replicas = ReadReplicas("r", clock=clock)
     assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
     replicas.choose(HERE, NEAR)
-    assert replicas.place(HERE, LEADER) == ReadPlace(NEAR, is_leader=False, by_rack=True)
+    assert replicas.place(HERE, LEADER) == ReadPlace(NEAR, is_leader=False)
     clock.now = CHOSEN_FOR_S
     assert replicas.place(HERE, LEADER) == ReadPlace(LEADER, by_rack=True)
 
 
-def test_a_replica_that_leads_by_now_is_the_leader() -> None:
+def test_a_replica_that_leads_by_now_is_the_leader_and_names_no_other() -> None:
     replicas = ReadReplicas("r")
     replicas.choose(HERE, NEAR)
-    assert replicas.place(HERE, NEAR) == ReadPlace(NEAR, by_rack=True)
+    assert replicas.place(HERE, NEAR) == ReadPlace(NEAR)
 
 
 def test_after_a_failure_the_leader_is_read_whatever_it_would_name() -> None:
