@@ -28,7 +28,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom java kafka previous old-kafka helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -79,7 +79,7 @@ test: java lint tests ## everything: checks, then the tests on real servers
 tests: kafka
 	$(PYTEST) $(PARALLEL) $(ARGS)
 
-test-long: compiler java lint kafka old-kafka previous helm ## the same and all that takes long: each log, killed Spark runners, more random cases
+test-long: compiler java lint kafka old-kafka old-postgres previous helm ## the same and all that takes long: each log, killed Spark runners, more random cases
 	$(PYTEST) $(PARALLEL) -m 'long or not long' --hypothesis-profile thorough $(ARGS)
 	$(if $(ARGS),,$(MAKE) test-native)
 
@@ -113,6 +113,9 @@ previous: $(DEV)
 
 old-kafka: kafka
 	$(BIN)/python -m tests.servers.old_kafka install
+
+old-postgres: java $(DEV)
+	$(BIN)/python -m tests.servers.old_postgres install
 
 helm: $(DEV)
 	$(BIN)/python -m tests.servers.helm install

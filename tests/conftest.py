@@ -15,9 +15,10 @@ pytest_plugins = [
     "tests.servers.postgres",
     "tests.servers.kafka",
     "tests.servers.old_kafka",
+    "tests.servers.debian_postgres",
+    "tests.servers.old_postgres",
     "tests.servers.previous",
     "tests.servers.service",
-    "tests.servers.debian_postgres",
 ]
 
 # For each request httpcore looks four times for a module that is not installed, through all of the

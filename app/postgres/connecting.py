@@ -8,7 +8,7 @@ import psycopg
 from psycopg.errors import ConnectionTimeout
 
 from app.domain.errors import StorageUnavailableError
-from app.postgres.refusals import explained
+from app.postgres.refusals import explained, outdated
 from app.postgres.urls import DatabaseUrl, Parameters, must_be_writable, servers
 
 AsyncConnection = psycopg.AsyncConnection[Any]
@@ -62,6 +62,9 @@ class Servers:
         self, found: Sequence[Parameters], number: int, options: Mapping[str, Any]
     ) -> AsyncConnection:
         connection = await psycopg.AsyncConnection.connect(**_with(found[number], options))
+        if problem := outdated(connection.info.server_version):
+            await connection.close()
+            raise psycopg.OperationalError(problem)
         self._first = number
         return connection
 
@@ -109,7 +112,15 @@ def connected(url: DatabaseUrl, **options: Any) -> "psycopg.Connection[Any]":  #
     refusals = []
     for server in found:
         try:
-            return psycopg.connect(**_with(server, options))
+            return _connected(server, options)
         except psycopg.OperationalError as error:
             refusals.append(f"{place_of(server)} {explained(error)}")
     raise psycopg.OperationalError("; ".join(refusals))
+
+
+def _connected(server: Parameters, options: Mapping[str, Any]) -> "psycopg.Connection[Any]":
+    connection = psycopg.connect(**_with(server, options))
+    if problem := outdated(connection.info.server_version):
+        connection.close()
+        raise psycopg.OperationalError(problem)
+    return connection

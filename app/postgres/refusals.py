@@ -7,6 +7,8 @@ as the driver has it, for example from a server with another language.
 import re
 from typing import Final, NamedTuple
 
+# The oldest major version of a server that Angelia uses.
+_VERSION_LEAST: Final = 14
 _URL: Final = "ANGELIA_DATABASE_URL"
 _DOCS: Final = "(docs/postgres.md)"
 _NO_ENTRY: Final = (
@@ -82,12 +84,25 @@ _KNOWN: Final = (
         r"session is read-only|server is in hot standby mode",
         "takes no changes: it is read-only, or a standby",
     ),
+    _Known(
+        r"the server has the version (?P<a>\d+)",
+        f"is PostgreSQL {{a}}, and Angelia needs {_VERSION_LEAST} or newer {_DOCS}",
+    ),
     _Known(r"connection timeout expired", "does not answer in time"),
     _Known(r"Connection refused|No such file or directory", "accepts no connections"),
 )
 _PREFIX: Final = re.compile(
     r"^(connection failed: )?(connection to server .*? failed: )?(FATAL: +|ERROR: +)?"
 )
+
+
+def outdated(version: int) -> str:
+    """Return the error's text for a server that is too old; "" if it is not, or tells no version.
+
+    `version` is libpq's number: 150012 for 15.12, 0 for none.
+    """
+    major = version // 10000
+    return f"the server has the version {major}" if 0 < major < _VERSION_LEAST else ""
 
 
 def explained(error: Exception) -> str:

@@ -6,12 +6,12 @@ from pathlib import Path
 from tests.e2e.service import has_all, running
 from tests.e2e.test_crashes import TOPIC, numbered
 from tests.fakes.subscriber import Reply, Subscriber
-from tests.servers.service import ONE_LOG
+from tests.servers.service import ONE_LOG_AND_OLD_POSTGRES
 
 COUNT = 40
 
 
-@ONE_LOG
+@ONE_LOG_AND_OLD_POSTGRES
 async def test_a_mended_subscriber_gets_what_it_had_refused_and_its_neighbour_nothing(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tests.e2e.accounts import (
 from tests.e2e.events import some_events
 from tests.e2e.service import Service, event_of, running
 from tests.fakes.subscriber import Received, Reply, Subscriber
-from tests.servers.service import ONE_LOG
+from tests.servers.service import ONE_LOG, ONE_LOG_AND_OLD_POSTGRES
 
 TOPIC = "github.events"
 # What begins so is wanted by the one who filters.
@@ -102,7 +102,7 @@ def ended(
     return is_complete
 
 
-@ONE_LOG
+@ONE_LOG_AND_OLD_POSTGRES
 async def test_each_trace_is_what_the_receiver_answered_attempt_by_attempt(
     configuration: Mapping[str, str], logs: Path
 ) -> None:

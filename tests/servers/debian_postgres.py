@@ -90,13 +90,17 @@ def _found() -> tuple[Path | None, str | None]:
 
 
 class DebianPostgres:
-    """A server with TLS, at `port`; `authority` has issued its certificate."""
+    """A server with TLS, at `port`; `authority` has issued its certificate.
 
-    def __init__(self, folder: Path) -> None:
+    Its programs are Debian's, unless there are others in `programs`.
+    """
+
+    def __init__(self, folder: Path, programs: Path | None = None) -> None:
         self.folder = folder
         self.port = free_port()
         self.authority = Authority(folder)
-        self.programs, self._pgbouncer = install()
+        debians, self._pgbouncer = install()
+        self.programs = programs or debians
 
     @property
     def admin_url(self) -> str:
@@ -136,6 +140,12 @@ class DebianPostgres:
             yield
         finally:
             self._run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The name of a fresh, migrated database, dropped after the block."""
+        with database_on(self.admin_url, template=TEMPLATE, owner=USER) as url:
+            yield urlsplit(url).path[1:]
 
     @contextmanager
     def pgbouncer(self, *, ignored: str = "") -> Iterator[int]:
@@ -199,11 +209,18 @@ def _owner() -> tuple[int, int]:
 
 @pytest.fixture(scope="session")
 def debian_postgres() -> Iterator[DebianPostgres]:
-    """One for the whole session, with a migrated template database."""
+    """One for the whole session."""
+    with running_server() as server:
+        yield server
+
+
+@contextmanager
+def running_server(programs: Path | None = None) -> Iterator[DebianPostgres]:
+    """A server with a migrated template database, by these programs or Debian's."""
     with tempfile.TemporaryDirectory(prefix="angelia-debian-") as folder:
         shutil.chown(folder, *_owner())
         Path(folder).chmod(0o755)
-        server = DebianPostgres(Path(folder))
+        server = DebianPostgres(Path(folder), programs)
         with server.running():
             with psycopg.connect(server.admin_url, autocommit=True) as connection:
                 for statement in _made():
@@ -223,8 +240,8 @@ def _made() -> Iterator[sql.Composed]:
 @pytest.fixture
 def debian_database(debian_postgres: DebianPostgres) -> Iterator[str]:
     """The name of a fresh, migrated database there, dropped after the test."""
-    with database_on(debian_postgres.admin_url, template=TEMPLATE, owner=USER) as url:
-        yield urlsplit(url).path[1:]
+    with debian_postgres.database() as name:
+        yield name
 
 
 if __name__ == "__main__":

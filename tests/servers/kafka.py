@@ -19,7 +19,7 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -103,8 +103,17 @@ def _java_version() -> int:
     return int(found.group(1)) if found else 0
 
 
-def fetch_jars(cache: Path, pom_text: str, *, what: str, install: str) -> None:
+def fetch_jars(
+    cache: Path,
+    pom_text: str,
+    *,
+    what: str,
+    install: str,
+    unpack: Callable[[Path], None] = lambda _: None,
+) -> None:
     """Have Maven put what the POM depends on into `libs` of that folder; MissingError.
+
+    Then `unpack` does with that folder what else there is to do.
 
     The file `complete` is written last, so a broken fetch is repeated. `install` is the line to
     run, should it fail.
@@ -120,6 +129,7 @@ def fetch_jars(cache: Path, pom_text: str, *, what: str, install: str) -> None:
     )
     if fetched.returncode:
         raise MissingError(f"Maven could not fetch {what}; run: {install}\n{fetched.stdout}")
+    unpack(cache)
     (cache / "complete").touch()
 
 

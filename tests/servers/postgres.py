@@ -28,6 +28,7 @@ from tests.servers.runs import run_folder
 
 TEMPLATE: Final = "angelia_template"
 _END_TIMEOUT_S: Final = 10.0
+_STRATEGIES_SINCE: Final = 15_00_00
 _numbers = itertools.count(1)
 
 
@@ -159,7 +160,15 @@ def _make_template(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_session_url(request: pytest.FixtureRequest) -> str:
+    """The server of the databases: the embedded one, or that whose fixture the parameter names."""
+    if name := getattr(request, "param", None):
+        return str(request.getfixturevalue(name).admin_url)
+    return str(request.getfixturevalue("embedded_session_url"))
+
+
+@pytest.fixture(scope="session")
+def embedded_session_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The server of this test run, with a migrated template database."""
     # Not in the folder of the run: where root runs tests, the server's user may not look into that.
     number = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)[:12]
@@ -201,11 +210,14 @@ def database_on(server_url: str, *, template: str, owner: str | None = None) -> 
     """The URL of a database inside the block: a copy of the template, owned by `owner`."""
     name = sql.Identifier(f"test_{os.getpid()}_{next(_numbers)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
-        # Copied file by file: by way of the write-ahead log it takes five times the CPU.
+        # Copied file by file: by way of the write-ahead log it takes five times the CPU. PostgreSQL
+        # 14 knows no other way.
+        version = connection.info.server_version
         connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy OWNER {}").format(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} {} OWNER {}").format(
                 name,
                 sql.Identifier(template),
+                sql.SQL("STRATEGY file_copy" if version >= _STRATEGIES_SINCE else ""),
                 sql.SQL("DEFAULT") if owner is None else sql.Identifier(owner),
             )
         )

@@ -1,6 +1,6 @@
 """Configurations of the service: on the embedded log, and on a real Kafka."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.fakes.keys import KEY
 from tests.servers.kafka import SharedBroker
+from tests.servers.old_postgres import OLD_POSTGRESES, VERSIONS
 
 # Tests of keys and secrets set their own.
 _COMMON: Final = {"ANGELIA_AUTH": "off", "ANGELIA_SECRET_KEY": KEY}
@@ -45,17 +46,23 @@ def _on(broker: SharedBroker, postgres_url: str, namespace: str) -> Mapping[str,
 
 
 # For tests that are about no fault of a log: one log is enough, and `make test-long` has both.
-ONE_LOG: Final = pytest.mark.parametrize(
-    "configuration", ["kafka", pytest.param("embedded", marks=pytest.mark.long)], indirect=True
+_ONE_LOG: Final = ("kafka", pytest.param("embedded", marks=pytest.mark.long))
+ONE_LOG: Final = pytest.mark.parametrize("configuration", _ONE_LOG, indirect=True)
+# The same, and the embedded log on each older PostgreSQL.
+ONE_LOG_AND_OLD_POSTGRES: Final = pytest.mark.parametrize(
+    "configuration", [*_ONE_LOG, *OLD_POSTGRESES], indirect=True
 )
 
 
 @pytest.fixture(params=["embedded", "kafka"])
-def configuration(request: pytest.FixtureRequest) -> Mapping[str, str]:
+def configuration(request: pytest.FixtureRequest) -> Iterator[Mapping[str, str]]:
     """Either of them: the test runs on both."""
-    name = "on_kafka" if request.param == "kafka" else "on_embedded_log"
-    chosen: Mapping[str, str] = request.getfixturevalue(name)
-    return chosen
+    if request.param not in VERSIONS:
+        yield request.getfixturevalue("on_kafka" if request.param == "kafka" else "on_embedded_log")
+        return
+    server = request.getfixturevalue(request.param)
+    with server.database() as name:
+        yield {"ANGELIA_DATABASE_URL": server.verified(name), **_COMMON}
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""A PostgreSQL of an old version, as far as those get who look at its version."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+_NO_ENCRYPTION = b"N"
+_AUTHENTICATED = b"R" + struct.pack(">ii", 8, 0)
+_READY = b"Z" + struct.pack(">ic", 5, b"I")
+_LEAST_REQUEST = 8
+_PROTOCOL_3 = 3 << 16
+
+
+@contextmanager
+def outdated_postgres(version: str) -> Iterator[str]:
+    """The URL of a server that lets everybody in, and says that it has this version."""
+    told = {"server_version": version, "client_encoding": "UTF8"}
+    greeting = _AUTHENTICATED + b"".join(map(_parameter, told, told.values())) + _READY
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = Thread(target=_serve, args=(listener, greeting), daemon=True)
+    thread.start()
+    try:
+        yield f"postgresql://angelia@127.0.0.1:{listener.getsockname()[1]}/angelia"
+    finally:
+        # Wakes it: accept would not notice a close.
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+        listener.close()
+
+
+def _parameter(name: str, value: str) -> bytes:
+    text = f"{name}\0{value}\0".encode()
+    return b"S" + struct.pack(">i", 4 + len(text)) + text
+
+
+def _serve(listener: socket.socket, greeting: bytes) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        client.settimeout(10)
+        with client, suppress(OSError):
+            _greet(client, greeting)
+            # Nothing is asked of it but to end.
+            client.recv(1)
+
+
+def _greet(client: socket.socket, greeting: bytes) -> None:
+    """Answer requests for encryption with no, and the one that begins a session."""
+    while len(request := client.recv(4096)) >= _LEAST_REQUEST:
+        if struct.unpack(">ii", request[:_LEAST_REQUEST])[1] == _PROTOCOL_3:
+            client.sendall(greeting)
+            return
+        client.sendall(_NO_ENCRYPTION)
