@@ -14,6 +14,7 @@ import orjson
 
 from app.domain.catalogue.schema import ContentType
 from app.domain.errors import SchemaRegistryError, ValidationFailedError
+from app.http_bodies import NOT_COMPRESSED, UnfitBodyError, plain_body
 from app.schemas.versions import Registered
 
 TIMEOUT_S: Final = 5.0
@@ -122,7 +123,7 @@ async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRe
     async with httpx.AsyncClient(
         base_url=base.copy_with(username=None, password=None),
         auth=auth,
-        headers={"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA},
+        headers={"Accept": f"{_MEDIA}, application/json", "Content-Type": _MEDIA} | NOT_COMPRESSED,
         timeout=TIMEOUT_S,
         limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
         # Use no proxy of the environment, and follow no redirect: the operator sets the address.
@@ -132,13 +133,10 @@ async def open_registry(url: str, *, suffix: str = "") -> AsyncIterator[SchemaRe
 
 
 async def _read(answer: httpx.Response) -> Any:  # noqa: ANN401 - JSON can have any type
-    read = bytearray()
-    async for piece in answer.aiter_bytes():
-        read += piece
-        if len(read) > ANSWER_BYTES_MAX:
-            raise SchemaRegistryError("The schema registry answers too much")
     try:
-        return orjson.loads(read)
+        return orjson.loads(await plain_body(answer, bytes_max=ANSWER_BYTES_MAX))
+    except UnfitBodyError as exc:
+        raise SchemaRegistryError(f"The schema registry's answer {exc}") from exc
     except orjson.JSONDecodeError as exc:
         if answer.is_success:
             raise _unexpected() from exc

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from http import HTTPStatus
 from pathlib import Path
@@ -11,7 +11,11 @@ from typing import Final
 import httpx
 import structlog
 
+from app.http_bodies import NOT_COMPRESSED, UnfitBodyError, plain_body
+
 TIMEOUT_S: Final = 10.0
+# A connection whose response is larger is not used again.
+ANSWER_BYTES_MAX: Final = 64 * 1024
 # The statuses after which a retry makes sense, by the OTLP specification; after others it is
 # useless.
 _LATER: Final = frozenset(
@@ -22,7 +26,7 @@ _LATER: Final = frozenset(
         HTTPStatus.GATEWAY_TIMEOUT,
     }
 )
-_PROTOBUF: Final = {"Content-Type": "application/x-protobuf"}
+_PROTOBUF: Final = {"Content-Type": "application/x-protobuf"} | NOT_COMPRESSED
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +49,7 @@ class OtlpClient:
     async def export(self, signal: str, body: bytes) -> Taken:
         """Send an encoded request for `traces` or `metrics` once."""
         try:
-            answer = await self._http.post(f"v1/{signal}", content=body, headers=_PROTOBUF)
+            answer = await self._posted(f"v1/{signal}", body)
         except httpx.HTTPError as error:
             _log.warning("otlp_not_reached", signal=signal, reason=type(error).__name__)
             return Taken.LATER
@@ -53,6 +57,13 @@ class OtlpClient:
             return Taken.YES
         _log.warning("otlp_refused", signal=signal, status=answer.status_code)
         return Taken.LATER if answer.status_code in _LATER else Taken.NO
+
+    async def _posted(self, path: str, body: bytes) -> httpx.Response:
+        """Return the response; only its status matters."""
+        async with self._http.stream("POST", path, content=body, headers=_PROTOBUF) as answer:
+            with suppress(UnfitBodyError):
+                await plain_body(answer, bytes_max=ANSWER_BYTES_MAX)
+        return answer
 
 
 @asynccontextmanager

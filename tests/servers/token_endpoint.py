@@ -63,7 +63,11 @@ class TokenEndpoint:
     audience: str = AUDIENCE
     # Answered instead of a token, if set.
     refusal: tuple[int, bytes] | None = None
+    # The Content-Encoding that each answer claims, if set.
+    coding: str | None = None
     scopes: list[str | None] = field(default_factory=list)
+    # The codings that each request allows.
+    codings: list[str | None] = field(default_factory=list)
 
     @property
     def oauth(self) -> KafkaOAuth:
@@ -79,6 +83,7 @@ class TokenEndpoint:
         """Answer a request for a token."""
         asked = parse_qs(form)
         self.scopes.append(asked.get("scope", [None])[0])
+        self.codings.append(headers.get("accept-encoding"))
         if self.refusal is not None:
             return self.refusal
         basic = b64decode(headers.get("authorization", "").removeprefix("Basic ")).decode()
@@ -120,6 +125,8 @@ def token_endpoint(folder: Path) -> Iterator[TokenEndpoint]:
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
+            if endpoint.coding is not None:
+                self.send_header("content-encoding", endpoint.coding)
             self.end_headers()
             self.wfile.write(body)
 

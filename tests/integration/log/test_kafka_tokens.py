@@ -1,12 +1,19 @@
 """Tokens by client credentials, from a real endpoint."""
 
+import gzip
+import json
+import logging
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.kafka_security import KafkaOAuth
+from app.log.kafka.refusals import RefusedError
+from app.log.kafka.tokens.access_tokens import AccessTokens
 from app.log.kafka.tokens.client_credentials import ANSWER_BYTES_MAX, ClientCredentials
 from app.token_answers import TokenRequestError
 from tests.servers.kafka_listeners import SecuredListeners
@@ -57,7 +64,7 @@ async def test_a_scope_is_asked_for_where_one_is_set(endpoint: TokenEndpoint) ->
         (302, b"", "it answers 302: check ANGELIA_KAFKA_OAUTH_TOKEN_URL"),
         (503, b"", "it answers 503"),
         (200, b"{}", "no usable access_token"),
-        (200, b" " * (ANSWER_BYTES_MAX + 1), "larger than any with a token"),
+        (200, b" " * (ANSWER_BYTES_MAX + 1), "its answer has more than 65,536 bytes"),
     ],
     ids=lambda each: str(each)[:20],
 )
@@ -68,6 +75,31 @@ async def test_what_is_answered_instead_of_a_token_says_what_to_check(
     assert words in await reason(endpoint.oauth)
 
 
-async def test_nothing_of_a_secret_is_said(endpoint: TokenEndpoint) -> None:
+async def test_an_answer_that_is_compressed_is_refused_before_it_is_read(
+    endpoint: TokenEndpoint,
+) -> None:
+    endpoint.coding = "gzip"
+    # A thousand times as large, once it is decompressed.
+    endpoint.refusal = (200, gzip.compress(bytes(ANSWER_BYTES_MAX * 100)))
+    assert await reason(endpoint.oauth) == "its answer is compressed, which was not asked for"
+    assert endpoint.codings == ["identity"]
+
+
+async def test_nothing_of_a_secret_is_said(
+    endpoint: TokenEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
     oauth = replace(endpoint.oauth, client_secret="wr0ng")
-    assert "wr0ng" not in await reason(oauth) + repr(oauth)
+    encoded = b64encode(f"{oauth.client_id}:wr0ng".encode()).decode()
+    # An endpoint that repeats what it knows.
+    endpoint.refusal = (400, json.dumps({"error": encoded, "error_description": "wr0ng"}).encode())
+    caplog.set_level(logging.DEBUG)
+    with capture_logs() as events:
+        async with AccessTokens(ClientCredentials(oauth), origin=str(oauth.token_url)) as tokens:
+            await tokens.ready()
+            with pytest.raises(RefusedError) as refused:
+                tokens.token()
+    assert "kafka_token_not_issued" in [event["event"] for event in events]
+    said = f"{refused.value} {refused.value.__cause__!r} {oauth!r} {events} {caplog.text}"
+    assert "it answers 400" in said
+    assert "wr0ng" not in said
+    assert encoded not in said

@@ -9,6 +9,7 @@ from urllib.parse import quote_plus
 import httpx
 
 from app.domain.kafka_security import KafkaOAuth
+from app.http_bodies import NOT_COMPRESSED, UnfitBodyError, plain_body
 from app.log.kafka import refusals
 from app.log.kafka.tokens.rotated_secret import RotatedSecret
 from app.token_answers import Issued, TokenRequestError, error_in, issued_in
@@ -34,6 +35,8 @@ class ClientCredentials:
             status, body = await self._answer()
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise TokenRequestError(refusals.of_token_endpoint(error)) from error
+        except UnfitBodyError as error:
+            raise TokenRequestError(f"its answer {error}") from error
         if status != HTTPStatus.OK:
             raise TokenRequestError(refusals.of_token_answer(status, error_in(body)))
         return issued_in(body, length_max=ANSWER_BYTES_MAX)
@@ -50,22 +53,13 @@ class ClientCredentials:
                 self._url,
                 data={name: value for name, value in form.items() if value is not None},
                 auth=self._client(),
-                headers={"Accept": "application/json"},
+                headers={"Accept": "application/json"} | NOT_COMPRESSED,
             ) as answer,
         ):
-            return answer.status_code, await _body(answer)
+            return answer.status_code, await plain_body(answer, bytes_max=ANSWER_BYTES_MAX)
 
     def _client(self) -> httpx.BasicAuth:
         """Return the client's id and secret as in RFC 6749, section 2.3.1."""
         return httpx.BasicAuth(
             quote_plus(self._oauth.client_id or ""), quote_plus(self._secret.text())
         )
-
-
-async def _body(answer: httpx.Response) -> bytes:
-    read = bytearray()
-    async for piece in answer.aiter_bytes():
-        read += piece
-        if len(read) > ANSWER_BYTES_MAX:
-            raise TokenRequestError("its answer is larger than any with a token")
-    return bytes(read)

@@ -1,5 +1,6 @@
 """Schemas in a registry: a real one as far as HTTP goes."""
 
+import gzip
 import io
 import json
 import socket
@@ -278,6 +279,15 @@ async def test_what_no_registry_answers_is_an_error_that_can_be_read(
     async with client_of(registry_url) as client:
         with pytest.raises(SchemaRegistryError, match="The schema registry"):
             await client.latest("a.b")
+
+
+async def test_an_answer_of_a_registry_that_is_compressed_is_refused(
+    registry: FakeRegistry, registry_url: str
+) -> None:
+    registry.answer = Response(gzip.compress(b"[1]"), headers={"content-encoding": "gzip"})
+    async with client_of(registry_url) as client:
+        with pytest.raises(SchemaRegistryError, match="is compressed, which was not asked for"):
+            await client.versions("a.b")
 
 
 async def test_a_registry_that_is_not_there_is_an_error_without_its_password() -> None:
