@@ -43,7 +43,7 @@ from app.log.kafka.producer_ids import new_producer_id
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.fetches import ReadOptions
 from app.log.kafka.reader import CALL_TIMEOUT_S, KafkaReader
-from app.log.kafka.sequences import IdRefusedError, ProducerId
+from app.log.kafka.sequences import IdRefusedError, NoIdsError, ProducerId
 from app.log.kafka.tail import KafkaTail
 from app.log.kafka.topic_ends import Published
 
@@ -329,7 +329,7 @@ class KafkaLog:
             return "ANGELIA_KAFKA_IDEMPOTENCE is off"
         try:
             await self._ask_for_id()
-        except IdRefusedError as error:
+        except (IdRefusedError, NoIdsError) as error:
             return str(error)
         return ""
 

@@ -69,7 +69,10 @@ class Line:
     batch_bytes: int = BATCH_BYTES_MAX
     sealed: "AppendBatch | None" = None
     run: SequenceRun | None = None
+    # How often in a row brokers refused the partition's numbers, and when to number batches again
+    # after too many refusals (monotonic clock).
     refusals: int = 0
+    numbered_again_at: float = 0.0
 
     @property
     def waits(self) -> bool:

@@ -78,10 +78,11 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         stats: LogStats,
         compression: Compression = Compression.NONE,
         ask_for_id: AskForId | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create a `Producer`; without `ask_for_id` no batch has a sequence number."""
         self._locate_topic = locate
-        self._ids = ProducerIds(ask_for_id)
+        self._ids = ProducerIds(ask_for_id, clock=clock)
         self._prefix = prefix
         self._credentials = credentials
         self._stats = stats
@@ -324,8 +325,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _stored(self, batch: AppendBatch, base_offset: int) -> None:
         partition, line = Partition(batch.topic.name, batch.partition), batch.line
-        line.refusals = 0
         if batch.numbered and line.run is not None:
+            line.refusals = 0
             line.run.stored(len(batch.items))
         offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
         for offset, (call, place, _) in zip(offsets, batch.items, strict=False):

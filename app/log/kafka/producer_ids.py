@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -11,23 +11,30 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from app.domain.errors import LogUnavailableError
 from app.domain.message import Partition
-from app.log.kafka.append_queues import AppendBatch
+from app.log.kafka.append_queues import AppendBatch, Line
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
 from app.log.kafka.sequences import (
     REFUSALS_MAX,
     AskForId,
     IdRefusedError,
+    NoIdsError,
     ProducerId,
     SequenceRuns,
 )
 
 # How long batches wait for the first producer id: shorter than publishers wait for their response.
 ASK_TIMEOUT_S: Final = 1.0
-_ASK_AGAIN_AFTER_S: Final = 10.0
+ASK_AGAIN_AFTER_S: Final = 10.0
+# How long to wait after the brokers refused an id: somebody has to give this user a right first. A
+# partition whose numbers were refused too often continues without numbers for as long.
+REFUSED_PAUSE_S: Final = 180.0
 # The request needs a transaction timeout, although there are no transactions.
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _VERSION_MAX: Final = 4
+# The codes for a missing right: on a topic, the cluster, or a transactional id.
+_REFUSED_CODES: Final = frozenset({29, 31, 53})
+_UNSUPPORTED_VERSION: Final = 35
 
 _log = structlog.get_logger(__name__)
 
@@ -38,9 +45,12 @@ class ProducerIds:
     While brokers give no id, batches are sent without numbers.
     """
 
-    def __init__(self, ask: AskForId | None) -> None:
+    def __init__(
+        self, ask: AskForId | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Create a `ProducerIds`; without `ask` no batch is ever numbered."""
         self._ask = ask
+        self._clock = clock
         self._runs = SequenceRuns()
         self._asking = False
         self._has_failed = False
@@ -53,7 +63,7 @@ class ProducerIds:
         """
         if self._runs.has_id or self._ask is None or self._asking:
             return False
-        self._asking = time.monotonic() >= self._ask_at
+        self._asking = self._clock() >= self._ask_at
         return self._asking
 
     @property
@@ -65,7 +75,7 @@ class ProducerIds:
         """Give each batch a sequence number, unless it has one or there is no id."""
         for batch in batches:
             line = batch.line
-            if batch.numbered or line.refusals >= REFUSALS_MAX:
+            if batch.numbered or self._goes_without(line):
                 continue
             line.run = line.run or self._runs.begin()
             if line.run is not None:
@@ -78,6 +88,7 @@ class ProducerIds:
         """
         line = batch.line
         line.refusals += 1
+        line.numbered_again_at = self._clock() + REFUSED_PAUSE_S
         line.run = None
         line.put_back(batch.items)
         self._runs.drop(batch.stamp.producer_id)
@@ -92,26 +103,34 @@ class ProducerIds:
             async with asyncio.timeout(ASK_TIMEOUT_S):
                 self._runs.give(await self._ask())
             self._has_failed = False
-        except IdRefusedError as error:
+        except NoIdsError as error:
             self._ask = None
             _log.warning("kafka_producer_id_refused", problem=str(error))
+        except IdRefusedError as error:
+            _log.warning("kafka_producer_id_refused", problem=str(error))
+            self._failed(REFUSED_PAUSE_S)
         except Exception as error:  # noqa: BLE001 - appends continue after any error
-            self._failed(error)
+            if not self._has_failed:
+                _log.info("kafka_producer_id_unknown", error=repr(error))
+            self._failed(ASK_AGAIN_AFTER_S)
         finally:
             self._asking = False
 
-    def _failed(self, error: Exception) -> None:
-        if not self._has_failed:
-            _log.info("kafka_producer_id_unknown", error=repr(error))
+    def _goes_without(self, line: Line) -> bool:
+        return line.refusals >= REFUSALS_MAX and self._clock() < line.numbered_again_at
+
+    def _failed(self, pause_s: float) -> None:
+        # Batches wait for no request after this, until one succeeds.
         self._has_failed = True
-        self._ask_at = time.monotonic() + _ASK_AGAIN_AFTER_S
+        self._ask_at = self._clock() + pause_s
 
 
 async def new_producer_id(io: IoThread, client: Client) -> ProducerId:
     """Return a new id, within ASK_TIMEOUT_S; called on the I/O thread.
 
     Raises:
-        IdRefusedError: The brokers give none to this user, or to nobody.
+        NoIdsError: The brokers are too old to give any.
+        IdRefusedError: They give this user none.
         LogUnavailableError: They gave none in time.
     """
     deadline = Deadline(io, ASK_TIMEOUT_S)
@@ -120,7 +139,7 @@ async def new_producer_id(io: IoThread, client: Client) -> ProducerId:
         try:
             found = await client.send_any(_request())
         except (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError) as error:
-            raise IdRefusedError(f"the brokers give no producer ids: {error}") from error
+            raise NoIdsError(f"the brokers give no producer ids: {error}") from error
         except FAILED_TRY as error:
             if client.closed:
                 raise LogUnavailableError("the log is closed") from error
@@ -129,8 +148,10 @@ async def new_producer_id(io: IoThread, client: Client) -> ProducerId:
             if found.error_code == 0:
                 return ProducerId(found.producer_id, found.producer_epoch)
             cause = reason(found.error_code)
-            if not errors.for_code(found.error_code).retriable:
+            if found.error_code in _REFUSED_CODES:
                 raise IdRefusedError(f"the brokers give this user no producer id: {cause}")
+            if found.error_code == _UNSUPPORTED_VERSION:
+                raise NoIdsError(f"the brokers give no producer ids: {cause}")
         await deadline.pause(cause)
 
 

@@ -16,7 +16,8 @@ from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
 SEQUENCE_MAX: Final = 2**31 - 1
-# How often in a row brokers may refuse a partition's numbers; then it continues without numbers.
+# How often in a row brokers may refuse a partition's numbers; then it continues without numbers for
+# a while.
 REFUSALS_MAX: Final = 3
 # How often a batch is sent without an answer; then it fails, because it may break each connection.
 SENDS_MAX: Final = 3
@@ -42,11 +43,15 @@ class ProducerId(NamedTuple):
 
 
 AskForId = Callable[[], Awaitable[ProducerId]]
-"""Asks the brokers for a new id. Raises IdRefusedError or LogUnavailableError."""
+"""Asks the brokers for a new id. Raises NoIdsError, IdRefusedError or LogUnavailableError."""
 
 
 class IdRefusedError(Exception):
-    """The brokers give this user no producer id."""
+    """The brokers give this user no producer id, until its rights are changed."""
+
+
+class NoIdsError(Exception):
+    """The brokers are too old to give producer ids."""
 
 
 @dataclass(slots=True)
@@ -129,6 +134,8 @@ def _of_numbered(code: int, *, repeated: bool) -> BatchOutcome:
     if code in _PERHAPS_STORED_CODES or (repeated and code == _NOT_ENOUGH_REPLICAS):
         return BatchOutcome.REPEAT
     if repeated:
+        # Do not split what is too large now: if the limit was lowered after the batch was stored,
+        # its halves would be stored a second time.
         return BatchOutcome.FAILED
     if code in _REFUSED_NUMBER_CODES:
         return BatchOutcome.RENUMBER

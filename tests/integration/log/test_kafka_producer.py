@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
@@ -15,6 +16,7 @@ from app.domain.message import NewRecord
 from app.log.interface import UNKNOWN_OFFSET, LogStats, Position
 from app.log.kafka.append_queues import Located
 from app.log.kafka.producer import Producer
+from app.log.kafka.producer_ids import ASK_AGAIN_AFTER_S, REFUSED_PAUSE_S
 from app.log.kafka.protocol.appends import VERSION
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.wire import FRAME_LENGTH
@@ -23,6 +25,7 @@ from app.log.kafka.sequences import (
     SENDS_MAX,
     AskForId,
     IdRefusedError,
+    NoIdsError,
     ProducerId,
 )
 from tests.integration.log.brokers import PLAIN
@@ -119,6 +122,7 @@ async def producing(
     partitions: int = 1,
     compression: Compression = Compression.NONE,
     ask_for_id: AskForId | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[tuple[Producer, Broker, Place]]:
     broker = Broker(answer)
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
@@ -131,6 +135,7 @@ async def producing(
             stats=LogStats(),
             compression=compression,
             ask_for_id=ask_for_id,
+            clock=clock,
         ) as producer:
             yield producer, broker, place
     finally:
@@ -280,6 +285,13 @@ class Ids:
         return ProducerId(self.asked, 0)
 
 
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 NO_STAMP = (-1, -1, -1)
 
 
@@ -363,24 +375,60 @@ async def test_a_partition_whose_numbers_are_always_refused_does_without() -> No
     codes = in_turn(*([FENCED] * REFUSALS_MAX))
     async with producing(codes, ask_for_id=Ids()) as (producer, broker, _):
         await appended(producer, b"a")
-    assert broker.stamps == [(1, 0, 0), (2, 0, 0), (3, 0, 0), NO_STAMP]
-    assert broker.stored[0] == [b"a"]
+        await appended(producer, b"b")
+    assert broker.stamps == [(1, 0, 0), (2, 0, 0), (3, 0, 0), NO_STAMP, NO_STAMP]
+    assert broker.stored[0] == [b"a", b"b"]
 
 
-async def test_who_gets_no_id_goes_on_without() -> None:
-    ids = Ids(IdRefusedError("not for you"))
-    async with producing(in_turn(), ask_for_id=ids) as (producer, broker, _):
+async def test_a_partition_without_numbers_tries_them_again_after_a_pause() -> None:
+    clock = Clock()
+    codes = in_turn(*([FENCED] * REFUSALS_MAX), OK, FENCED)
+    async with producing(codes, ask_for_id=Ids(), clock=clock) as (producer, broker, _):
         await appended(producer, b"a")
+        clock.now += REFUSED_PAUSE_S
+        # One refusal is enough this time.
+        await appended(producer, b"b")
+        clock.now += REFUSED_PAUSE_S
+        await appended(producer, b"c")
+        await appended(producer, b"d")
+    tried_again = [(4, 0, 0), NO_STAMP, (5, 0, 0), (5, 0, 1)]
+    assert broker.stamps[REFUSALS_MAX:] == [NO_STAMP, *tried_again]
+    assert broker.stored[0] == [b"a", b"b", b"c", b"d"]
+
+
+async def test_who_gets_no_id_of_old_brokers_asks_no_more() -> None:
+    ids, clock = Ids(NoIdsError("too old")), Clock()
+    async with producing(in_turn(), ask_for_id=ids, clock=clock) as (producer, broker, _):
+        await appended(producer, b"a")
+        clock.now += REFUSED_PAUSE_S
         await appended(producer, b"b")
     assert broker.stamps == [NO_STAMP] * 2
     assert ids.asked == 1
 
 
-@pytest.mark.parametrize("failure", [RuntimeError("a defect"), LogUnavailableError("not now")])
-async def test_an_id_that_could_not_be_asked_for_stops_nothing(failure: Exception) -> None:
-    async with producing(in_turn(), ask_for_id=Ids(failure)) as (producer, broker, _):
+@pytest.mark.parametrize(
+    ("failure", "pause_s"),
+    [
+        (IdRefusedError("not for you"), REFUSED_PAUSE_S),
+        (LogUnavailableError("not now"), ASK_AGAIN_AFTER_S),
+        (RuntimeError("a defect"), ASK_AGAIN_AFTER_S),
+    ],
+    ids=["refused", "not now", "a defect"],
+)
+async def test_who_gets_no_id_goes_on_without_and_asks_again_after_a_pause(
+    failure: Exception, pause_s: float
+) -> None:
+    ids, clock = Ids(failure), Clock()
+    async with producing(in_turn(), ask_for_id=ids, clock=clock) as (producer, broker, _):
         await appended(producer, b"a")
-    assert broker.stamps == [NO_STAMP]
+        clock.now += pause_s / 2
+        await appended(producer, b"b")
+        assert ids.asked == 1
+        clock.now += pause_s / 2
+        # Nothing waits for a request after one that failed.
+        await appended(producer, b"c")
+        await appended(producer, b"d")
+    assert broker.stamps == [NO_STAMP] * 3 + [(2, 0, 0)]
 
 
 async def test_who_waits_for_an_id_is_told_when_the_producer_is_closed() -> None:
