@@ -106,9 +106,17 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
 
     def get_connection(self, node_id: Untyped, **how: Untyped) -> Untyped:
         """Open a connection as kafka-python does, with the current credentials."""
-        if node_id not in self._conns:
-            self.config.update(self._credentials.options())
-        return super().get_connection(node_id, **how)
+        if node_id in self._conns:
+            return super().get_connection(node_id, **how)
+        self.config.update(self._credentials.options())
+        connection = super().get_connection(node_id, **how)
+        connection.init_future.add_errback(self._not_opened)
+        return connection
+
+    def _not_opened(self, error: Exception) -> None:
+        tokens = self._credentials.tokens
+        if tokens is not None and isinstance(error, errors.SaslAuthenticationFailedError):
+            tokens.refused_from_thread()
 
     async def _build_transport(self, node: Untyped, timeout_at: float | None = None) -> Untyped:
         """Connect as kafka-python does, but close the socket if the handshake fails."""

@@ -3,6 +3,7 @@
 import asyncio
 from asyncio import Transport
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, Protocol, TypeVar, cast
 
@@ -224,7 +225,7 @@ async def connected(
 ) -> bool:
     """Connect `link` to the broker `node` as `connect` does; return whether this worked."""
     now = asyncio.get_running_loop().time
-    if pause.lasts(now()):
+    if pause.lasts(now()) or not await _can_log_in(credentials):
         return False
     try:
         await connect(link, address, credentials=credentials, patience=patience)
@@ -236,6 +237,19 @@ async def connected(
     pause.taken()
     # Check the connection again: a connection lost by now would notify nobody.
     return link.transport is not None and not link.transport.is_closing()
+
+
+async def _can_log_in(credentials: KafkaCredentials) -> bool:
+    """Return whether there is an access token, if the login is by token.
+
+    No broker refuses a missing token: requests for tokens have a pause of their own, and a log.
+    """
+    if credentials.tokens is None:
+        return True
+    await credentials.tokens.ready()
+    with suppress(RefusedError):
+        return bool(credentials.tokens.token())
+    return False
 
 
 async def renewed(

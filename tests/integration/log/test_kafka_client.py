@@ -1,15 +1,21 @@
 """Connections of kafka-python's, to where brokers say that others are."""
 
+import asyncio
 from copy import copy
 
 import pytest
 
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import Client, NotSentError
+from app.log.kafka.credentials import KafkaCredentials
+from app.log.kafka.tokens.access_tokens import AccessTokens
+from app.log.kafka.tokens.client_credentials import ClientCredentials
 from tests.integration.log.brokers import PLAIN
 from tests.servers.kafka import SharedBroker
+from tests.servers.token_endpoint import TokenEndpoint
 
 ELSEWHERE = 77
+SOON = 30.0
 
 
 @pytest.mark.parametrize(
@@ -40,3 +46,41 @@ async def test_nothing_is_sent_to_where_no_broker_can_be(
             await io.run(ask)
     finally:
         await io.close()
+
+
+class Tokens(AccessTokens):
+    """Those of an endpoint; they note that one was refused."""
+
+    def __init__(self, source: ClientCredentials) -> None:
+        super().__init__(source, origin="the tests")
+        self.were_refused = asyncio.Event()
+
+    def refused(self) -> None:
+        self.were_refused.set()
+
+
+async def test_a_token_that_a_broker_refuses_is_not_kept(
+    kafka_broker: SharedBroker, tokens: TokenEndpoint
+) -> None:
+    tokens.audience = "others"
+    bootstrap, security = kafka_broker.secured.at("oauth", oauth=tokens.oauth)
+    io = IoThread("test")
+    async with Tokens(ClientCredentials(security.oauth)) as given:
+
+        async def ask() -> None:
+            credentials = KafkaCredentials(security, given)
+            client = Client(
+                io, bootstrap, credentials=credentials, name="test", request_timeout=3.0
+            )
+            try:
+                await client.ready()
+            finally:
+                client.close()
+
+        try:
+            with pytest.raises(NotSentError):
+                await io.run(ask)
+        finally:
+            await io.close()
+        async with asyncio.timeout(SOON):
+            await given.were_refused.wait()

@@ -24,11 +24,14 @@ from app.log.kafka.protocol.sasl import (
 from app.log.kafka.protocol.wire import FRAME_LENGTH, MalformedAnswerError, request
 from app.log.kafka.refusals import RefusedError
 from app.log.kafka.sasl import Ask, authenticate
+from app.log.kafka.tokens.access_tokens import AccessTokens
+from app.token_answers import Issued
 from tests.integration.log.brokers import an_answer, serving
 
 USER = KafkaCredentials(
     KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="u", password="p")
 )
+BY_TOKEN = KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER")
 ANOTHER = (3, 0)
 SOON = 30.0
 LONG = timedelta(seconds=SOON)
@@ -67,10 +70,12 @@ def framed(correlation: int, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def calling(server: SaslServer) -> AsyncIterator[BrokerCaller]:
+async def calling(
+    server: SaslServer, credentials: KafkaCredentials = USER
+) -> AsyncIterator[BrokerCaller]:
     async with serving(server.serve) as address:
         caller = BrokerCaller(
-            3, lambda: address, credentials=USER, answer_timeout=timedelta(seconds=10)
+            3, lambda: address, credentials=credentials, answer_timeout=timedelta(seconds=10)
         )
         try:
             yield caller
@@ -115,6 +120,38 @@ async def test_a_login_that_was_refused_is_not_tried_again_at_once() -> None:
             with pytest.raises(NotSentError):
                 await ask(caller)
     assert server.handshakes < 5
+
+
+class Tokens(AccessTokens):
+    """Those that a test gives."""
+
+    given: Issued | None = None
+
+    def __init__(self) -> None:
+        super().__init__(self, origin="login.test")
+
+    async def request(self) -> Issued:
+        return self.given or Issued("")
+
+    async def ready(self) -> None:
+        """Wait for nothing."""
+
+    def token(self) -> str:
+        if self.given is None:
+            raise RefusedError("needs an access token, and there is none")
+        return self.given.token
+
+
+async def test_while_there_is_no_token_nobody_is_asked_and_with_one_no_pause_is_left() -> None:
+    server, tokens = SaslServer(lifetime_ms=0), Tokens()
+    async with calling(server, KafkaCredentials(BY_TOKEN, tokens)) as caller:
+        for _ in range(3):
+            with pytest.raises(NotSentError):
+                await ask(caller)
+        assert server.connections == 0
+        tokens.given = Issued("t-1")
+        await ask(caller)
+    assert (server.connections, server.handshakes) == (1, 1)
 
 
 async def test_a_session_that_is_not_begun_anew_ends_with_its_connection() -> None:

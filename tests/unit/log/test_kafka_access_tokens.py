@@ -149,6 +149,24 @@ async def test_a_token_that_a_broker_refuses_is_replaced_unless_it_is_new(
     assert tokens.token() == "t-1"
 
 
+async def test_a_refused_token_shortens_no_pause_after_failed_requests(
+    tokens: AccessTokens, source: Source, clock: Clock
+) -> None:
+    source.answer(Issued("t-1", HOUR))
+    await tokens.ready()
+    clock.now += REPLACED_AFTER_S
+    source.answer(TokenRequestError("it answers 503"))
+    tokens.refused()
+    await source.requested(2)
+    for _ in range(50):
+        tokens.refused()
+        await asyncio.sleep(0)
+    assert source.requests == 2
+    clock.now += REPLACED_AFTER_S
+    tokens.refused()
+    await source.requested(3)
+
+
 async def test_who_waits_at_the_end_is_told(source: Source) -> None:
     async with AccessTokens(source, origin=ORIGIN) as tokens:
         waiting = asyncio.ensure_future(tokens.ready())

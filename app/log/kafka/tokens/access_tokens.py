@@ -23,7 +23,7 @@ LIFETIME_UNKNOWN_S: Final = 300.0
 # The shortest and the longest pause after a failed request; a pause doubles each time.
 PAUSE_MIN_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
-# The age in seconds below which a token that a broker refuses is not replaced.
+# How many seconds after a request a token that a broker refuses is replaced at the earliest.
 REPLACED_AFTER_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
         self._waiting: list[Callable[[], object]] = []
         self._unwanted = asyncio.Event()
         self._issued: Issued | None = None
-        self._issued_at = self._ends_at = float("-inf")
+        self._requested_at = self._ends_at = float("-inf")
         self._problem = ""
         self._pause_s = 0.0
 
@@ -106,9 +106,15 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
         self._loop.call_soon_threadsafe(self.notify, wake)
 
     def refused(self) -> None:
-        """Request another token: a broker does not take this one."""
-        if self._clock() - self._issued_at >= REPLACED_AFTER_S:
+        """Request another token, unless one was requested just now: a broker refuses this one."""
+        # Keep the pause after failures: each refused login of each connection comes here.
+        pause_s = max(REPLACED_AFTER_S, self._pause_s)
+        if self._clock() - self._requested_at >= pause_s:
             self._unwanted.set()
+
+    def refused_from_thread(self) -> None:
+        """Request another token as `refused` does. Call this on another thread."""
+        self._loop.call_soon_threadsafe(self.refused)
 
     async def _renew(self) -> None:
         while True:
@@ -121,7 +127,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
 
     async def _request(self) -> float:
         """Request a token; return in how many seconds to request the next one."""
-        begun = self._clock()
+        begun = self._requested_at = self._clock()
         try:
             with self._patience.limit():
                 return self._take(await self._source.request(), begun)
@@ -136,7 +142,7 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
 
     def _take(self, issued: Issued, begun: float) -> float:
         lifetime_s = issued.lifetime_s or LIFETIME_UNKNOWN_S
-        self._issued, self._issued_at, self._ends_at = issued, begun, begun + lifetime_s
+        self._issued, self._ends_at = issued, begun + lifetime_s
         self._problem, self._pause_s = "", 0.0
         return begun + lifetime_s * RENEWED_AFTER - self._clock()
 
