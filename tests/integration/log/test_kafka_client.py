@@ -15,7 +15,7 @@ from tests.servers.kafka import SharedBroker
 from tests.servers.token_endpoint import TokenEndpoint
 
 ELSEWHERE = 77
-SOON = 30.0
+SOON = 60.0
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,10 @@ async def test_a_token_that_a_broker_refuses_is_not_kept(
                 client.close()
 
         try:
-            with pytest.raises(NotSentError):
-                await io.run(ask)
+            # A connection may be too slow for a login.
+            async with asyncio.timeout(SOON):
+                while not given.were_refused.is_set():
+                    with pytest.raises(NotSentError):
+                        await io.run(ask)
         finally:
             await io.close()
-        async with asyncio.timeout(SOON):
-            await given.were_refused.wait()
