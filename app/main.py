@@ -96,8 +96,8 @@ def serve(settings: Settings) -> None:
     configure_logging(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
-    _log.info("api_starting", compiled=native.is_compiled())
     with database_url_or_exit(settings) as url:
+        _log.info("api_starting", compiled=native.is_compiled())
         _spare_the_collector()
         among = OpenConnections(connections_allowed(settings.connections_max))
         uvicorn.run(

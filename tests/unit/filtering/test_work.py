@@ -15,8 +15,9 @@ from app.filtering.bodies import ParsedBodies
 from app.filtering.budget import WORK_MAX, Budget, ExhaustedError
 from app.filtering.matching import FilterChain, Verdict
 
-# A plain message costs about 2.2 µs: so many of them are 10 ms.
-RATIO_MAX: Final = 4_600
+# A plain message costs about 1.5 µs, so this many are 10 ms. The worst that was found is 3,500 on
+# a quiet machine, and 4,600 where others use its cores and caches.
+RATIO_MAX: Final = 6_800
 EXHAUSTED: Final = f"the message takes more than {WORK_MAX} steps of work to look at"
 SLOW_REGEX: Final = ".*a.{200}"
 
@@ -123,7 +124,7 @@ def plain_s() -> float:
 def test_no_message_and_no_filters_take_long(body: str, each: str, count: int, log2: int) -> None:
     made, filters = BODIES[body](1 << log2), [FILTERS[each]] * count
     # Again: a first run may pay for what is no part of it, as growing the heap.
-    took = min(judged(filters, made)[1] / plain_s() for _ in range(5))
+    took = min(judged(filters, made)[1] / plain_s() for _ in range(7))
     target(took)
     assert took <= RATIO_MAX
 
