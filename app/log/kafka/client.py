@@ -78,11 +78,27 @@ class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
         return connected
 
 
+class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka has no types
+    """A plain connection that passes on the last bytes before its end.
+
+    kafka-python drops them, and with them the reason of a broker that closes the connection.
+    """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = super()._sock_recv()
+        # The end is found again at the next read.
+        return received, None if received else error
+
+
 class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no types
-    """A TLS connection with a deadline for the handshake.
+    """A TLS connection with a deadline for the handshake, and with its last bytes as above.
 
     kafka-python's own TLS connection has no deadline.
     """
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = super()._sock_recv()
+        return received, None if received else error
 
     async def handshake_until(self, timeout_at: float | None) -> None:
         """Finish the handshake by `timeout_at` (monotonic clock)."""
@@ -131,7 +147,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
             timeout_at=timeout_at,
         )
         if context is None:
-            return KafkaTCPTransport(self._net, sock, host=node.host)
+            return PlainTransport(self._net, sock, host=node.host)
         transport = SecuredTransport(self._net, sock, host=node.host, ssl_context=context)
         try:
             await transport.handshake_until(timeout_at)

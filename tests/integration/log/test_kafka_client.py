@@ -1,12 +1,13 @@
 """Connections of kafka-python's, to where brokers say that others are."""
 
 import asyncio
+import socket
 from copy import copy
 
 import pytest
 
 from app.log.kafka.bridge import IoThread
-from app.log.kafka.client import Client, NotSentError
+from app.log.kafka.client import Client, NotSentError, PlainTransport
 from app.log.kafka.credentials import KafkaCredentials
 from app.log.kafka.tokens.access_tokens import AccessTokens
 from app.log.kafka.tokens.client_credentials import ClientCredentials
@@ -46,6 +47,19 @@ async def test_nothing_is_sent_to_where_no_broker_can_be(
             await io.run(ask)
     finally:
         await io.close()
+
+
+def test_the_last_bytes_before_the_end_of_a_connection_are_passed_on() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.settimeout(0)
+        with theirs:
+            theirs.sendall(b"why")
+        transport = PlainTransport(None, ours, host="h")
+        assert transport._sock_recv() == (b"why", None)  # noqa: SLF001 - kafka-python calls it
+        received, error = transport._sock_recv()  # noqa: SLF001 - the same
+    assert received == b""
+    assert "socket disconnected" in str(error)
 
 
 class Tokens(AccessTokens):
