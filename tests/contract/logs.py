@@ -83,7 +83,7 @@ class Collected:
 
 
 class Holder:
-    """A member that keeps what it is given and releases at once what is revoked."""
+    """A member that keeps what it is given, and releases at once what is revoked if `releases`."""
 
     def __init__(self, ownership: Ownership, *, releases: bool = True) -> None:
         self._ownership = ownership
@@ -103,8 +103,9 @@ class Holder:
                     self.assigned += len(partitions)
                 case Revoked(partitions, release):
                     self.revoked.append(event)
+                    # It may be assigned again, even before it was released: the other one left.
+                    self.owned -= partitions
                     if self._releases:
-                        self.owned -= partitions
                         release()
                 case _:
                     self.owned -= event.partitions

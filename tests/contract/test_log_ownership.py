@@ -178,6 +178,7 @@ async def test_a_revoked_partition_is_handed_over_when_it_is_released(
             revoked.release()
             revoked.release()
             await two.until(lambda h: h.owned >= revoked.partitions)
+        await one.until(lambda h: h.owned == set(partitions))
 
 
 async def test_a_revoked_partition_is_not_handed_over_before_it_is_released(
