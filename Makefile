@@ -95,17 +95,21 @@ java:
 	@{ java -version 2>&1 | grep -Eq '"(1[7-9]|[2-9][0-9])' && command -v javac >/dev/null && \
 		command -v mvn >/dev/null && { command -v nginx >/dev/null || [ -x /usr/sbin/nginx ]; } && \
 		{ command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; } && \
-		ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; } || \
+		ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && \
+		{ command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || \
+		command -v google-chrome; } >/dev/null; } || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; } || \
-		{ echo 'The tests run a real Kafka, a real Spark, a publisher in Java, nginx, PostgreSQL and'; \
-		echo 'pgbouncer: a JDK from 17 on, Maven and these. Install them:'; \
-		echo '  sudo apt-get install -y openjdk-17-jdk-headless maven nginx postgresql pgbouncer'; exit 1; }
+		{ echo 'The tests run a real Kafka, a real Spark, a publisher in Java, nginx, PostgreSQL, pgbouncer'; \
+		echo 'and Chromium: a JDK from 17 on, Maven and these. Install them:'; \
+		echo '  sudo apt-get install -y openjdk-17-jdk-headless maven nginx postgresql pgbouncer' \
+		'chromium-headless-shell'; exit 1; }
 
 kafka: java $(DEV)
 	$(BIN)/python -m tests.servers.kafka install
 	$(BIN)/python -m tests.servers.spark_kafka install
 	$(BIN)/python -m tests.servers.nginx install
 	$(BIN)/python -m tests.servers.debian_postgres install
+	$(BIN)/python -m tests.servers.browser install
 
 # Needs git and the history: `make test` runs without both.
 previous: $(DEV)
