@@ -26,7 +26,15 @@ from angelia_client.errors import (
     ThrottledError,
     UnreachableError,
 )
-from angelia_client.ledgers import Ledger, LedgerCheck, LedgerEntry, LedgerRange, LedgerSums
+from angelia_client.ledgers import (
+    Ledger,
+    LedgerCheck,
+    LedgerEntry,
+    LedgerKey,
+    LedgerLink,
+    LedgerRange,
+    LedgerSums,
+)
 from angelia_client.messages import (
     BatchResult,
     Job,
@@ -93,6 +101,8 @@ __all__ = [
     "Ledger",
     "LedgerCheck",
     "LedgerEntry",
+    "LedgerKey",
+    "LedgerLink",
     "LedgerRange",
     "LedgerSums",
     "Message",

@@ -88,7 +88,7 @@ class LedgerCheck(Answered):
     """Whether all entries are unchanged; `broken` is the first changed one, and why.
 
     `signed`: all are signed with keys of the service; otherwise those from `signed_from` on are, if
-    any.
+    any. `anchored`: the newest entry that is anchored in the log.
     """
 
     SCHEMA: ClassVar[str] = "LedgerCheckRead"
@@ -98,5 +98,30 @@ class LedgerCheck(Answered):
     signed: bool
     signed_from: int | None
     hash: str | None
+    anchored: int | None
     broken: int | None
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLink(Answered):
+    """An entry exactly as it is stored, with the signature of its hash."""
+
+    SCHEMA: ClassVar[str] = "LedgerLinkRead"
+
+    number: int
+    content: str
+    previous: str
+    hash: str
+    key_id: str | None
+    signature: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerKey(Answered):
+    """A public key (PEM) that verifies signatures of ledgers."""
+
+    SCHEMA: ClassVar[str] = "LedgerKeyRead"
+
+    key_id: str
+    public_key: str

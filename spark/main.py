@@ -5,11 +5,13 @@ import os
 import signal
 import socket
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from uuid import uuid4
 
 import structlog
 
 from app.config import Settings
+from app.log.factory import open_log
 from app.postgres.urls import DatabaseUrl
 from app.storage.database import open_database
 from app.storage.keyring import open_vault
@@ -44,5 +46,11 @@ async def run(settings: Settings, *, database_url: DatabaseUrl) -> None:
         notices = await stack.enter_async_context(listen(database_url, [JOBS]))
         engine = stack.enter_context(closing(SparkEngine(settings, database_url=database_url)))
         _log.info("spark_runner_started", runner=runner, master=settings.spark_master)
-        await Runner(DatabaseJobs(database, notices, runner), engine).run(stopping)
+        store = DatabaseJobs(
+            database,
+            notices,
+            runner,
+            open_a_log=partial(open_log, settings, database_url=database_url),
+        )
+        await Runner(store, engine).run(stopping)
         _log.info("spark_runner_stopped", runner=runner)

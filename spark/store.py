@@ -1,12 +1,19 @@
 """Implements the runner's store of jobs by the database."""
 
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from typing import Final
 
 import structlog
 
-from app.domain.errors import SecretKeyMissingError
+from app.domain.errors import AngeliaError, SecretKeyMissingError
 from app.domain.insight.ledger import LedgerEntry
+from app.domain.insight.ledger_anchors import LedgerAnchor
 from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
+from app.log.interface import MessageLog
+from app.services.insight.ledger_anchors import append_anchor
 from app.storage.database import Database
 from app.storage.insight.analytics import AnalyticsRepository
 from app.storage.insight.archives import ArchiveRepository
@@ -18,16 +25,31 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import Notices
 from app.storage.replay.retransmissions import RetransmissionRepository
 
+# How long appending an anchor may take.
+ANCHORED_WITHIN: Final = timedelta(seconds=30)
+
 _log = structlog.get_logger(__name__)
 
 
 class DatabaseJobs:
     """The jobs for one runner. Every method except `wait` may raise StorageUnavailableError."""
 
-    def __init__(self, database: Database, notices: Notices, runner: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        notices: Notices,
+        runner: str,
+        *,
+        open_a_log: Callable[[], AbstractAsyncContextManager[MessageLog]] | None = None,
+    ) -> None:
+        """Create a `DatabaseJobs`.
+
+        Ledger entries are anchored in the log of `open_a_log`. If it is None, they are not.
+        """
         self._database = database
         self._notices = notices
         self._runner = runner
+        self._open_a_log = open_a_log
 
     async def wait(self, at_most: timedelta) -> None:
         """Return when there may be a job, or after `at_most`."""
@@ -73,10 +95,22 @@ class DatabaseJobs:
             await chosen(claim, result.counts, result.samples)
             await SimulationRepository(session).keep(claim, result.samples)
             await ArchiveRepository(session).keep(claim)
-            entry = await LedgerRepository(session).write(claim)
-        if entry is not None:
-            _log_written(claim, entry)
+            new = await LedgerRepository(session).write(claim)
+        if new is not None:
+            _log_written(claim, new.entry)
+            await self._anchor(new.anchor)
         return True
+
+    async def _anchor(self, anchor: LedgerAnchor) -> None:
+        """Append the anchor to the log. If that fails, the anchor of the next entry covers both."""
+        if self._open_a_log is None:
+            return
+        try:
+            async with asyncio.timeout(ANCHORED_WITHIN.total_seconds()), self._open_a_log() as log:
+                await append_anchor(log, anchor)
+        except (AngeliaError, TimeoutError) as exc:
+            # The job is done in any case: its entry is stored.
+            _log.warning("ledger_entry_not_anchored", number=anchor.number, error=str(exc))
 
     async def fail(self, claim: Claim, reason: str) -> bool:
         """Store that the job has failed."""

@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ from pyspark.sql import SparkSession
 from app.config import Settings
 from app.domain.errors import AngeliaError, JobNotFoundError
 from app.domain.job import Job, JobKind, JobResult, JobState
+from app.log.factory import open_log
 from app.postgres.urls import DatabaseUrl, libpq_url
 from app.storage.database import Database, open_database
 from app.storage.embedded.configured import configured_url
@@ -102,7 +104,9 @@ async def _ended(
     opened = open_database(url, vault=open_vault(engine.settings))
     async with opened as database, listen(url, [JOBS]) as notices:
         job = await _taken(database, name, kind=kind, wanted=wanted)
-        await Runner(DatabaseJobs(database, notices, name), engine).carry_out(job, stopping)
+        log = partial(open_log, engine.settings, database_url=url)
+        store = DatabaseJobs(database, notices, name, open_a_log=log)
+        await Runner(store, engine).carry_out(job, stopping)
         async with database.transaction() as session:
             return await JobRepository(session).get(job.id)
 

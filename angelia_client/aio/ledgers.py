@@ -1,12 +1,17 @@
 """Completeness ledgers."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Final
 from uuid import uuid4
 
 from angelia_client.aio.sending import AsyncSender
-from angelia_client.ledgers import Ledger, LedgerCheck
+from angelia_client.ledgers import Ledger, LedgerCheck, LedgerKey, LedgerLink
 from angelia_client.messages import Job
 from angelia_client.requests import creating, get, subscription_path, time_text
+
+# The number of entries that are requested at a time.
+_PAGE: Final = 1_000
 
 
 class AsyncLedgers:
@@ -48,6 +53,16 @@ class AsyncLedgers:
         path = f"{_path(topic, subscription)}/check"
         given = {"number": number, "hash": hash_}
         return LedgerCheck.of(await self._sender.json(get(path, given)))
+
+    async def exported(self, topic: str, subscription: str) -> AsyncIterator[LedgerLink]:
+        """Yield all entries as they are stored, oldest first."""
+        path = f"{_path(topic, subscription)}/export"
+        async for found in self._sender.listed(get(path, {"limit": _PAGE})):
+            yield LedgerLink.of(found)
+
+    async def keys(self) -> list[LedgerKey]:
+        """Return the public keys that verify signatures, the one that signs now first."""
+        return [LedgerKey.of(each) async for each in self._sender.listed(get("/ledgers/keys"))]
 
 
 def _path(topic: str, subscription: str) -> str:

@@ -2,13 +2,18 @@
 
 # Made from angelia_client/aio by `make client`: change it there.
 
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 from uuid import uuid4
 
-from angelia_client.ledgers import Ledger, LedgerCheck
+from angelia_client.ledgers import Ledger, LedgerCheck, LedgerKey, LedgerLink
 from angelia_client.messages import Job
 from angelia_client.requests import creating, get, subscription_path, time_text
 from angelia_client.sync.sending import Sender
+
+# The number of entries that are requested at a time.
+_PAGE: Final = 1_000
 
 
 class Ledgers:
@@ -50,6 +55,16 @@ class Ledgers:
         path = f"{_path(topic, subscription)}/check"
         given = {"number": number, "hash": hash_}
         return LedgerCheck.of(self._sender.json(get(path, given)))
+
+    def exported(self, topic: str, subscription: str) -> Iterator[LedgerLink]:
+        """Yield all entries as they are stored, oldest first."""
+        path = f"{_path(topic, subscription)}/export"
+        for found in self._sender.listed(get(path, {"limit": _PAGE})):
+            yield LedgerLink.of(found)
+
+    def keys(self) -> list[LedgerKey]:
+        """Return the public keys that verify signatures, the one that signs now first."""
+        return [LedgerKey.of(each) for each in self._sender.listed(get("/ledgers/keys"))]
 
 
 def _path(topic: str, subscription: str) -> str:

@@ -153,7 +153,7 @@ COMMANDS: Final = (
         name="ledger",
         target="app.cli.commands.ledgers:ledger",
         panel=_USE,
-        help="Completeness ledgers: show what became of messages, add an entry, check the chain.",
+        help="Completeness ledgers: show what became of messages, add an entry, check, verify.",
     ),
     Entry(
         name="simulate",

@@ -232,7 +232,7 @@ def test_how_subscriptions_do(shop: Shop) -> None:
     assert "SINCE" in shop.says("alerts")
 
 
-def test_ledgers(shop: Shop) -> None:
+def test_ledgers(shop: Shop, tmp_path: Path) -> None:
     job = shop.json("ledger", "request", *ME)
     assert job["kind"] == "LEDGER"
     assert job["id"] in [each["id"] for each in shop.json("jobs", "list")]
@@ -242,6 +242,12 @@ def test_ledgers(shop: Shop) -> None:
     assert shop.json("ledger", "check", *ME)["intact"]
     kept = ("--number", "3", "--hash", "0" * 64)
     assert "Entry 3" in shop.says("ledger", "check", *ME, *kept, code=1)
+    exported, keys = tmp_path / "ledger.jsonl", tmp_path / "keys.pem"
+    exported.write_text(shop.says("ledger", "export", *ME))
+    keys.write_text(shop.says("ledger", "keys"))
+    verify = ("ledger", "verify", str(exported), "--public-key", str(keys))
+    assert shop.json(*verify)["entries"] == 0
+    assert "Entry 3" in shop.says(*verify, *kept, code=1)
 
 
 def test_simulations(shop: Shop) -> None:

@@ -17,7 +17,7 @@ from app.domain.discards.undelivered import Undelivered
 from app.domain.job import Job, JobResult
 from app.domain.message import HEADER_ID, NewRecord, Partition
 from app.domain.replay.retransmission import Only, Retransmission, Selection
-from app.log.factory import LogPlace
+from app.log.factory import LogPlace, log_at
 from app.log.interface import Committed, MessageLog, Position
 from app.services.applied_changes import AppliedChanges
 from app.services.replay.retransmissions import RetransmissionService
@@ -125,7 +125,12 @@ class Bench:
 
     async def finished(self, job: Job, result: JobResult) -> bool:
         # Only what it hears of its jobs is the notices': this one hears nothing.
-        store = DatabaseJobs(self.database, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
+        store = DatabaseJobs(
+            self.database,
+            notices=None,  # type: ignore[arg-type]  # not used
+            runner="r-1",
+            open_a_log=lambda: log_at(self.url, self.place),
+        )
         return await store.finish(job.claim, result)
 
     async def chosen(self, only: Only = Only.ALL, **wanted: Any) -> tuple[Retransmission, Places]:  # noqa: ANN401 - of `asked`

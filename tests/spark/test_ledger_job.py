@@ -70,6 +70,7 @@ async def test_the_sums_agree_to_the_message_over_entries_that_follow(books: Boo
     third = await books.entry()
     assert third.sums == Sums(carried=2, delivered=1, missing=1)
     assert third.doubts == []
+    assert (await books.service.check(TOPIC, "billing")).anchored == 3
     whole = await books.service.between(TOPIC, "billing", since=EVER, until=third.until, limit=100)
     assert whole.is_proved
     assert whole.sums == Sums(

@@ -57,6 +57,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     retransmission.router,
     retransmissions.router,
     ledgers.router,
+    ledgers.keys,
     simulations.router,
     filters.router,
     undelivered.router,

@@ -1,14 +1,17 @@
 """`angelia ledger …`: what happened to every message for a subscription."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from angelia_client import Ledger, LedgerEntry
+from angelia_client import Ledger, LedgerCheck, LedgerEntry
 from app.cli import output
 from app.cli.client import connected
 from app.cli.errors import CliError
+from app.cli.ledger_files import verified
 from app.cli.options import (
     ApiOption,
     JsonOption,
@@ -17,11 +20,18 @@ from app.cli.options import (
     TopicArgument,
     UntilOption,
 )
+from app.domain.insight.ledger_chain import Check, KnownHash
+from app.vault import HOW_TO_SET
 
 ledger = typer.Typer(
     no_args_is_help=True,
-    help="Completeness ledgers: show what became of messages, add an entry, check the chain.",
+    help="Completeness ledgers: show what became of messages, add an entry, check, verify.",
 )
+
+NumberOption = Annotated[
+    int | None, typer.Option(min=1, help="Number of an entry whose hash you kept.")
+]
+HashOption = Annotated[str | None, typer.Option("--hash", help="That hash.")]
 
 _COLUMNS: Final = [
     "NO", "TO", "CARRIED", "PUBLISHED", "RESENT", "DELIVERED", "DISCARDED", "FILTERED",
@@ -73,21 +83,74 @@ def check(
     topic: TopicArgument,
     subscription: SubscriptionArgument,
     *,
-    number: Annotated[
-        int | None, typer.Option(min=1, help="Number of an entry whose hash you kept.")
-    ] = None,
-    hash_: Annotated[str | None, typer.Option("--hash", help="That hash.")] = None,
+    number: NumberOption = None,
+    hash_: HashOption = None,
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that no entry was changed since it was written; exits with 1 if one was."""
+    """Check that no entry was changed or removed; exits with 1 if one was."""
     with connected(api) as client:
         found = client.ledgers.check(topic, subscription, number=number, hash_=hash_)
+    anchored = f"Anchored up to entry {found.anchored}" if found.anchored else "Not anchored"
+    output.write_done(f"{_intact(found)}. {anchored}", found.raw, as_json=as_json)
+    _require_intact(found.broken, found.reason)
+
+
+@ledger.command()
+def export(
+    topic: TopicArgument, subscription: SubscriptionArgument, *, api: ApiOption = None
+) -> None:
+    """Print all entries as they are stored, one JSON object a line, for `angelia ledger verify`."""
+    with connected(api) as client:
+        for entry in client.ledgers.exported(topic, subscription):
+            output.write_json_line(entry.raw)
+
+
+@ledger.command()
+def keys(*, api: ApiOption = None, as_json: JsonOption = False) -> None:
+    """Print the public keys of ledgers, in PEM; exits with 1 if there are none."""
+    with connected(api) as client:
+        found = client.ledgers.keys()
+    if as_json:
+        output.write_json([each.raw for each in found])
+    elif not found:
+        raise CliError(f"The service has no key that signs ledgers: {HOW_TO_SET}")
+    else:
+        output.write_text("".join(each.public_key for each in found).rstrip())
+
+
+@ledger.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="What `angelia ledger export` printed.")],
+    *,
+    public_key: Annotated[
+        Path, typer.Option(help="File with the public keys, as `angelia ledger keys` prints them.")
+    ],
+    number: NumberOption = None,
+    hash_: HashOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify an exported ledger without the service; exits with 1 if an entry was changed.
+
+    Get the public keys on another way than the ledger.
+    """
+    if (number is None) != (hash_ is None):
+        raise typer.BadParameter("--number and --hash belong together")
+    known = None if number is None else KnownHash(number=number, hash=str(hash_).lower())
+    found = verified(file, public_keys=public_key, known=known)
+    said = {"intact": found.broken is None, "signed": found.is_signed, **asdict(found)}
+    output.write_done(_intact(found), said, as_json=as_json)
+    _require_intact(found.broken, found.reason)
+
+
+def _intact(found: LedgerCheck | Check) -> str:
     signed = f"Signed from entry {found.signed_from} on" if found.signed_from else "Not signed"
-    words = f"{found.entries} entries are as they were written; the last has {found.hash}. {signed}"
-    output.write_done(words, found.raw, as_json=as_json)
-    if not found.intact:
-        raise CliError(f"Entry {found.broken} is not as it was written: {found.reason}")
+    return f"{found.entries} entries are as they were written; the last has {found.hash}. {signed}"
+
+
+def _require_intact(broken: int | None, reason: str | None) -> None:
+    if broken is not None:
+        raise CliError(f"Entry {broken} is not as it was written: {reason}")
 
 
 def conclusions(found: Ledger) -> Iterator[str]:

@@ -8,7 +8,7 @@ stored the hash of a later entry. It also detects this if hashes are signed
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ from app.domain.insight.ledger import (
     reasons_of,
 )
 from app.domain.insight.ledger_missing import missing_among
-from app.domain.insight.ledger_signing import NO_KEYS, Keys, is_signed_by
+from app.domain.insight.ledger_signing import NO_KEYS, Verifiers
 
 # The hash that stands before the first entry.
 NOTHING: Final = "0" * 64
@@ -44,19 +44,24 @@ class LedgerLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of a check: how many entries are unchanged.
+    """The result of a check: how many entries are unchanged, the `first` and the `last` of them.
 
     `broken` is the number of the first changed entry, and `reason` says what is wrong. `hash` is
     the hash of the last entry. The oldest `unsigned` entries have no signature that can be checked.
     Entries from the number `signed_from` on have one, which also proves all entries before.
+    `anchored` is the newest entry that is in the log as it is here
+    (`app.domain.insight.ledger_anchors`).
     """
 
     entries: int = 0
+    first: int | None = None
+    last: int = 0
     hash: str | None = None
     broken: int | None = None
     reason: str | None = None
     unsigned: int = 0
     signed_from: int | None = None
+    anchored: int | None = None
 
     @property
     def is_signed(self) -> bool:
@@ -70,6 +75,18 @@ class KnownHash:
 
     number: int
     hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the entries of a subscription are checked with, besides their own hashes.
+
+    If there are `keys`, entries must be signed. `known` is a hash that somebody has kept.
+    """
+
+    subscription_id: str
+    keys: Verifiers = field(default_factory=lambda: NO_KEYS)
+    known: KnownHash | None = None
 
 
 _NONE: Final = Check()
@@ -115,64 +132,89 @@ def entry_of(link: LedgerLink) -> LedgerEntry:
     )
 
 
-def checked(
-    links: Iterable[LedgerLink],
-    known: KnownHash | None = None,
-    *,
-    keys: Keys = NO_KEYS,
-    before: Check = _NONE,
-) -> Check:
-    """Check the chain from the oldest entry on, after `before`, up to the first error."""
+def checked(links: Iterable[LedgerLink], evidence: Evidence, *, before: Check = _NONE) -> Check:
+    """Check the chain from the oldest entry on, after `before`, up to the first error.
+
+    After the last entry, call `concluded`.
+    """
     check = before
     for link in links:
         if check.broken is not None:
             break
-        reason = _wrong(link, check, known) or _wrongly_signed(link, check, keys)
+        reason = _wrong(link, check, evidence) or _wrongly_signed(link, check, evidence.keys)
         if reason is not None:
-            check = replace(check, broken=link.number, reason=reason)
+            check = broken_at(check, link.number, reason)
         else:
-            check = _followed(check, link, keys)
+            check = _followed(check, link, evidence.keys)
     return check
 
 
-def _followed(check: Check, link: LedgerLink, keys: Keys) -> Check:
+def concluded(check: Check, evidence: Evidence) -> Check:
+    """Return the result after the last entry: whether entries are missing or are not signed."""
+    if check.broken is not None:
+        return check
+    if evidence.keys and check.first is not None and check.signed_from is None:
+        reason = "neither it nor an entry after it is signed with a known key"
+        return broken_at(check, check.first, reason)
+    known = evidence.known
+    if known is not None and not (check.first or 1) <= known.number <= check.last:
+        return broken_at(check, known.number, "it is not there any more")
+    return check
+
+
+def broken_at(check: Check, number: int, reason: str) -> Check:
+    """Return the result of a check that found the entry `number` changed or missing."""
+    return replace(check, broken=number, reason=reason)
+
+
+def _followed(check: Check, link: LedgerLink, keys: Verifiers) -> Check:
     is_signed = link.key_id in keys
     signed_from = check.signed_from
     if is_signed and signed_from is None:
         signed_from = link.number
     return Check(
         entries=check.entries + 1,
+        first=link.number if check.first is None else check.first,
+        last=link.number,
         hash=link.hash,
         unsigned=check.unsigned + (not is_signed),
         signed_from=signed_from,
     )
 
 
-def _wrong(link: LedgerLink, before: Check, known: KnownHash | None) -> str | None:
-    if before.hash is not None and link.previous != before.hash:
+def _wrong(link: LedgerLink, before: Check, evidence: Evidence) -> str | None:
+    follows = (link.previous, link.number) == (before.hash, before.last + 1)
+    if before.hash is not None and not follows:
         return "it does not follow the one before it"
     if link.number == 1 and link.previous != NOTHING:
         return "it is the first, and follows another"
     if link.hash != hash_of(link.previous, link.content):
         return "its hash is not that of its text"
-    if json.loads(link.content)["number"] != link.number:
+    return _of_another(link, evidence)
+
+
+def _of_another(link: LedgerLink, evidence: Evidence) -> str | None:
+    said, known = json.loads(link.content), evidence.known
+    if said.get("number") != link.number:
         return "its text is of another number"
+    if said.get("subscriptionId") != evidence.subscription_id:
+        return "its text is of another subscription"
     if known is not None and known.number == link.number and known.hash != link.hash:
         return "its hash is not the one that was kept"
     return None
 
 
-def _wrongly_signed(link: LedgerLink, before: Check, keys: Keys) -> str | None:
+def _wrongly_signed(link: LedgerLink, before: Check, keys: Verifiers) -> str | None:
     """Return an error if a signature is missing after an entry that has a valid one."""
-    key = keys.get(link.key_id or "")
-    if key is not None:
-        is_ours = is_signed_by(key, link.hash, link.signature or "")
+    verify = keys.get(link.key_id or "")
+    if verify is not None:
+        is_ours = verify(link.hash, link.signature or "")
         return None if is_ours else "its signature is not that of its hash"
     if before.signed_from is None:
         return None
     if link.key_id is None:
         return "it is not signed, and the one before it is"
-    return f"the key {link.key_id} that it is said to be signed with is none of ours"
+    return f"the key {link.key_id} that it is said to be signed with is not known"
 
 
 def _partition_said(each: PartitionSums) -> Mapping[str, Any]:

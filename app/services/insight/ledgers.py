@@ -1,6 +1,6 @@
 """Ledgers: requests for entries, look-ups, and checks of their chain."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -10,13 +10,23 @@ from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress, parse_progress
 from app.domain.errors import ValidationFailedError
 from app.domain.insight.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
-from app.domain.insight.ledger_chain import Check, KnownHash, LedgerLink, checked
+from app.domain.insight.ledger_anchors import anchored
+from app.domain.insight.ledger_chain import (
+    Check,
+    Evidence,
+    KnownHash,
+    LedgerLink,
+    checked,
+    concluded,
+    entry_of,
+)
 from app.domain.insight.ledger_window import Ledger, Survey, requested_window
 from app.domain.job import WINDOW_MAX, Job, JobKind, JobScope
 from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.services.insight.jobs import JobsSeen
+from app.services.insight.ledger_anchors import anchors_since
 from app.services.log_positions import bounds_of
 from app.services.stream_ends import stream_spans
 from app.storage.access.audit import AuditRepository
@@ -101,24 +111,49 @@ class LedgerService:
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
         """Check the chain of entries from its first entry; it must contain the `known` hash.
 
+        The anchors in the log must be of its entries.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            SubscriptionNotFoundError: The subscription does not exist.
+            LogUnavailableError: The log cannot be reached.
+        """
+        async with self._database.transaction() as session:
+            owner = await SubscriptionRepository(session).get(topic, name)
+            keys = keys_of(session).verifiers
+        evidence = Evidence(subscription_id=owner.id, keys=keys, known=known)
+        check, since, hashes = Check(), owner.created_at, dict[int, str]()
+        while links := await self._links(owner.id, after=check.last):
+            check = checked(links, evidence, before=check)
+            if check.broken is not None:
+                return check
+            hashes |= {each.number: each.hash for each in links}
+            # Only a signature proves the time of an entry. Without one, read all anchors.
+            if check.signed_from is not None:
+                since = entry_of(links[-1]).until
+        check = concluded(check, evidence)
+        if check.broken is not None:
+            return check
+        anchors = await anchors_since(self._log, owner.id, since)
+        return anchored(check, hashes, anchors, keys=keys)
+
+    async def exported(
+        self, topic: str, name: str, *, after: int, limit: int
+    ) -> Sequence[LedgerLink]:
+        """Return the stored entries after number `after`, at most `limit`.
+
         Raises:
             TopicNotFoundError: The topic does not exist.
             SubscriptionNotFoundError: The subscription does not exist.
         """
         async with self._database.transaction() as session:
-            owner = (await SubscriptionRepository(session).get(topic, name)).id
-            keys = keys_of(session)
-        check, last, seen = Check(), 0, known is None
-        while links := await self._links(owner, after=last):
-            check = checked(links, known, keys=keys, before=check)
-            last = links[-1].number
-            seen = seen or any(known is not None and each.number == known.number for each in links)
-            if check.broken is not None:
-                return check
-        if known is not None and not seen:
-            reason = "it is not there any more"
-            return replace(check, broken=known.number, reason=reason)
-        return check
+            owner = await SubscriptionRepository(session).get(topic, name)
+            return await LedgerRepository(session).links(owner.id, after=after, limit=limit)
+
+    async def public_keys(self) -> Mapping[str, str]:
+        """Return the public keys that verify this service's ledgers, as PEM by id."""
+        async with self._database.transaction() as session:
+            return keys_of(session).public
 
     async def _links(self, owner: str, *, after: int) -> Sequence[LedgerLink]:
         async with self._database.transaction() as session:

@@ -18,11 +18,12 @@ from app.domain.insight.ledger import (
     RecordAudience,
     RecordedDiscards,
 )
+from app.domain.insight.ledger_anchors import LedgerAnchor
 from app.domain.insight.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
 from app.domain.insight.ledger_missing import Shortfall, alarming
-from app.domain.insight.ledger_signing import USE, Keys, signature_of
 from app.domain.insight.ledger_window import Window
 from app.domain.job import Claim, Job, JobKind
+from app.ledger_keys import SEEDS, SHARED, LedgerKeys
 from app.storage.insight.jobs import OPEN
 from app.storage.json_values import from_json, to_json
 from app.storage.locks import hold
@@ -50,6 +51,13 @@ class Kept(NamedTuple):
     subscription: str
     until: datetime
     retention: timedelta
+
+
+class NewEntry(NamedTuple):
+    """An entry that was written, and its anchor for the log."""
+
+    entry: LedgerEntry
+    anchor: LedgerAnchor
 
 
 class LedgerRepository:
@@ -139,10 +147,11 @@ class LedgerRepository:
         query = query.order_by(LedgerEntryRow.number).limit(limit)
         return [_link(row) for row in await self._session.scalars(query)]
 
-    async def write(self, claim: Claim) -> LedgerEntry | None:
+    async def write(self, claim: Claim) -> NewEntry | None:
         """Write the entry from the findings of that claim.
 
-        Return None if the job was not for a ledger.
+        After the transaction, append the anchor to the log. Return None if the job was not for a
+        ledger.
 
         Findings of other claims are ignored, and are deleted with the job.
 
@@ -157,7 +166,8 @@ class LedgerRepository:
         request = LedgerRequest(**from_json(LedgerRequest, requested.request))
         last = await self.last(owner)
         content = written(owner, request, await self._found(claim))
-        link = self._link_behind(last, request.number, content)
+        keys = keys_of(self._session)
+        link = _link_behind(last, request.number, content, keys=keys)
         entry = entry_of(link)
         self._session.add(
             LedgerEntryRow(
@@ -170,15 +180,8 @@ class LedgerRepository:
             )
         )
         await self._session.flush()
-        return entry
-
-    def _link_behind(self, last: LedgerEntry | None, number: int, content: str) -> LedgerLink:
-        keys = keys_of(self._session)
-        if last is not None and last.key_id is not None and not keys:
-            raise SecretKeyMissingError(f"Its ledger is signed, and goes on so: {HOW_TO_SET}")
-        previous = NOTHING if last is None else last.hash
-        hash_ = hash_of(previous, content)
-        return LedgerLink(number, content, previous, hash_, *signature_of(keys, hash_))
+        anchor = LedgerAnchor(owner, link.number, link.hash)
+        return NewEntry(entry, anchor.signed_with(keys.signature_of(anchor.signed)))
 
     async def short(self) -> Mapping[str, Shortfall]:
         """Return the missing messages of each subscription whose last entry has any."""
@@ -212,9 +215,20 @@ class LedgerRepository:
         )
 
 
-def keys_of(session: AsyncSession) -> Keys:
+def keys_of(session: AsyncSession) -> LedgerKeys:
     """Return this process's keys for signatures, from a database session."""
-    return vault_of(session).derived(USE)
+    vault = vault_of(session)
+    return LedgerKeys(vault.derived(SEEDS), vault.derived(SHARED))
+
+
+def _link_behind(
+    last: LedgerEntry | None, number: int, content: str, *, keys: LedgerKeys
+) -> LedgerLink:
+    if last is not None and last.key_id is not None and not keys:
+        raise SecretKeyMissingError(f"Its ledger is signed, and goes on so: {HOW_TO_SET}")
+    previous = NOTHING if last is None else last.hash
+    hash_ = hash_of(previous, content)
+    return LedgerLink(number, content, previous, hash_, *keys.signature_of(hash_))
 
 
 def _entries(subscription_id: str) -> Select[LedgerEntryRow]:

@@ -152,6 +152,8 @@ async def test_ledgers_are_asked_for_shown_and_checked(angelia: AsyncAngelia) ->
     check = await angelia.ledgers.check(TOPIC, "billing", number=1, hash_="0" * 64)
     assert (check.intact, check.broken, check.entries) == (False, 1, 0)
     assert (await angelia.ledgers.check(TOPIC, "billing")).intact
+    assert [each async for each in angelia.ledgers.exported(TOPIC, "billing")] == []
+    assert all("PUBLIC KEY" in each.public_key for each in await angelia.ledgers.keys())
 
 
 async def test_simulations_are_asked_for_and_shown(angelia: AsyncAngelia) -> None:

@@ -1,7 +1,5 @@
 """What became of messages, by what was counted: exact sums, and what is doubtful about them."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,18 +27,8 @@ from app.domain.insight.ledger import (
     reasons_of,
     spans_of,
 )
-from app.domain.insight.ledger_chain import (
-    NOTHING,
-    Check,
-    KnownHash,
-    LedgerLink,
-    checked,
-    entry_of,
-    hash_of,
-    written,
-)
+from app.domain.insight.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
 from app.domain.insight.ledger_missing import RANGES_MAX, alarming, missing_among
-from app.domain.insight.ledger_signing import Keys, signature_of
 
 NOON = datetime(2026, 1, 30, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -258,21 +246,10 @@ def test_of_ranges_without_end_no_more_are_kept_than_are_shown_and_one() -> None
     assert len(missing_among(request, parts)) == RANGES_MAX + 1
 
 
-def a_chain(length: int, *, keys: Sequence[Keys] = ()) -> list[LedgerLink]:
-    """Each signed with the first of its keys, if there are any for it."""
-    links: list[LedgerLink] = []
-    for number in range(1, length + 1):
-        previous = links[-1].hash if links else NOTHING
-        request = a_request(a_mark(0, 0), a_mark(0, number, finished=((1, 1),)), number)
-        content = written("s-1", request, Finding(discards=recorded(number)))
-        hash_ = hash_of(previous, content)
-        signature = signature_of(keys[number - 1] if keys else {}, hash_)
-        links.append(LedgerLink(number, content, previous, hash_, *signature))
-    return links
-
-
 def test_an_entry_is_read_as_it_was_written() -> None:
-    link = a_chain(2)[1]
+    request = a_request(a_mark(0, 0), a_mark(0, 2, finished=((1, 1),)), 2)
+    content = written("s-1", request, Finding(discards=recorded(2)))
+    link = LedgerLink(2, content, NOTHING, hash_of(NOTHING, content))
     entry = entry_of(link)
     assert (entry.number, entry.since, entry.until) == (2, NOON, NOON + DAY)
     assert (entry.hash, entry.previous) == (link.hash, link.previous)
@@ -280,87 +257,3 @@ def test_an_entry_is_read_as_it_was_written() -> None:
     assert entry.sums == Sums(published=2, unfinished=2, gone=2, recorded=2)
     assert entry.doubts == [Doubt.GONE]
     assert entry.reasons == (("r", 400, 2),)
-
-
-def test_a_chain_that_nobody_has_touched_is_intact() -> None:
-    links = a_chain(3)
-    whole = Check(entries=3, hash=links[2].hash, unsigned=3)
-    assert checked(links) == whole
-    assert checked(links[1:], before=checked(links[:1])) == whole
-    assert checked(links, KnownHash(number=2, hash=links[1].hash)) == whole
-    # The oldest are dropped in time.
-    assert checked(links[1:]) == Check(entries=2, hash=links[2].hash, unsigned=2)
-    assert checked([]) == Check()
-
-
-def test_the_first_entry_that_was_changed_is_named() -> None:
-    links = a_chain(4)
-    said = json.loads(links[1].content)
-    said["partitions"][0]["missing"] = 1
-    content = json.dumps(said, sort_keys=True, separators=(",", ":"))
-    changed = links[1]._replace(content=content)
-    hashed = changed._replace(hash=hash_of(changed.previous, content))
-    for forged, broken in (
-        ([links[0], changed, *links[2:]], 2),
-        # Its own hash is right again: the next one tells.
-        ([links[0], hashed, *links[2:]], 3),
-        ([links[0], *links[2:]], 3),
-        ([links[1]._replace(number=1), *links[2:]], 1),
-        ([links[0], links[1], links[2]._replace(number=7)], 7),
-    ):
-        check = checked(forged)
-        assert (check.broken, check.entries) == (
-            broken,
-            sum(each.number < broken for each in forged),
-        )
-        assert check.reason
-    # All of them were made anew; who has kept a hash sees it.
-    assert checked(a_chain(4), KnownHash(number=2, hash="0" * 64)).broken == 2
-
-
-OLD, NEW = {"old": b"o" * 32}, {"new": b"n" * 32}
-
-
-@pytest.mark.parametrize(
-    ("signed", "ours", "signed_from"),
-    [
-        ([NEW, NEW, NEW], NEW, 1),
-        ([OLD, NEW, NEW], {**NEW, **OLD}, 1),
-        # Older than keys, or of a key that is not kept any more: signed as it was by the second.
-        ([{}, NEW, NEW], NEW, 2),
-        ([OLD, NEW, NEW], NEW, 2),
-        ([{}, {}, NEW], NEW, 3),
-        ([{}, {}, {}], NEW, None),
-        ([NEW, NEW, NEW], {}, None),
-    ],
-)
-def test_a_chain_is_signed_from_its_first_signature_that_can_be_checked_on(
-    signed: list[Keys], ours: Keys, signed_from: int | None
-) -> None:
-    links = a_chain(3, keys=signed)
-    check = checked(links[2:], keys=ours, before=checked(links[:2], keys=ours))
-    assert (check.entries, check.broken, check.signed_from) == (3, None, signed_from)
-    assert check.is_signed == (signed_from == 1)
-    assert entry_of(links[2]).key_id == next(iter(signed[2]), None)
-
-
-def test_who_has_not_the_key_cannot_write_a_signed_entry_anew() -> None:
-    links = a_chain(4, keys=[NEW] * 4)
-    unsigned, theirs = a_chain(4), a_chain(4, keys=[{"new": b"guess" * 8}] * 4)
-    unknown = a_chain(4, keys=[OLD] * 4)
-    assert [each.hash for each in theirs] == [each.hash for each in links]
-    for forged, broken, reason in (
-        ([*links[:2], *unsigned[2:]], 3, "not signed"),
-        ([*links[:2], *theirs[2:]], 3, "signature"),
-        ([*links[:2], *unknown[2:]], 3, "old"),
-        (theirs, 1, "signature"),
-        ([links[0]._replace(signature=None), *links[1:]], 1, "signature"),
-        ([links[0]._replace(signature="\u00fc"), *links[1:]], 1, "signature"),
-        ([links[0], links[1]._replace(signature=links[0].signature), *links[2:]], 2, "signature"),
-    ):
-        check = checked(forged, keys=NEW)
-        assert (check.broken, check.entries) == (broken, broken - 1)
-        assert reason in str(check.reason)
-    # All of them anew: nothing says that they were signed before but what they should be.
-    assert not checked(unsigned, keys=NEW).is_signed
-    assert not Check().is_signed

@@ -1,5 +1,6 @@
 """Ledgers in responses."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 from pydantic import Field
@@ -7,7 +8,7 @@ from pydantic import Field
 from app.api.bodies.base import JsonObject, Schema
 from app.domain.errors import ValidationFailedError
 from app.domain.insight.ledger import LedgerEntry, PartitionSums, Sums
-from app.domain.insight.ledger_chain import Check, KnownHash
+from app.domain.insight.ledger_chain import Check, KnownHash, LedgerLink
 from app.domain.insight.ledger_missing import RANGES_MAX
 from app.domain.insight.ledger_window import Ledger
 
@@ -104,8 +105,43 @@ class LedgerCheckRead(Schema):
         " changed since it was signed",
     )
     hash: str | None = Field(default=None, description="of the last of these: keep it elsewhere")
+    anchored: int | None = Field(
+        default=None,
+        description="number of the newest entry that is anchored in the log; nobody can remove"
+        " entries up to this one without being found",
+    )
     broken: int | None = Field(default=None, description="number of the first that is not")
     reason: str | None = Field(default=None, description="why it is not")
+
+
+class LedgerLinkRead(Schema):
+    """One entry exactly as it is stored, for those who verify it themselves."""
+
+    number: int
+    content: str = Field(description="the text of the entry, JSON")
+    previous: str = Field(description="hash of the entry before it")
+    hash: str = Field(description="SHA-256 of `previous`, a line feed and `content`, in hex")
+    key_id: str | None = Field(default=None, description="id of the key of the signature")
+    signature: str | None = Field(
+        default=None, description="Ed25519 signature of the text of `hash`, in hex"
+    )
+
+
+class LedgerKeyRead(Schema):
+    """A public key that verifies signatures of ledgers."""
+
+    key_id: str
+    public_key: str = Field(description="Ed25519, in PEM")
+
+
+def links_read(links: Iterable[LedgerLink]) -> list[JsonObject]:
+    """Return the response for exported entries."""
+    return [LedgerLinkRead(**link._asdict()).answered() for link in links]
+
+
+def keys_read(keys: Mapping[str, str]) -> list[JsonObject]:
+    """Return the response for public keys."""
+    return [LedgerKeyRead(key_id=key_id, public_key=pem).answered() for key_id, pem in keys.items()]
 
 
 def ledger_read(ledger: Ledger) -> LedgerRead:
@@ -135,6 +171,7 @@ def check_read(check: Check) -> LedgerCheckRead:
         signed=check.is_signed,
         signed_from=check.signed_from,
         hash=check.hash,
+        anchored=check.anchored,
         broken=check.broken,
         reason=check.reason,
     )

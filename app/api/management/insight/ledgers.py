@@ -3,22 +3,28 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
-from app.api.documented import QUEUE_FULL, answers, errors
+from app.api.documented import LINK_HEADER, QUEUE_FULL, answers, errors
 from app.api.idempotency import RepeatableRoute
 from app.api.management.insight.job_bodies import JobRead, jobs_read
 from app.api.management.insight.ledger_bodies import (
     LedgerCheckRead,
+    LedgerKeyRead,
+    LedgerLinkRead,
     LedgerRead,
     check_read,
+    keys_read,
     known_of,
     ledger_read,
+    links_read,
 )
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
+from app.api.pages import next_link
 from app.domain.access.keys import Role
 from app.domain.errors import LogUnavailableError
 
@@ -27,6 +33,7 @@ router = APIRouter(
     tags=["subscriptions"],
     route_class=RepeatableRoute,
 )
+keys = APIRouter(prefix="/ledgers/keys", tags=["subscriptions"])
 
 
 @router.get(
@@ -85,7 +92,7 @@ async def request_entry(topic: TopicName, name: SubscriptionName, services: Serv
 @router.get(
     "/check",
     dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
-    responses=answers(LedgerCheckRead) | errors(400, 404),
+    responses=answers(LedgerCheckRead) | errors(400, 404, LogUnavailableError),
 )
 async def check_ledger(
     topic: TopicName,
@@ -99,10 +106,45 @@ async def check_ledger(
         str | None, Query(alias="hash", max_length=64, description="its hash, in hex")
     ] = None,
 ) -> Response:
-    """Verify the entries by their hashes: whether one was changed since it was written, and which.
+    """Verify the entries: whether one was changed or removed since it was written, and which.
 
-    A person with write access to the database could write unsigned entries again, and delete the
-    last ones. This is detected too, if you give the number and hash of an entry that you have
-    stored.
+    Where the service has its key, entries must be signed. New entries are anchored in the log, so
+    removed ones are found. If you give the number and hash of an entry that you have stored, it
+    must be there too.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))
+
+
+@router.get(
+    "/export",
+    dependencies=[requires(Role.SUBSCRIPTION_OWNER)],
+    responses=answers(LedgerLinkRead, many=True, headers=LINK_HEADER) | errors(400, 404),
+)
+async def export_ledger(
+    topic: TopicName,
+    name: SubscriptionName,
+    *,
+    services: ServicesOf,
+    request: Request,
+    limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
+    after: Annotated[
+        int, Query(ge=0, le=2**31 - 1, description="only entries after this number")
+    ] = 0,
+) -> Response:
+    """The entries as they are stored, oldest first, to verify them without the service.
+
+    `Link: rel="next"` leads to the next page. `GET /ledgers/keys` has the public keys.
+    """
+    most = limit_of(limit)
+    links = await services.ledgers.exported(topic, name, after=after, limit=most)
+    extra = next_link(request, str(links[-1].number)) if len(links) == most else {}
+    return answer(links_read(links), notes=AnswerNotes(extra=extra))
+
+
+@keys.get("", dependencies=[requires(Role.ANY)], responses=answers(LedgerKeyRead, many=True))
+async def list_keys(services: ServicesOf) -> Response:
+    """The public keys that verify signatures of ledgers, the one that signs now first.
+
+    There are none if the service has no key (`ANGELIA_SECRET_KEY`).
+    """
+    return answer(keys_read(await services.ledgers.public_keys()))

@@ -1,6 +1,7 @@
 """Completeness ledgers by REST: asked for, shown, checked. Spark makes them: see tests/spark."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,10 +11,15 @@ from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.commit import Progress
+from app.domain.errors import LogUnavailableError
+from app.domain.insight.ledger_anchors import LedgerAnchor
 from app.domain.insight.ledger_chain import NOTHING, hash_of
 from app.domain.job import JobKind, JobResult
 from app.domain.message import NewRecord
-from app.log.interface import Committed
+from app.domain.streams import LEDGERS
+from app.ledger_keys import public_verifiers
+from app.log.interface import Committed, MessageLog, Position
+from app.services.insight.ledger_anchors import append_anchor
 from app.services.insight.ledger_schedule import LedgerSchedule, due
 from app.services.insight.ledgers import LedgerService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
@@ -23,7 +29,6 @@ from app.storage.insight.ledgers import Kept, LedgerRepository
 from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.tables import LedgerEntryRow
 from spark.store import DatabaseJobs
-from tests.fakes.keys import VAULT
 from tests.fakes.memory_log import MemoryLog
 
 TOPIC = "shop.orders"
@@ -202,7 +207,8 @@ async def test_entries_are_signed_by_a_runner_that_has_the_key(
         await shop.post(LEDGER)
         await made(database)
     found = await entries(shop)
-    assert [each.get("keyId") for each in found] == [None, *VAULT.key_ids, *VAULT.key_ids]
+    [key] = (await shop.get("/ledgers/keys")).json()
+    assert [each.get("keyId") for each in found] == [None, key["keyId"], key["keyId"]]
     check = (await shop.get(f"{LEDGER}/check")).json()
     said = (check["intact"], check["entries"], check["signed"], check["signedFrom"])
     assert said == (True, 3, False, 2)
@@ -239,6 +245,110 @@ async def owner(session: AsyncSession) -> str:
     return (await SubscriptionRepository(session).get(TOPIC, "billing")).id
 
 
+async def check_of(shop: httpx.AsyncClient) -> dict[str, Any]:
+    found: dict[str, Any] = (await shop.get(f"{LEDGER}/check")).raise_for_status().json()
+    return found
+
+
+async def test_an_unsigned_ledger_is_broken_where_the_service_has_its_key(
+    shop: httpx.AsyncClient, database: Database, postgres_url: str
+) -> None:
+    async with open_database(postgres_url) as without_key:
+        for _ in range(2):
+            await shop.post(LEDGER)
+            await made(without_key)
+        service = LedgerService(without_key, MemoryLog())
+        assert (await service.check(TOPIC, "billing")).broken is None
+    broken = await check_of(shop)
+    assert (broken["intact"], broken["broken"], broken["signed"]) == (False, 1, False)
+    assert "signed" in broken["reason"]
+    # The next entry is signed, and vouches for those before.
+    await shop.post(LEDGER)
+    await made(database)
+    check = await check_of(shop)
+    assert (check["intact"], check["signed"], check["signedFrom"]) == (True, False, 3)
+
+
+async def anchored_by_a_runner(database: Database, log: MessageLog) -> None:
+    """A runner that counts nothing makes what is asked for, and anchors it."""
+    async with database.transaction() as session:
+        job = await JobRepository(session).take("r-1", LEASE)
+    assert job is not None
+    store = DatabaseJobs(database, notices=None, runner="r-1", open_a_log=lambda: nullcontext(log))  # type: ignore[arg-type]  # not used
+    assert await store.finish(job.claim, JobResult())
+
+
+async def test_entries_that_were_removed_are_found_by_their_anchors_in_the_log(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    assert "anchored" not in await check_of(shop)
+    for _ in range(3):
+        await shop.post(LEDGER)
+        await anchored_by_a_runner(database, log)
+    check = await check_of(shop)
+    assert (check["intact"], check["entries"], check["anchored"]) == (True, 3, 3)
+    async with database.transaction() as session:
+        await session.execute(delete(LedgerEntryRow).where(LedgerEntryRow.number > 1))
+    broken = await check_of(shop)
+    assert (broken["intact"], broken["broken"], broken["anchored"]) == (False, 2, 1)
+    assert "anchored" in broken["reason"]
+    async with database.transaction() as session:
+        await session.execute(delete(LedgerEntryRow))
+    assert (await check_of(shop))["broken"] == 1
+
+
+async def test_anchors_of_others_and_foreign_records_do_not_count(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    await shop.post(LEDGER)
+    await anchored_by_a_runner(database, log)
+    async with database.transaction() as session:
+        known = await owner(session)
+    await log.append(LEDGERS, [NewRecord(value=b"x"), NewRecord(value=b"")])
+    for forged in (LedgerAnchor(known, 7, "0" * 64), LedgerAnchor("another", 7, "0" * 64)):
+        await append_anchor(log, forged)
+    check = await check_of(shop)
+    assert (check["intact"], check["anchored"]) == (True, 1)
+
+
+class LogThatIsDown(MemoryLog):
+    """Takes no anchor."""
+
+    async def append(self, *_: object, **__: object) -> Sequence[Position]:
+        raise LogUnavailableError("it is down")
+
+
+async def test_an_entry_is_made_while_the_log_is_down_and_the_next_anchor_covers_it(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    await shop.post(LEDGER)
+    await anchored_by_a_runner(database, LogThatIsDown())
+    check = await check_of(shop)
+    assert (check["intact"], check["entries"], check.get("anchored")) == (True, 1, None)
+    await shop.post(LEDGER)
+    await anchored_by_a_runner(database, log)
+    assert (await check_of(shop))["anchored"] == 2
+
+
+async def test_an_exported_ledger_is_verified_with_the_public_key(
+    shop: httpx.AsyncClient, database: Database
+) -> None:
+    for _ in range(3):
+        await shop.post(LEDGER)
+        await made(database)
+    first = await shop.get(f"{LEDGER}/export", params={"limit": "2"})
+    rest = await shop.get(first.links["next"]["url"])
+    exported = [*first.json(), *rest.json()]
+    assert "next" not in rest.links
+    assert [each["number"] for each in exported] == [1, 2, 3]
+    [key] = (await shop.get("/ledgers/keys")).json()
+    verify = public_verifiers(key["publicKey"].encode())[key["keyId"]]
+    for each in exported:
+        assert each["hash"] == hash_of(each["previous"], each["content"])
+        assert each["keyId"] == key["keyId"]
+        assert verify(each["hash"], each["signature"])
+
+
 async def test_an_entry_that_is_gone_is_missed_by_who_has_kept_its_hash(
     shop: httpx.AsyncClient,
 ) -> None:
@@ -251,6 +361,9 @@ async def test_an_entry_that_is_gone_is_missed_by_who_has_kept_its_hash(
     ("method", "path", "query", "status", "said"),
     [
         ("GET", f"{LEDGER}/check", {"number": "1"}, 400, "hash"),
+        ("GET", f"{LEDGER}/export", {"limit": "0"}, 400, "limit"),
+        ("GET", f"{LEDGER}/export", {"after": "-1"}, 400, "after"),
+        ("GET", LEDGER.replace("billing", "none") + "/export", {}, 400, "none"),
         ("GET", f"{LEDGER}/check", {"hash": "00"}, 400, "number"),
         ("GET", f"{LEDGER}/check", {"number": "0", "hash": "00"}, 400, "number"),
         ("GET", LEDGER, {"from": "yesterday"}, 400, "from"),

@@ -1,0 +1,83 @@
+"""Exported ledgers, and their verification without the service."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from app.cli.errors import CliError
+from app.domain.insight.ledger_chain import (
+    Check,
+    Evidence,
+    KnownHash,
+    LedgerLink,
+    checked,
+    concluded,
+)
+from app.domain.insight.ledger_signing import Verifiers
+from app.ledger_keys import public_verifiers
+
+# The types of a line's fields; the last two may be missing.
+_FIELDS: Final = {"number": int, "content": str, "previous": str, "hash": str}
+_OPTIONAL: Final = ("keyId", "signature")
+
+
+def verified(file: Path, *, public_keys: Path, known: KnownHash | None) -> Check:
+    """Check an exported ledger with public keys (PEM).
+
+    Raises:
+        CliError: A file cannot be read.
+    """
+    keys = _keys(public_keys)
+    check = Check()
+    evidence = Evidence(subscription_id="", keys=keys, known=known)
+    for link in _links(file):
+        if not check.entries:
+            owner = json.loads(link.content).get("subscriptionId")
+            evidence = Evidence(subscription_id=str(owner), keys=keys, known=known)
+        check = checked([link], evidence, before=check)
+        if check.broken is not None:
+            break
+    return concluded(check, evidence)
+
+
+def _keys(file: Path) -> Verifiers:
+    try:
+        return public_verifiers(file.read_bytes())
+    except OSError as exc:
+        raise CliError(f"{file}: {exc.strerror}") from exc
+    except ValueError as exc:
+        raise CliError(f"{file}: {exc}") from exc
+
+
+def _links(file: Path) -> Iterator[LedgerLink]:
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for place, line in enumerate(lines, start=1):
+                yield _link(line, where=f"{file}, line {place}")
+    except OSError as exc:
+        raise CliError(f"{file}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise CliError(f"{file}: it is no UTF-8") from exc
+
+
+def _link(line: str, *, where: str) -> LedgerLink:
+    said = _object(line, where=where)
+    for name, kind in _FIELDS.items():
+        if not isinstance(said.get(name), kind):
+            raise CliError(f"{where}: it is no entry of `angelia ledger export` ({name})")
+    key_id, signature = (None if said.get(each) is None else str(said[each]) for each in _OPTIONAL)
+    content = str(said["content"])
+    # The content must be JSON, too: it is read before its hash is checked.
+    _object(content, where=f"{where}, content")
+    return LedgerLink(said["number"], content, said["previous"], said["hash"], key_id, signature)
+
+
+def _object(text: str, *, where: str) -> dict[str, Any]:
+    try:
+        said = json.loads(text)
+    except ValueError as exc:
+        raise CliError(f"{where}: it is no JSON") from exc
+    if not isinstance(said, dict):
+        raise CliError(f"{where}: it is no JSON object")
+    return said

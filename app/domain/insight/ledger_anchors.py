@@ -1,0 +1,76 @@
+"""Anchors of ledgers: the hash of each new entry, kept in the log and not in the database.
+
+Somebody who can write into the database can delete the last entries of a ledger. Where nothing is
+signed, all entries can be written anew. The anchors in the log show both.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from app.domain.insight.ledger_chain import Check, broken_at
+from app.domain.insight.ledger_signing import Signature, Verifiers
+
+
+class LedgerAnchor(NamedTuple):
+    """The hash of an entry of a subscription's ledger; signed by the key `key_id`, if by any."""
+
+    subscription_id: str
+    number: int
+    hash: str
+    key_id: str | None = None
+    signature: str | None = None
+
+    @property
+    def signed(self) -> str:
+        """The text that the signature is of."""
+        return f"anchor {self.subscription_id} {self.number} {self.hash}"
+
+    def signed_with(self, signature: Signature) -> "LedgerAnchor":
+        """Return the anchor with its signature."""
+        return self._replace(key_id=signature.key_id, signature=signature.value)
+
+    def text(self) -> bytes:
+        """Return the anchor in the form in which the log has it."""
+        return json.dumps(self._asdict(), separators=(",", ":")).encode()
+
+
+def anchor_of(text: bytes) -> LedgerAnchor | None:
+    """Return the anchor in a record of the log; None if the record is none."""
+    try:
+        said = json.loads(text)
+        return LedgerAnchor(**said) if isinstance(said["number"], int) else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def anchored(
+    check: Check, hashes: Mapping[int, str], anchors: Iterable[LedgerAnchor], *, keys: Verifiers
+) -> Check:
+    """Compare an intact ledger, by the `hashes` of its entries, with its anchors.
+
+    If there are `keys`, anchors without a valid signature do not count: others may write into the
+    log. Anchors of entries before the first one do not count either: old entries are dropped.
+    """
+    wrong: dict[int, str] = {}
+    newest = None
+    for anchor in anchors:
+        number = anchor.number
+        if number < (check.first or 1) or not _is_ours(anchor, keys):
+            continue
+        if number > check.last:
+            wrong[number] = "it is anchored in the log, and is not there any more"
+        elif hashes.get(number) != anchor.hash:
+            wrong[number] = "its hash is not the one that is anchored in the log"
+        else:
+            newest = max(number, newest or 0)
+    check = replace(check, anchored=newest)
+    return broken_at(check, min(wrong), wrong[min(wrong)]) if wrong else check
+
+
+def _is_ours(anchor: LedgerAnchor, keys: Verifiers) -> bool:
+    if not keys:
+        return True
+    verify = keys.get(anchor.key_id or "")
+    return verify is not None and verify(anchor.signed, anchor.signature or "")

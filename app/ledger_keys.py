@@ -1,0 +1,100 @@
+"""Keys of ledgers: Ed25519 (RFC 8032), derived from the service's keys.
+
+Whoever has only the public key can verify a ledger, and cannot sign one. Older entries
+were signed with HMAC-SHA256; they can still be verified by the service.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_public_key,
+)
+
+from app.domain.insight.ledger_signing import Signature, Verifiers
+
+# The names of the purposes, from which keys are derived together with the keys of the service
+# (`app.vault.Vault.derived`): the seeds of Ed25519, and the keys of HMAC.
+SEEDS: Final = "ledger signature Ed25519"
+SHARED: Final = "ledger signature"
+
+_ID_LENGTH: Final = 16
+_PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.DOTALL)
+
+
+class LedgerKeys:
+    """The keys of a process, from derived `seeds` and `shared` keys by id; the first seed signs."""
+
+    def __init__(
+        self, seeds: Mapping[str, bytes] | None = None, shared: Mapping[str, bytes] | None = None
+    ) -> None:
+        signing = [Ed25519PrivateKey.from_private_bytes(seed) for seed in (seeds or {}).values()]
+        public = [each.public_key() for each in signing]
+        self._signing = dict(zip(map(_id_of, public), signing, strict=True))
+        self.verifiers: Verifiers = {
+            **{_id_of(key): partial(_is_signed_by, key) for key in public},
+            **{id_: partial(_is_hmac_by, key) for id_, key in (shared or {}).items()},
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._signing)
+
+    def signature_of(self, hash_: str) -> Signature:
+        """Return the signature of an entry's hash; an empty signature if there is no key."""
+        for key_id, key in self._signing.items():
+            return Signature(key_id, key.sign(hash_.encode()).hex())
+        return Signature()
+
+    @property
+    def public(self) -> Mapping[str, str]:
+        """The public keys as PEM, by id."""
+        form = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return {
+            key_id: key.public_key().public_bytes(*form).decode("ascii")
+            for key_id, key in self._signing.items()
+        }
+
+
+def public_verifiers(pem: bytes) -> Verifiers:
+    """Return the checks by the Ed25519 public keys in a text with PEM.
+
+    Raises:
+        ValueError: The text has no such key, or one that is not valid.
+    """
+    keys = [_public_key(each) for each in _PEM.findall(pem)]
+    if not keys:
+        raise ValueError("there is no public key in it (PEM)")
+    return {_id_of(key): partial(_is_signed_by, key) for key in keys}
+
+
+def _public_key(pem: bytes) -> Ed25519PublicKey:
+    key = load_pem_public_key(pem)
+    if not isinstance(key, Ed25519PublicKey):
+        # No TypeError: the text is wrong, not its type.
+        raise ValueError("a public key in it is none of Ed25519")  # noqa: TRY004 - see above
+    return key
+
+
+def _id_of(key: Ed25519PublicKey) -> str:
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:_ID_LENGTH]
+
+
+def _is_signed_by(key: Ed25519PublicKey, hash_: str, signature: str) -> bool:
+    try:
+        key.verify(bytes.fromhex(signature), hash_.encode())
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _is_hmac_by(key: bytes, hash_: str, signature: str) -> bool:
+    value = hmac.digest(key, hash_.encode(), "sha256").hex()
+    return hmac.compare_digest(value.encode(), signature.encode())

@@ -1,0 +1,68 @@
+"""Anchors of ledgers in their stream of the log: appended by runners, read by checks."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.domain.errors import TopicNotFoundError
+from app.domain.insight.ledger_anchors import LedgerAnchor, anchor_of
+from app.domain.message import NewRecord, Partition
+from app.domain.streams import LEDGERS
+from app.log.interface import LogTopic, MessageLog
+from app.services.log_positions import EPOCH, bounds_of, offsets_at
+
+ANCHORS_TOPIC: Final = LogTopic(
+    name=LEDGERS, partitions=1, retention=timedelta(days=366), message_size_max=64 * 1024
+)
+# How far the clocks of runners and of API processes may differ.
+_CLOCKS: Final = timedelta(hours=1)
+_CHUNK: Final = 1024 * 1024
+
+
+async def append_anchor(log: MessageLog, anchor: LedgerAnchor) -> None:
+    """Append the anchor, and create the stream if it does not exist.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
+    record = NewRecord(value=anchor.text(), key=anchor.subscription_id.encode())
+    try:
+        await log.append(LEDGERS, [record])
+    except TopicNotFoundError:
+        await log.create_topic(ANCHORS_TOPIC)
+        await log.append(LEDGERS, [record])
+
+
+async def anchors_since(
+    log: MessageLog, subscription_id: str, since: datetime | None
+) -> Sequence[LedgerAnchor]:
+    """Return the anchors of a subscription's entries that were appended after that time, in order.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
+    found: list[LedgerAnchor] = []
+    # Without a stream, no entry was anchored.
+    with suppress(TopicNotFoundError):
+        partitions = await log.partitions(LEDGERS)
+        starts = await offsets_at(log, partitions, EPOCH if since is None else since - _CLOCKS)
+        bounds = await bounds_of(log, partitions)
+        for partition in partitions:
+            offset = max(starts[partition], bounds[partition].start)
+            found += await _anchors(log, partition, offset, end=bounds[partition].end)
+    return [each for each in found if each.subscription_id == subscription_id]
+
+
+async def _anchors(
+    log: MessageLog, partition: Partition, offset: int, *, end: int
+) -> Sequence[LedgerAnchor]:
+    found: list[LedgerAnchor] = []
+    while offset < end:
+        chunk = await log.fetch(partition, offset, bytes_max=_CHUNK)
+        if chunk.next_offset <= offset:
+            break
+        read = (anchor_of(record.value or b"") for record in chunk.records)
+        found += [each for each in read if each is not None]
+        offset = chunk.next_offset
+    return found
