@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from app.domain.message import NewRecord
@@ -23,7 +23,7 @@ from app.log.kafka.protocol.encoding import (
     encode_record,
     partition_of,
 )
-from app.log.kafka.sequences import SequenceRun
+from app.log.kafka.sequences import SequenceRun, later
 
 # The maximum size of a batch, below Kafka's default limit of 1,048,588 bytes.
 BATCH_BYTES_MAX: Final = 1_000_000
@@ -61,13 +61,13 @@ class AppendItem(NamedTuple):
 class Line:
     """The records that wait for one partition, and whether it has a batch in flight.
 
-    A `sealed` batch goes before them, as it is: it may be stored already.
+    The `sealed` batches go before them, as they are: they may be stored already.
     """
 
     waiting: deque[AppendItem] = field(default_factory=deque)
     under_way: bool = False
     batch_bytes: int = BATCH_BYTES_MAX
-    sealed: "AppendBatch | None" = None
+    sealed: "deque[AppendBatch]" = field(default_factory=deque)
     run: SequenceRun | None = None
     # How often in a row brokers refused the partition's numbers, and when to number batches again
     # after too many refusals (monotonic clock).
@@ -77,7 +77,7 @@ class Line:
     @property
     def waits(self) -> bool:
         """Whether the topic has anything to send."""
-        return bool(self.waiting) or self.sealed is not None
+        return bool(self.waiting or self.sealed)
 
     def drop_over(self) -> None:
         """Drop records for which no caller waits any more."""
@@ -85,14 +85,20 @@ class Line:
         self.drop_sealed_over()
 
     def drop_sealed_over(self) -> None:
-        """Drop the sealed batch if no caller waits for it."""
-        if self.sealed is not None and self.sealed.over:
+        """Drop the sealed batches if no caller waits for any of them."""
+        if all(batch.over for batch in self.sealed):
             self.drop_sealed()
 
     def drop_sealed(self) -> None:
-        """Drop the sealed batch, if any. Whether it is stored stays unknown: so its run ends."""
-        if self.sealed is not None:
-            self.sealed = self.run = None
+        """Drop the sealed batches, if any. If they are stored stays unknown: so their run ends."""
+        if self.sealed:
+            self.sealed.clear()
+            self.run = None
+
+    def unseal(self) -> None:
+        """Let the records of the sealed batches wait again: they are not stored."""
+        while self.sealed:
+            self.put_back(self.sealed.pop().items)
 
     def put_back(self, items: Sequence[AppendItem]) -> None:
         """Put the records back at the front of the queue, in their order."""
@@ -100,7 +106,7 @@ class Line:
 
     def clear(self) -> list[AppendItem]:
         """Drop and return all records."""
-        items = [*(self.sealed.items if self.sealed is not None else ()), *self.waiting]
+        items = [*(item for batch in self.sealed for item in batch.items), *self.waiting]
         self.waiting.clear()
         self.drop_sealed()
         return items
@@ -198,9 +204,9 @@ class AppendTopic:
 
     def _sealed(self, partition: int) -> Sequence["AppendBatch"]:
         line = self._line(partition)
-        batch, line.sealed = line.sealed, None
-        if batch is None:
+        if not line.sealed:
             return ()
+        batch = line.sealed.popleft()
         line.under_way = True
         batch.leader = self.leaders[partition]
         return (batch,)
@@ -274,6 +280,15 @@ class AppendBatch:
     def over(self) -> bool:
         """Whether no caller waits for any of its records."""
         return all(call.over for call in self.calls)
+
+    def halves(self) -> Sequence["AppendBatch"]:
+        """Return two batches with the same records under the same numbers.
+
+        If this batch is stored, a broker takes neither: it expects other numbers.
+        """
+        middle = len(self.items) // 2
+        second = replace(self, items=self.items[middle:], stamp=later(self.stamp, middle))
+        return (replace(self, items=self.items[:middle]), second)
 
     @property
     def line(self) -> Line:

@@ -59,6 +59,7 @@ _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _ALL: Final = _ACKS[Ack.ALL]
 _UNANSWERED: Final = PartitionAnswer(UNANSWERED, -1)
+_TOO_LARGE: Final = 10
 
 _log = structlog.get_logger(__name__)
 
@@ -328,6 +329,10 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         if batch.numbered and line.run is not None:
             line.refusals = 0
             line.run.stored(len(batch.items))
+        if base_offset >= 0:
+            # The sealed batches are the rest of one that was split. The broker has taken a part, so
+            # it had not stored the whole.
+            line.unseal()
         offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
         for offset, (call, place, _) in zip(offsets, batch.items, strict=False):
             call.positions[place] = Position(partition, offset)
@@ -339,17 +344,25 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _split(self, batch: AppendBatch) -> None:
         """Split a batch that is over the topic's limit. Fail a single message over it."""
-        if len(batch.items) == 1:
+        if len(batch.items) > 1:
+            batch.line.batch_bytes = batch.size // 2
+            if batch.repeated:
+                # Keep the numbers: if the limit was lowered after the batch was stored, it must not
+                # be stored again.
+                batch.line.sealed.extendleft(reversed(batch.halves()))
+            else:
+                batch.line.put_back(batch.items)
+        elif batch.repeated:
+            # The same may have happened to this message.
+            self._failed(batch, _refusal(_TOO_LARGE))
+        else:
             message = "the message with its headers is larger than its topic allows"
             self._failed(batch, MessageTooLargeError(message))
-        else:
-            batch.line.batch_bytes = batch.size // 2
-            batch.line.put_back(batch.items)
 
     def _again(self, batch: AppendBatch) -> None:
         """Send the batch again: unchanged if it may be stored, else in any new batch."""
         if batch.repeated:
-            batch.line.sealed = batch
+            batch.line.sealed.appendleft(batch)
         else:
             batch.line.put_back(batch.items)
 

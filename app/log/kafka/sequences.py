@@ -69,7 +69,12 @@ class SequenceRun:
 
     def stored(self, records: int) -> None:
         """Count a stored batch with this number of records."""
-        self.next = (self.next + records) % (SEQUENCE_MAX + 1)
+        self.next = later(self.stamp, records).sequence
+
+
+def later(stamp: BatchStamp, records: int) -> BatchStamp:
+    """Return the stamp of a batch that follows this number of records."""
+    return stamp._replace(sequence=(stamp.sequence + records) % (SEQUENCE_MAX + 1))
 
 
 class SequenceRuns:
@@ -111,7 +116,7 @@ class BatchOutcome(Enum):
     STORED = auto()
     REPEAT = auto()  # perhaps stored: the same batch again
     REQUEUE = auto()  # not stored: its records wait again
-    SPLIT = auto()  # not stored: too large
+    SPLIT = auto()  # too large: its records in smaller batches
     RENUMBER = auto()  # not stored: its records wait for another run
     FAILED = auto()
 
@@ -133,9 +138,7 @@ def outcome_of(code: int, *, numbered: bool, repeated: bool) -> BatchOutcome:
 def _of_numbered(code: int, *, repeated: bool) -> BatchOutcome:
     if code in _PERHAPS_STORED_CODES or (repeated and code == _NOT_ENOUGH_REPLICAS):
         return BatchOutcome.REPEAT
-    if repeated:
-        # Do not split what is too large now: if the limit was lowered after the batch was stored,
-        # its halves would be stored a second time.
+    if repeated and code not in _TOO_LARGE_CODES:
         return BatchOutcome.FAILED
     if code in _REFUSED_NUMBER_CODES:
         return BatchOutcome.RENUMBER

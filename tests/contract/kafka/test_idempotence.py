@@ -1,21 +1,24 @@
 """An acknowledgement that is lost on its way: what it was for is stored once, and acknowledged."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 
 import pytest
 
 from app.domain.catalogue.topic import Ack
 from app.domain.errors import LogUnavailableError
-from app.log.interface import LogStats, MessageLog
+from app.log.interface import LogStats, MessageLog, Position
 from app.log.kafka import Compression, kafka_log
-from app.log.kafka.append_queues import Located
+from app.log.kafka.append_queues import AppendBatch, AppendItem, AppendTopic, KafkaAppend, Located
 from app.log.kafka.bridge import IoThread
 from app.log.kafka.client import Client
 from app.log.kafka.producer import Producer
 from app.log.kafka.producer_ids import new_producer_id
-from app.log.kafka.sequences import AskForId, ProducerId
+from app.log.kafka.protocol.appends import read_answer, request_frame
+from app.log.kafka.protocol.encoding import BatchStamp, batch_body, encode_record, whole_batch
+from app.log.kafka.protocol.wire import FRAME_LENGTH
+from app.log.kafka.sequences import AskForId, ProducerId, later
 from tests.contract.logs import EVENTUALLY, TOPIC, created, eventually, read_values, records
 from tests.fakes.lossy_proxy import LossyProxy, lossy_proxy
 from tests.integration.log.brokers import PLAIN
@@ -23,6 +26,8 @@ from tests.servers.kafka import KafkaBroker, running_broker
 from tests.servers.ports import free_port
 
 NODE = 1
+ALL = -1
+OUT_OF_ORDER = 45
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +218,48 @@ async def test_who_is_refused_its_numbers_goes_on_under_another_id(
         await producer.append(TOPIC, records("d"), Ack.ALL)
     assert await read_values(log, partition) == ["a", "b", "theirs 1", "theirs 2", "c", "d"]
     assert len(ours.given) + len(theirs.given) == 3
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("log", [Compression.NONE], indirect=True)
+async def test_halves_under_the_numbers_of_the_whole_are_taken_only_where_that_is_not_stored(
+    log: MessageLog,
+    broker: KafkaBroker,
+    kafka_namespace: str,
+    new_id: AskForId,
+    *,
+    is_stored: bool,
+) -> None:
+    """So a batch of which nobody knows can be sent in smaller ones."""
+    (partition,) = await created(log)
+    topic = AppendTopic(f"{kafka_namespace}{TOPIC}")
+    first, whole = batch_of(topic, "before"), batch_of(topic, *(f"{n}" for n in range(5)))
+    first.stamp = BatchStamp(*await new_id(), 0)
+    whole.stamp = later(first.stamp, 1)
+    sent = [first, *([whole] if is_stored else []), *whole.halves()]
+    codes = [await code_of(broker, batch) for batch in sent]
+    assert codes == ([0, 0, OUT_OF_ORDER, OUT_OF_ORDER] if is_stored else [0, 0, 0])
+    assert await read_values(log, partition) == ["before", *(f"{n}" for n in range(5))]
+
+
+def batch_of(topic: AppendTopic, *found: str) -> AppendBatch:
+    given = records(*found)
+    done: asyncio.Future[Sequence[Position]] = asyncio.get_running_loop().create_future()
+    call = KafkaAppend(topic.name, given, ALL, done, [], len(given))
+    items = [AppendItem(call, place, encode_record(each, 0)) for place, each in enumerate(given)]
+    return AppendBatch(topic, 0, NODE, items)
+
+
+async def code_of(broker: KafkaBroker, batch: AppendBatch) -> int:
+    body = batch_body([item.record for item in batch.items])
+    raw = whole_batch(body, Compression.NONE, batch.stamp)
+    frame = request_frame(
+        1, {batch.topic.name: {0: raw}}, acks=ALL, timeout_ms=3_000, client="halves"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    async with asyncio.timeout(EVENTUALLY):
+        writer.write(frame)
+        (length,) = FRAME_LENGTH.unpack(await reader.readexactly(FRAME_LENGTH.size))
+        answer = read_answer(await reader.readexactly(length))
+    writer.close()
+    return answer.answers[batch.topic.name, 0].error_code

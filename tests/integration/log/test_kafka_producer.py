@@ -32,6 +32,7 @@ from tests.integration.log.brokers import PLAIN
 
 TOPIC = "t"
 OK, CORRUPT, TOO_LARGE, NOT_LEADER, FEW_REPLICAS, FENCED, DUPLICATE = 0, 2, 10, 6, 19, 47, 46
+OUT_OF_ORDER = 45
 HANG_UP, SILENT_ON_IT = -100, -101
 NODE = 1
 
@@ -264,9 +265,11 @@ async def test_what_waits_when_the_producer_is_closed_is_told_so() -> None:
         await appended(producer, b"late")
 
 
-async def appended_or_error(producer: Producer) -> list[Position] | LogUnavailableError:
+async def appended_or_error(
+    producer: Producer, value: bytes = b"x"
+) -> list[Position] | LogUnavailableError:
     try:
-        return await appended(producer, b"x")
+        return await appended(producer, value)
     except LogUnavailableError as error:
         return error
 
@@ -326,6 +329,79 @@ async def test_what_the_broker_has_already_counts_as_stored() -> None:
         await appended(producer, b"c")
     assert [position.offset for position in positions] == [UNKNOWN_OFFSET] * 2
     assert broker.stamps[-1] == (1, 0, 2)
+
+
+def limited(bytes_max: int, *codes: int) -> Answer:
+    """These codes for one batch after the other, then as a topic with this limit."""
+    left = list(codes)
+
+    def answer(values: list[bytes]) -> int:
+        if left:
+            return left.pop(0)
+        return TOO_LARGE if sum(map(len, values)) > bytes_max else OK
+
+    return answer
+
+
+async def test_a_batch_that_is_too_large_for_the_next_leader_is_split() -> None:
+    answer = limited(250, NOT_LEADER)
+    async with producing(answer, ask_for_id=Ids()) as (producer, broker, _):
+        calls = [appended(producer, bytes([65 + n]) * size) for n, size in enumerate((99, 98, 97))]
+        await asyncio.gather(*calls)
+        await appended(producer, b"next")
+    assert broker.stored[0] == [b"A" * 99, b"B" * 98, b"C" * 97, b"next"]
+    # The whole, again, its first half, the rest in batches of that size, and what came then.
+    assert broker.stamps == [*([(1, 0, 0)] * 3), (1, 0, 1), (1, 0, 2), (1, 0, 3)]
+
+
+async def test_of_a_batch_that_is_too_large_for_the_next_leader_only_that_message_fails() -> None:
+    answer = limited(250, NOT_LEADER)
+    async with producing(answer, ask_for_id=Ids()) as (producer, broker, _):
+        sizes = (99, 300, 98, 97)
+        calls = [appended(producer, bytes([65 + n]) * size) for n, size in enumerate(sizes)]
+        first, second, *others = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(second, MessageTooLargeError)
+    assert not any(isinstance(each, BaseException) for each in (first, *others))
+    assert broker.stored[0] == [b"A" * 99, b"C" * 98, b"D" * 97]
+
+
+async def test_a_half_is_sent_also_where_nobody_waits_for_the_other() -> None:
+    waiting: list[asyncio.Task[list[Position]]] = []
+
+    def answer(values: list[bytes]) -> int:
+        if broker.requests == 1:
+            return HANG_UP
+        if len(values) > 1:
+            waiting[0].cancel()
+            return TOO_LARGE
+        return OK
+
+    async with producing(answer, ask_for_id=Ids()) as (producer, broker, _):
+        async with asyncio.TaskGroup() as tasks:
+            waiting += (tasks.create_task(appended(producer, value)) for value in (b"a", b"b"))
+        await appended(producer, b"c")
+    assert broker.stored[0] == [b"a", b"b", b"c"]
+    assert broker.stamps[2:] == [(1, 0, 0), (1, 0, 1), (1, 0, 2)]
+
+
+async def test_halves_of_what_is_stored_already_are_not_stored_again() -> None:
+    # The limit was lowered meanwhile; the numbers of halves are not those that the broker expects.
+    codes = in_turn(HANG_UP, TOO_LARGE, OUT_OF_ORDER, OUT_OF_ORDER)
+    async with producing(codes, ask_for_id=Ids()) as (producer, broker, _):
+        calls = [appended_or_error(producer, value) for value in (b"a", b"b")]
+        answers = await asyncio.gather(*calls)
+        await appended(producer, b"c")
+    assert all(isinstance(answer, LogUnavailableError) for answer in answers)
+    assert broker.stamps == [*([(1, 0, 0)] * 3), (1, 0, 1), (1, 1, 0)]
+    assert broker.stored[0] == [b"c"]
+
+
+async def test_a_message_of_which_nobody_knows_is_not_said_to_be_too_large() -> None:
+    codes = in_turn(HANG_UP, TOO_LARGE, TOO_LARGE)
+    async with producing(codes, ask_for_id=Ids()) as (producer, _, _):
+        assert isinstance(await appended_or_error(producer), LogUnavailableError)
+        with pytest.raises(MessageTooLargeError):
+            await appended(producer, b"x")
 
 
 async def test_what_is_not_stored_waits_under_the_number_that_it_had() -> None:

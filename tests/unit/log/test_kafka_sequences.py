@@ -60,7 +60,7 @@ def test_an_id_that_is_dropped_is_not_the_one_after_it() -> None:
         (FEW_AFTER, BatchOutcome.FAILED, BatchOutcome.REPEAT, BatchOutcome.REPEAT),
         (NOT_LEADER, BatchOutcome.REQUEUE, BatchOutcome.REPEAT, BatchOutcome.REPEAT),
         (FEW_REPLICAS, BatchOutcome.REQUEUE, BatchOutcome.REQUEUE, BatchOutcome.REPEAT),
-        (TOO_LARGE, BatchOutcome.SPLIT, BatchOutcome.SPLIT, BatchOutcome.FAILED),
+        (TOO_LARGE, BatchOutcome.SPLIT, BatchOutcome.SPLIT, BatchOutcome.SPLIT),
         (DUPLICATE, BatchOutcome.FAILED, BatchOutcome.RENUMBER, BatchOutcome.STORED),
         (OUT_OF_ORDER, BatchOutcome.FAILED, BatchOutcome.RENUMBER, BatchOutcome.FAILED),
         (OLD_EPOCH, BatchOutcome.FAILED, BatchOutcome.RENUMBER, BatchOutcome.FAILED),
