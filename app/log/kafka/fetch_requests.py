@@ -86,14 +86,18 @@ class Fetcher:
             MalformedAnswerError: The response is invalid.
         """
         node, options = place.node, self._by_rack if place.by_rack else self._by_leader
+        # Let a broker that leads no more say so: as a follower it may be behind.
+        leader_only = place.is_leader and not place.by_rack
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
         frame = await self._callers.of(node, place).ask(
-            lambda correlation: fetch_frame(correlation, request, options, client=_CLIENT)
+            lambda correlation: fetch_frame(
+                correlation, request, options, client=_CLIENT, leader_only=leader_only
+            )
         )
         if not place.is_leader:
             self._stats.follower_fetches += 1
-        answer = read_fetch(frame)
+        answer = read_fetch(frame, leader_only=leader_only)
         throttle.note(answer.throttle_ms)
         return answer
 

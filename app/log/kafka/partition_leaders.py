@@ -1,5 +1,6 @@
 """The leader of each partition and its address, and the replica that is read instead (KIP-392)."""
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -10,6 +11,9 @@ from app.log.kafka.link import Address
 
 # The time after which the leader chooses a replica again.
 CHOSEN_FOR_S: Final = 300.0
+# The time after which leaders are looked up again. A replaced leader reports this, but not when it
+# is asked to name another replica.
+KNOWN_FOR_S: Final = CHOSEN_FOR_S
 # How long the leader itself is read after another replica failed.
 AVOIDED_FOR_S: Final = 30.0
 
@@ -29,18 +33,24 @@ Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
 
 
 class Places:
-    """Looks up leaders, and caches them until they turn out to be wrong."""
+    """Looks up leaders, and caches them for a while, or until they turn out to be wrong."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._look = look
+        self._clock = clock
         self._leaders: dict[str, Leaders] = {}
+        # When the leaders of each topic must be looked up again.
+        self._outdated_at: dict[str, float] = {}
         self._addresses: dict[int, Address] = {}
 
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
         """Return the leader of each partition of existing topics; NO_LEADER for none."""
+        now = self._clock()
+        self.forget([topic for topic in topics if now >= self._outdated_at.get(topic, math.inf)])
         if missing := [topic for topic in topics if topic not in self._leaders]:
             found = await self._look(missing)
             self._leaders.update(found.leaders)
+            self._outdated_at.update(dict.fromkeys(found.leaders, now + KNOWN_FOR_S))
             self._addresses.update(found.addresses)
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
@@ -55,6 +65,7 @@ class Places:
         """Forget the leaders of the topics, so that they are looked up again."""
         for topic in topics:
             self._leaders.pop(topic, None)
+            self._outdated_at.pop(topic, None)
 
     def address(self, node: int) -> Address | None:
         """Return the address of a broker."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator, Sized
+from collections.abc import AsyncIterator, Collection, Iterator, Sized
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
@@ -12,12 +12,17 @@ from app.domain.catalogue.topic import Ack
 from app.domain.durability import Copies
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord, Partition
-from app.log.interface import Assigned, Committed, MessageLog
-from app.log.kafka import kafka_log
+from app.log.interface import Assigned, Committed, LogStats, MessageLog
+from app.log.kafka import ReadOptions, kafka_log
+from app.log.kafka.fetch_requests import Fetcher
+from app.log.kafka.partition_leaders import PartitionLeaders, Places, ReadPlace
+from app.log.kafka.protocol.fetches import FetchRequest
 from tests.contract.logs import EVENTUALLY, TOPIC, a_topic, created, eventually, read_values
+from tests.integration.log.brokers import PLAIN
 from tests.servers.kafka import KafkaBroker, running_broker
 
 PARTITIONS = 6
+NOT_LEADER = 6
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +182,36 @@ async def test_everything_goes_on_when_partitions_get_other_leaders(
     for partition in partitions:
         assert await read_values(log, partition) == values[partition]
     assert await log.published({TOPIC: PARTITIONS}) == {TOPIC: sum(map(len, values.values()))}
+
+
+async def test_who_reads_from_a_replaced_leader_is_told_so(
+    log: MessageLog, brokers: tuple[KafkaBroker, KafkaBroker], kafka_namespace: str
+) -> None:
+    """A follower answers only those that read it as one: it may be behind."""
+    (partition,) = await created(log)
+    await log.append(TOPIC, [NewRecord(value=b"x")])
+    named = partition._replace(topic=f"{kafka_namespace}{TOPIC}")
+    request = FetchRequest(positions={named: 0}, bytes_max=1 << 20, wait_ms=0)
+
+    async def look(_topics: Collection[str]) -> PartitionLeaders:
+        addresses = {each: ("127.0.0.1", each_.port) for each, each_ in enumerate(brokers, 1)}
+        return PartitionLeaders({}, addresses)
+
+    places = Places(look)
+    await places.leaders([named.topic])
+    fetcher = Fetcher(places, credentials=PLAIN, options=ReadOptions(), stats=LogStats())
+
+    async def codes(*, is_leader: bool) -> list[int]:
+        answers = [
+            await fetcher.fetch(ReadPlace(node, is_leader=is_leader), request) for node in (1, 2)
+        ]
+        return sorted(part.error_code for answer in answers for part in answer.parts)
+
+    async def all_are_read() -> bool:
+        return await codes(is_leader=False) == [0, 0]
+
+    try:
+        await eventually(all_are_read)
+        assert await codes(is_leader=True) == [0, NOT_LEADER]
+    finally:
+        fetcher.close()

@@ -7,6 +7,7 @@ from kafka.protocol.consumer import FetchResponse
 from app.domain.message import Partition
 from app.log.kafka.protocol.fetches import (
     FETCH,
+    LEADER_FETCH,
     AbortedTransaction,
     FetchAnswer,
     FetchedPart,
@@ -21,14 +22,19 @@ KEY, VERSION = FETCH
 ABORTED = [AbortedTransaction(1, 2), AbortedTransaction(1, 9)]
 
 
-def read_by_kafka_python(asked: FetchRequest, options: ReadOptions | None = None) -> KafkaRequest:
-    frame = fetch_frame(77, asked, options or ReadOptions(), client="us")
+def read_by_kafka_python(
+    asked: FetchRequest, options: ReadOptions | None = None, *, leader_only: bool = False
+) -> KafkaRequest:
+    given = options or ReadOptions()
+    frame = fetch_frame(77, asked, given, client="us", leader_only=leader_only)
     (length,) = FRAME_LENGTH.unpack_from(frame)
     assert length == len(frame) - FRAME_LENGTH.size
-    return KafkaRequest.decode(frame[FRAME_LENGTH.size :], version=VERSION, header=True)
+    version = LEADER_FETCH[1] if leader_only else VERSION
+    return KafkaRequest.decode(frame[FRAME_LENGTH.size :], version=version, header=True)
 
 
-def test_a_request_is_what_kafka_python_reads() -> None:
+@pytest.mark.parametrize("leader_only", [False, True])
+def test_a_request_is_what_kafka_python_reads(*, leader_only: bool) -> None:
     asked = FetchRequest(
         positions={Partition("n.a", 0): 1 << 40, Partition("n.ü", 3): 7, Partition("n.a", 12): 0},
         bytes_max=1_000,
@@ -36,10 +42,11 @@ def test_a_request_is_what_kafka_python_reads() -> None:
         session=(9, 4),
         forgotten=[Partition("n.b", 1), Partition("n.b", 2)],
     )
-    request = read_by_kafka_python(asked)
+    request = read_by_kafka_python(asked, leader_only=leader_only)
     header = request.header
     assert (header.correlation_id, header.client_id) == (77, "us")
-    assert (header.request_api_key, header.request_api_version) == (KEY, VERSION)
+    version = LEADER_FETCH[1] if leader_only else VERSION
+    assert (header.request_api_key, header.request_api_version) == (KEY, version)
     assert (request.replica_id, request.isolation_level, request.rack_id) == (-1, 1, "")
     assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (250, 1, 16 << 20)
     assert (request.session_id, request.session_epoch) == (9, 4)
@@ -74,7 +81,7 @@ def test_what_is_not_committed_may_be_asked_for() -> None:
     assert request.isolation_level == 0
 
 
-def an_answer(error_code: int = 0) -> bytes:
+def an_answer(error_code: int = 0, version: int = VERSION) -> bytes:
     """As a broker writes it."""
     topic = FetchResponse.FetchableTopicResponse
     part = topic.PartitionData
@@ -101,14 +108,16 @@ def an_answer(error_code: int = 0) -> bytes:
         error_code=error_code,
         session_id=9,
         responses=[topic(topic="n.a", partitions=parts), topic(topic="n.ü", partitions=parts[:1])],
-        version=VERSION,
+        version=version,
     )
-    return FRAME_LENGTH.pack(99) + bytes(response.encode(version=VERSION))
+    return FRAME_LENGTH.pack(99) + bytes(response.encode(version=version))
 
 
+@pytest.mark.parametrize("leader_only", [False, True])
 @pytest.mark.parametrize("error_code", [0, 71])
-def test_an_answer_is_read_as_kafka_python_writes_it(error_code: int) -> None:
-    assert read_fetch(an_answer(error_code)) == FetchAnswer(
+def test_an_answer_is_read_as_kafka_python_writes_it(error_code: int, *, leader_only: bool) -> None:
+    answer = an_answer(error_code, LEADER_FETCH[1] if leader_only else VERSION)
+    assert read_fetch(answer, leader_only=leader_only) == FetchAnswer(
         error_code,
         9,
         [

@@ -1,6 +1,7 @@
 """Reading in a rack, against a leader that names another replica, and a replica that fails."""
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,7 +17,7 @@ from app.log.interface import Bounds, Chunk, LogStats
 from app.log.kafka.partition_leaders import PartitionLeaders, Places
 from app.log.kafka.protocol.compression import Compression
 from app.log.kafka.protocol.encoding import batch_body, encode_record, whole_batch
-from app.log.kafka.protocol.fetches import FETCH, NO_REPLICA, ReadOptions
+from app.log.kafka.protocol.fetches import FETCH, LEADER_FETCH, NO_REPLICA, ReadOptions
 from app.log.kafka.protocol.wire import FRAME_LENGTH
 from app.log.kafka.reader import KafkaReader
 from app.log.kafka.tail import KafkaTail
@@ -43,11 +44,14 @@ class Replica:
         self.code = code
         self.other = other
         self.offsets: list[int] = []
+        self.versions: list[int] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.read(FRAME_LENGTH.size):
             frame = await reader.readexactly(*FRAME_LENGTH.unpack(head))
-            request = KafkaRequest.decode(frame, version=FETCH[1], header=True)
+            _, version = struct.unpack_from(">hh", frame)
+            request = KafkaRequest.decode(frame, version=version, header=True)
+            self.versions.append(version)
             self.offsets += [
                 each.fetch_offset for topic in request.topics for each in topic.partitions
             ]
@@ -60,7 +64,9 @@ class Replica:
     def _answer(self, request: KafkaRequest) -> bytes:
         topic = FetchResponse.FetchableTopicResponse
         asked = [each for topic in request.topics for each in topic.partitions]
-        named = self.other if request.rack_id == RACK else NO_REPLICA
+        version = request.header.request_api_version
+        has_rack = version == FETCH[1] and request.rack_id == RACK
+        named = self.other if has_rack else NO_REPLICA
         parts = [
             topic.PartitionData(
                 partition_index=each.partition,
@@ -79,10 +85,10 @@ class Replica:
             error_code=0,
             session_id=0,
             responses=[topic(topic=HERE.topic, partitions=parts)],
-            version=FETCH[1],
+            version=version,
         )
         return FRAME_LENGTH.pack(request.header.correlation_id) + bytes(
-            response.encode(version=FETCH[1])
+            response.encode(version=version)
         )
 
     def _records(self, asked: KafkaRequest) -> bytes | None:
@@ -158,6 +164,8 @@ async def test_where_that_fails_or_is_behind_the_leader_is_read_and_nothing_pass
     assert follower.offsets == [0]
     # Once with a rack, once without.
     assert leader.offsets[:2] == [0, 0]
+    assert leader.versions[:2] == [FETCH[1], LEADER_FETCH[1]]
+    assert follower.versions == [FETCH[1]]
 
 
 @pytest.mark.parametrize("read", [fetched, tailed])

@@ -1,7 +1,7 @@
 """Fetch requests and their responses as bytes (pure).
 
-Format: Kafka protocol guide, Fetch API version 11; brokers from 2.3 on support it. Sessions follow
-KIP-227.
+Format: Kafka protocol guide, Fetch API version 11; brokers from 2.3 on support it. Version 10 has
+no racks: only the leader of a partition answers it (KIP-392). Sessions follow KIP-227.
 """
 
 import struct
@@ -21,6 +21,7 @@ from app.log.kafka.protocol.wire import (
 )
 
 FETCH: Final = (1, 11)
+LEADER_FETCH: Final = (1, 10)
 NO_SESSION: Final = (0, -1)
 NO_REPLICA: Final = -1
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -35,8 +36,8 @@ _ANSWER: Final = struct.Struct(">iihii")
 _PART_ANSWER: Final = struct.Struct(">ihqqqi")
 # Producer, first offset.
 _ABORTED: Final = struct.Struct(">qq")
-# Preferred replica, length of the records.
-_RECORDS: Final = struct.Struct(">ii")
+# Preferred replica.
+_REPLICA: Final = struct.Struct(">i")
 _NOBODY: Final = -1
 _UNKNOWN: Final = -1
 _ANYTHING: Final = 1
@@ -113,9 +114,17 @@ class FetchAnswer(NamedTuple):
 
 
 def fetch_frame(
-    correlation: int, asked: FetchRequest, options: ReadOptions, *, client: str
+    correlation: int,
+    asked: FetchRequest,
+    options: ReadOptions,
+    *,
+    client: str,
+    leader_only: bool = False,
 ) -> bytes:
-    """Return the request with its length prefix."""
+    """Return the request with its length prefix.
+
+    With `leader_only`, a broker refuses it for partitions that it does not lead.
+    """
     topics = by_topic(asked.positions)
     limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, options.isolation_level)
     body = [_HEAD.pack(_NOBODY, *limits, *asked.session, len(topics))]
@@ -125,6 +134,8 @@ def fetch_frame(
             offset = asked.positions[Partition(topic, index)]
             body.append(_PART.pack(index, _UNKNOWN, offset, _UNKNOWN, asked.bytes_max))
     body += _forgotten(asked.forgotten)
+    if leader_only:
+        return request(LEADER_FETCH, correlation, client=client, body=body)
     body.append(string(options.rack))
     return request(FETCH, correlation, client=client, body=body)
 
@@ -137,20 +148,20 @@ def _forgotten(partitions: Collection[Partition]) -> list[bytes]:
     return body
 
 
-def read_fetch(frame: bytes) -> FetchAnswer:
-    """Return the content of a response without its length prefix.
+def read_fetch(frame: bytes, *, leader_only: bool = False) -> FetchAnswer:
+    """Return the content of a response, without its length prefix, to a request of that kind.
 
     Raises:
         MalformedAnswerError: The response is invalid.
     """
     correlation_of(frame)
     try:
-        return _answer(frame)
+        return _answer(frame, names_replicas=not leader_only)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"the answer to a fetch request: {error}") from error
 
 
-def _answer(frame: bytes) -> FetchAnswer:
+def _answer(frame: bytes, *, names_replicas: bool) -> FetchAnswer:
     _, throttle_ms, error_code, session_id, topics = _ANSWER.unpack_from(frame)
     at = _ANSWER.size
     parts: list[FetchedPart] = []
@@ -159,20 +170,24 @@ def _answer(frame: bytes) -> FetchAnswer:
         (count,) = COUNT.unpack_from(frame, at)
         at += COUNT.size
         for _ in range(count):
-            part, at = _part(frame, at, name or "")
+            part, at = _part(frame, at, name or "", names_replicas=names_replicas)
             parts.append(part)
     return FetchAnswer(error_code, session_id, parts, throttle_ms)
 
 
-def _part(frame: bytes, at: int, topic: str) -> tuple[FetchedPart, int]:
+def _part(frame: bytes, at: int, topic: str, *, names_replicas: bool) -> tuple[FetchedPart, int]:
     index, error_code, _, _, _, count = _PART_ANSWER.unpack_from(frame, at)
     at += _PART_ANSWER.size
     aborted: Sequence[AbortedTransaction] = ()
     if count > 0:
         begin, at = at, at + count * _ABORTED.size
         aborted = [AbortedTransaction(*each) for each in _ABORTED.iter_unpack(frame[begin:at])]
-    replica, length = _RECORDS.unpack_from(frame, at)
-    at += _RECORDS.size
+    replica = NO_REPLICA
+    if names_replicas:
+        (replica,) = _REPLICA.unpack_from(frame, at)
+        at += _REPLICA.size
+    (length,) = COUNT.unpack_from(frame, at)
+    at += COUNT.size
     end = at + max(length, 0)
     if end > len(frame):
         raise IndexError("records run over the end of the answer")
