@@ -19,7 +19,7 @@ from tests.servers.ports import free_port
 
 COMPOSE: Final[Mapping[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 # A machine that builds images is busy.
-PATIENCE_S: Final = 180.0
+PATIENCE_S: Final = 900.0
 _LOOK_EVERY_S: Final = 0.2
 
 
