@@ -7,6 +7,7 @@ import orjson
 
 from app.domain.message import UNPARSED, Message
 from app.filtering.budget import WORK_MAX, BodyError, Budget
+from app.json_reading import read_json
 
 # The maximum size of the bodies that are kept parsed, by their raw size; parsed they are up to ten
 # times as large.
@@ -15,6 +16,16 @@ PARSED_BYTES_MAX: Final = 8 << 20
 
 # The length up to which a body's cost is assumed to be the highest: counting would take longer.
 _SHORT: Final = 4_096
+# The size for which a unit of work is free: usual JSON takes more work, the larger it is.
+_FREE_BYTES: Final = 32
+# All bytes except those that begin or separate values.
+_CONTENT: Final = bytes(set(range(256)) - set(b'[{,:"'))
+# The work to create the values around each of these, in hundredths: the highest that was measured.
+_LIST: Final = 30
+_OBJECT: Final = 13
+_VALUE: Final = 8
+_MEMBER: Final = 48
+_QUOTE: Final = 6
 # The size in bytes up to which a body is counted again without its texts.
 _AGAIN_BYTES_MAX: Final = 1 << 20
 # The number of quotation marks up to which a body is counted again without its texts.
@@ -70,11 +81,14 @@ def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON ca
 
 
 def parsing_work(body: bytes) -> int:
-    """Return the work to parse `body`, mostly for creating its values."""
+    """Return the work to parse `body`, mostly for creating its values, above what is free."""
     if len(body) <= _SHORT:
         return len(body) * 2 // 5
-    work = _structure_work(body) + len(body) // 512
-    return work if work <= WORK_MAX else _work_without_strings(body, work)
+    free = len(body) // _FREE_BYTES
+    work = _structure_work(body) + len(body) // 256
+    if work - free > WORK_MAX:
+        work = _work_without_strings(body, work)
+    return max(0, work - free)
 
 
 def _work_without_strings(body: bytes, work: int) -> int:
@@ -85,17 +99,18 @@ def _work_without_strings(body: bytes, work: int) -> int:
     # Remove double backslashes first: then a backslash before a quote always escapes it.
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(plain.split(b'"')[::2])
-    return _structure_work(outside) + len(body) // 64 + quotes * 3 // 20
+    return _structure_work(outside) + len(body) // 64 + quotes * 21 // 100
 
 
 def _structure_work(body: bytes) -> int:
-    containers = body.count(b"[") + body.count(b"{")
-    values, members = body.count(b","), body.count(b":")
-    return (6 * containers + 2 * values + 3 * members) // 5
+    # Drop the content first: counting five times in what is left takes less time.
+    found = body.translate(None, _CONTENT)
+    work = _LIST * found.count(b"[") + _OBJECT * found.count(b"{") + _VALUE * found.count(b",")
+    return (work + _MEMBER * found.count(b":") + _QUOTE * found.count(b'"')) // 100
 
 
 def _parsed(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
     try:
-        return orjson.loads(body)
+        return read_json(body)
     except orjson.JSONDecodeError as exc:
         raise BodyError(f"the body is not JSON: {exc}") from exc

@@ -5,10 +5,8 @@ from typing import Any, Final
 import orjson
 
 from app.domain.errors import FieldProblem, MessageInvalidError
-from app.domain.uncollected import Uncollected
+from app.json_reading import read_json
 
-# The size of a body for which the garbage collector would take half of the time.
-_LARGE: Final = 64 * 1024
 # The maximum number of levels, which is orjson's.
 LEVELS_MAX: Final = 1_024
 
@@ -32,22 +30,10 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
         MessageInvalidError: The body is not accepted; the error has the reason.
     """
     try:
-        if len(body) < _LARGE:
-            return orjson.loads(body)
-        with Uncollected():
-            return orjson.loads(body)
+        return read_json(body)
     except orjson.JSONDecodeError as exc:
         problem = FieldProblem(path="message", message=_problem(body, exc))
         raise MessageInvalidError([problem]) from exc
-
-
-def is_json(body: bytes) -> bool:
-    """Whether `json_body` accepts the body."""
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _problem(body: bytes, error: orjson.JSONDecodeError) -> str:

@@ -29,9 +29,9 @@ from app.domain.message import (
     Record,
 )
 from app.domain.replay.retransmission import HEADER_SOURCE
+from app.json_reading import is_json, read_json
 from app.schemas.avro import AvroCodec, AvroError
 from app.schemas.compiled import avro_codec
-from app.schemas.json_bodies import is_json
 from app.schemas.kept_json import kept_json
 from app.schemas.problems import MismatchError
 from app.schemas.versions import is_registered
@@ -238,7 +238,7 @@ class AvroMessage(Message):
         if latest is None:
             raise UnreadableError("the topic has no schema")
         try:
-            value = orjson.loads(stored)
+            value = read_json(stored)
             codec: AvroCodec = avro_codec(latest.text)
             said = {"messageId": self.id.decode("utf-8", "replace")}
             body = codec.binary(value, wrapped=False, said=said, size=len(stored))

@@ -12,6 +12,7 @@ from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import FieldProblem, MessageInvalidError, ValidationFailedError
 from app.domain.message import HEADER_SCHEMA_ID, HEADER_SCHEMA_VERSION
+from app.json_reading import read_json
 from app.schemas.avro import AvroError
 from app.schemas.compiled import Made, MadeOnce, avro_codec, json_schema
 from app.schemas.json_bodies import json_body
@@ -114,7 +115,7 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
     if "data" in event:
         return event["data"]
     try:
-        return orjson.loads(base64.b64decode(event.get("data_base64") or "", validate=True))
+        return read_json(base64.b64decode(event.get("data_base64") or "", validate=True))
     except (TypeError, orjson.JSONDecodeError, binascii.Error) as exc:
         raise _invalid("data", "must be there, as JSON: the topic has a JSON Schema") from exc
 

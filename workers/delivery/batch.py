@@ -8,7 +8,7 @@ import orjson
 
 from app.domain.catalogue.batching import BatchFormat, Batching
 from app.domain.message import UNPARSED, Message, Record
-from app.schemas.json_bodies import is_json
+from app.json_reading import is_json
 from workers.delivery.events import BATCH_TYPE, event_of
 
 _BATCHES: Final = UUID("0b6cf7a4-5c0f-4a51-9d0e-1c7c9b7a8e26")

@@ -19,7 +19,7 @@ import orjson
 from app.domain.catalogue.subscription import ContentMode
 from app.domain.json_text import members
 from app.domain.message import UNPARSED, Message
-from app.schemas.json_bodies import is_json
+from app.json_reading import is_json, read_json
 
 STRUCTURED_TYPE: Final = b"application/cloudevents+json"
 BATCH_TYPE: Final = b"application/cloudevents-batch+json"
@@ -187,7 +187,7 @@ def _kind(content_type: bytes | str) -> _Data:
 def _taken_apart(message: Message) -> _Event | None:
     """Return the event in the body; None if the body is no event."""
     try:
-        event = orjson.loads(message.body or b"")
+        event = read_json(message.body or b"")
         if not isinstance(event, dict):
             return None
         content_type = event.pop("datacontenttype", None)

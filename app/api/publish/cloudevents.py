@@ -7,6 +7,7 @@ import orjson
 
 from app.api.publish.headers import is_own_id
 from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
+from app.json_reading import read_json
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCHED: Final = "application/cloudevents-batch+json"
@@ -40,7 +41,7 @@ def event_of(raw: bytes) -> PublishedEvent:
         ValidationFailedError: The body is not an event.
     """
     try:
-        event = orjson.loads(raw)
+        event = read_json(raw)
     except orjson.JSONDecodeError as exc:
         raise FormatInvalidError(f"The event is not JSON: {exc}") from exc
     if not isinstance(event, dict):
