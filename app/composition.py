@@ -33,6 +33,7 @@ from app.api.publish.route import PublishRoute, published_topic
 from app.api.publish.schema_check import SchemaCheck
 from app.api.publish.spans import Sampling, Spanned, topic_in_path
 from app.config import Settings
+from app.console.mounted import WithConsole
 from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import Ack, Topic
 from app.domain.console import ConsoleSettings
@@ -69,6 +70,7 @@ from app.services.durability import DurabilityService
 from app.services.health.announcements import Announcer
 from app.services.health.monitor import HealthMonitor, monitor_settings
 from app.services.health.subscription_health import HealthService
+from app.services.health.workers import WorkerService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.insight.analytics import AnalyticsService
 from app.services.insight.archives import ASK_EVERY, ArchiveSchedule, ArchiveService
@@ -106,6 +108,7 @@ from app.storage.notices import ACCESS, APPLIED, CHANGES, listen
 from app.storage.runtime.published_ids import claimed_ids
 from app.storage.runtime.receipts import receipt_channel
 from app.tracing.buffer import TraceBuffer
+from app.vault import Vault
 
 if TYPE_CHECKING:
     from app.otlp.exporter import Otlp
@@ -155,8 +158,14 @@ async def running(
             await stack.enter_async_context(_background(core.otlp.run(services.figures.read)))
         publish, batch = publishing
         status_only = core.only == "publish"
-        others = management_app(services, publish=publish, batch=batch, status_only=status_only)
-        serve_document(others)
+        management = management_app(services, publish=publish, batch=batch, status_only=status_only)
+        serve_document(management)
+        others: ASGIApp = management
+        if not status_only:
+            api = Dispatcher(publish=publish, others=management)
+            console = WithConsole(management, api=api, access=services.access, vault=core.vault)
+            await stack.enter_async_context(_background(console.feeds.run()))
+            others = console
         app = with_origins(Dispatcher(publish=publish, others=others), settings.cors_origins)
         yield app if settings.access_controlled else _for_this_machine(app, settings)
 
@@ -174,6 +183,7 @@ class _Core:
 
     settings: Settings
     only: Part
+    vault: Vault
     database: Database
     log: MessageLog
     directory: TopicDirectory
@@ -229,6 +239,7 @@ async def _core(
     return _Core(
         settings=settings,
         only=parts.only,
+        vault=vault,
         database=database,
         log=log,
         directory=directory,
@@ -306,6 +317,7 @@ def _services(core: _Core) -> Services:
         metrics=MetricsService(database, log, core.volumes),
         figures=_metrics(core),
         health=HealthService(database),
+        workers=WorkerService(database),
         announcer=core.announcer,
         undelivered=UndeliveredService(database),
         traces=TraceService(database),

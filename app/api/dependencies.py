@@ -26,6 +26,7 @@ from app.services.discards.undelivered import UndeliveredService
 from app.services.durability import DurabilityService
 from app.services.health.announcements import Announcer
 from app.services.health.subscription_health import HealthService
+from app.services.health.workers import WorkerService
 from app.services.idempotent_requests import IdempotentRequests
 from app.services.insight.analytics import AnalyticsService
 from app.services.insight.archives import ArchiveService
@@ -76,6 +77,7 @@ class Services:
     metrics: MetricsService
     figures: ApiMetrics
     health: HealthService
+    workers: WorkerService
     announcer: Announcer
     undelivered: UndeliveredService
     traces: TraceService

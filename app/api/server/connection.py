@@ -20,6 +20,9 @@ BARREN_BYTES_MAX: Final = 64 * 1024
 _LOOKED_AT: Final = 4 * 1024
 # How much of the rest of a body is parsed before that check.
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
+# Set in the scope of a request by the application: its response has no end of its own, and ends
+# when the server stops.
+ENDS_AT_SHUTDOWN: Final = "angelia.ends_at_shutdown"
 _FULL: Final = b"Too many connections are open and at work: try again soon."
 _REFUSAL_OF_ONE_MORE: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
@@ -111,6 +114,13 @@ class BoundedConnection(HttpToolsProtocol):
             self._watch.cancel()
         self._unread = b""
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Let the current request end, or end it now if its response has no end of its own."""
+        super().shutdown()
+        # `cycle` is None before the first request, although uvicorn's annotation does not say so.
+        if self.cycle is not None and self.cycle.scope.get(ENDS_AT_SHUTDOWN):  # type: ignore[redundant-expr]
+            self.transport.close()
 
     def make_room(self) -> None:
         """Close immediately to make space for another connection. No request is in flight."""

@@ -91,6 +91,19 @@ class AccessService:
         self._controlled = controlled
 
     @property
+    def controlled(self) -> bool:
+        """Whether callers need keys."""
+        return self._controlled
+
+    def may_change(self, caller: Caller) -> bool:
+        """Whether the caller may change anything now.
+
+        Admins may make changes in any mode, but without access control nobody is an admin.
+        """
+        exempt = self._controlled and caller.grants.admin
+        return exempt or self.mode is Mode.READ_WRITE
+
+    @property
     def mode(self) -> Mode:
         """Whether changes are allowed now (see `Mode`), as this process knows."""
         return self._keys.mode
@@ -121,15 +134,12 @@ class AccessService:
         raise PermissionDeniedError(f"{caller.name} may not do this: it takes the role {role}")
 
     def require_writable(self, caller: Caller) -> None:
-        """Check that the caller may change anything now.
-
-        Admins may make changes in any mode, but without access control nobody is an admin.
+        """Check that the caller may change anything now: see `may_change`.
 
         Raises:
             ReadOnlyError: The mode forbids changes.
         """
-        exempt = self._controlled and caller.grants.admin
-        if self.mode is not Mode.READ_WRITE and not exempt:
+        if not self.may_change(caller):
             raise ReadOnlyError("Action forbidden due to read-only mode")
 
     async def set_mode(self, mode: Mode) -> None:

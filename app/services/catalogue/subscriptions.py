@@ -205,10 +205,12 @@ class SubscriptionService:
         edit: Callable[[Subscription], Subscription],
         *,
         caller: Caller = NOBODY,
+        dry_run: bool = False,
     ) -> Acknowledged:
         """Replace the subscription by the result of `edit`. If nothing changes, nothing is written.
 
-        Errors of `edit` are raised too.
+        With `dry_run` nothing is written in any case, and the result is what would be. Errors of
+        `edit` are raised too.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -234,6 +236,9 @@ class SubscriptionService:
                 require_content(wanted, await TopicRepository(session).get(topic))
             if (wanted.oauth, wanted.endpoint) != (current.oauth, current.endpoint):
                 await require_provider(wanted, OAuthProviderRepository(session), caller)
+            if dry_run:
+                applied = await WorkerRepository(session).applied() >= current.change
+                return Acknowledged(subscription=wanted, applied=applied)
             changed = current
             if wanted != current:
                 changed = await _stored(wanted, current, subscriptions)

@@ -1,6 +1,8 @@
 """`/topics/{topic}/subscriptions`."""
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.api.access import CallerOf, requires
@@ -64,6 +66,8 @@ _EXAMPLE = {"name": "billing", "endpoint": "http://127.0.0.1:9000/", "supportTea
 _CHANGED = (SecretKeyMissingError, SecretUnreadableError)
 _MADE = (LogUnavailableError, SecretKeyMissingError)
 _STATES = ("ACTIVE", "SUSPENDED")
+
+DryRun = Annotated[bool, Query(description="only check the change, and show what it would make")]
 
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400, 404))
@@ -149,8 +153,12 @@ async def change_subscription(
     request: Request,
     services: ServicesOf,
     caller: CallerOf,
+    dryRun: DryRun = False,  # noqa: N803 - like all names of the API
 ) -> Response:
-    """Change a subscription by a merge patch (both methods, as in Hermes)."""
+    """Change a subscription by a merge patch (both methods, as in Hermes).
+
+    With `dryRun=true` nothing changes: the response is what the change would make, or its errors.
+    """
     requested = await json_request(request)
 
     def edit(current: Subscription) -> Subscription:
@@ -161,7 +169,7 @@ async def change_subscription(
         if (wanted := edit(current).dead_letter) != current.dead_letter:
             await _require_dead_letter(services, caller, wanted)
     changed = await services.subscriptions.change(
-        topic, name, if_unchanged(request, edit), caller=caller
+        topic, name, if_unchanged(request, edit), caller=caller, dry_run=dryRun
     )
     return _noted(changed, ignored_in_subscription(requested.body))
 

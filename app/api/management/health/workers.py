@@ -1,0 +1,52 @@
+"""`/workers`: the processes that deliver."""
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from app.api.access import requires
+from app.api.bodies.base import Schema
+from app.api.dependencies import ServicesOf
+from app.api.documented import answers, errors
+from app.api.media import answer
+from app.domain.access.keys import Role
+from app.domain.status import WorkerStatus
+
+router = APIRouter(tags=["health"])
+
+
+class WorkerRead(Schema):
+    """A running worker."""
+
+    id: str
+    host: str
+    pid: int
+    partitions: int = Field(description="of all topics, which it reads and delivers")
+    applied_change: int = Field(
+        description="the number of the last change of topics and subscriptions that it has applied"
+    )
+    started_at: str = Field(description="RFC 3339")
+    seen_at: str = Field(description="when it last reported, RFC 3339")
+
+    @classmethod
+    def of(cls, worker: WorkerStatus) -> "WorkerRead":
+        """Return the response for a worker."""
+        return cls(
+            id=worker.id,
+            host=worker.host,
+            pid=worker.pid,
+            partitions=worker.partitions,
+            applied_change=worker.applied_change,
+            started_at=worker.started_at.isoformat(),
+            seen_at=worker.seen_at.isoformat(),
+        )
+
+
+@router.get(
+    "/workers",
+    dependencies=[requires(Role.ANY)],
+    responses=answers(WorkerRead, many=True) | errors(),
+)
+async def list_workers(services: ServicesOf) -> Response:
+    """The running workers, by id; each reports every second."""
+    return answer([WorkerRead.of(each).answered() for each in await services.workers.live()])

@@ -1,0 +1,180 @@
+"""The REST API inside of this process, as the pages call it: no socket, the same routes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote, urlencode
+
+import orjson
+from starlette.types import ASGIApp, Message, Scope
+
+from app.accepted import JSON, TEXT
+
+# What a page may say in the query: a text, a number, or a text several times.
+Query = Mapping[str, str | int | Sequence[str] | None]
+
+_ERROR: Final = 400
+
+
+class FieldError(NamedTuple):
+    """A field that the API refused, by its path in the body."""
+
+    path: str
+    message: str
+
+
+class ApiRefusedError(Exception):
+    """The API has answered with an error, which pages show."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str = "OTHER", details: Sequence[FieldError] = ()
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.details = tuple(details)
+
+
+class ApiAnswer(NamedTuple):
+    """An answer of the API that is no error. `body` is JSON, a text, or None."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request to the API, as pages show it to be copied."""
+
+    method: str
+    path: str
+    body: Any = None
+
+
+def path_of(*names: str) -> str:
+    """Return a path of the API; each of `names` is one part of it, whatever characters it has."""
+    return "".join(f"/{quote(name, safe='')}" for name in names)
+
+
+@dataclass(slots=True, kw_only=True)
+class Api:
+    """Calls the routes of `app` in the name of the caller whose key `token` is.
+
+    `calls` are the requests so far, for the page to show.
+    """
+
+    app: ASGIApp
+    token: str | None
+    calls: list[Call] = field(default_factory=list)
+
+    async def get(self, path: str, query: Query | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Return what the API has at `path`.
+
+        Raises:
+            ApiRefusedError: The API has answered with an error.
+        """
+        return (await self.call("GET", path, query=query)).body
+
+    async def find(self, path: str, query: Query | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Return what the API has at `path`; None if it has nothing, or cannot say it now.
+
+        A part of a page that is less than the page itself is read so: the rest of the page is
+        shown without it.
+        """
+        try:
+            return await self.get(path, query)
+        except ApiRefusedError:
+            return None
+
+    async def send(
+        self, method: str, path: str, body: object = None, *, query: Query | None = None
+    ) -> ApiAnswer:
+        """Send JSON to `path`, or no body if it is None; return the answer.
+
+        Raises:
+            ApiRefusedError: The API has answered with an error.
+        """
+        return await self.call(method, path, query=query, body=body)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> ApiAnswer:
+        """Call a route; bytes are sent as they are, and other bodies as JSON.
+
+        Raises:
+            ApiRefusedError: The API has answered with an error.
+        """
+        text = urlencode({k: v for k, v in (query or {}).items() if v is not None}, doseq=True)
+        self.calls.append(Call(method=method, path=f"{path}?{text}" if text else path, body=body))
+        raw = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
+        sent = {"accept": JSON, "content-length": str(len(raw)), **(headers or {})}
+        if body is not None:
+            sent.setdefault("content-type", JSON)
+        if self.token is not None:
+            sent["authorization"] = f"Bearer {self.token}"
+        return await _answered(self.app, _scope(method, path, query=text, headers=sent), raw)
+
+
+def _scope(method: str, path: str, *, query: str, headers: Mapping[str, str]) -> Scope:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "client": None,
+        "server": None,
+        "state": {},
+    }
+
+
+async def _answered(app: ASGIApp, scope: Scope, body: bytes) -> ApiAnswer:
+    started: Message = {}
+    parts: list[bytes] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            started.update(message)
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    headers = {name.decode().lower(): value.decode("latin-1") for name, value in started["headers"]}
+    raw, status = b"".join(parts), int(started["status"])
+    read = _read(raw, headers.get("content-type", ""))
+    if status >= _ERROR:
+        raise _refused(status, read)
+    return ApiAnswer(status, headers, read)
+
+
+def _read(raw: bytes, content_type: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    if not raw:
+        return None
+    media = content_type.partition(";")[0].strip()
+    if media == JSON:
+        return orjson.loads(raw)
+    return raw.decode("utf-8", "replace") if media == TEXT else raw
+
+
+def _refused(status: int, said: Any) -> ApiRefusedError:  # noqa: ANN401 - JSON can have any type
+    if not isinstance(said, dict):
+        return ApiRefusedError(status, HTTPStatus(status).phrase)
+    details = [FieldError(each["path"], each["message"]) for each in said.get("details", ())]
+    return ApiRefusedError(status, said["message"], code=said["code"], details=details)

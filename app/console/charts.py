@@ -1,0 +1,184 @@
+"""Charts as SVG, drawn by the server (pure).
+
+Colours come from the style sheet by class, so charts follow light and dark. No attribute `style` is
+used: the pages' policy forbids it.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from app.console import words
+
+WIDTH: Final = 480
+HEIGHT: Final = 150
+_LEFT: Final = 52
+_RIGHT: Final = 8
+_TOP: Final = 10
+_BOTTOM: Final = 22
+_TICKS: Final = 4
+# The most points that a line is drawn with: more than pixels would only be larger.
+POINTS_MAX: Final = 480
+
+_STEPS_S: Final = (60, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800)
+
+
+class ChartPoint(NamedTuple):
+    """A value at a time in seconds since the epoch; None, a gap in the line, if it is unknown."""
+
+    at: float
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartLine:
+    """A line of a chart. `kind` is a class of the style sheet: good, bad, warn, calm, limit."""
+
+    name: str
+    kind: str
+    points: Sequence[ChartPoint]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """The values at the edges of a chart, and where they are in the picture."""
+
+    start: float
+    end: float
+    top: float
+
+    def x(self, at: float) -> float:
+        return _LEFT + (at - self.start) / (self.end - self.start) * (WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        height = HEIGHT - _TOP - _BOTTOM
+        return _TOP + height - min(1.0, max(0.0, value / self.top)) * height
+
+
+def line_chart(title: str, lines: Sequence[ChartLine], *, unit: str = "number") -> Markup:
+    """Return a chart of lines over time, with axes and a legend; a sentence if there is nothing.
+
+    `unit` is how values are written: number, rate, size or span.
+    """
+    drawn = [each for each in lines if any(point.value is not None for point in each.points)]
+    times = [point.at for each in drawn for point in each.points]
+    if not times or min(times) == max(times):
+        return Markup('<p class="quiet">{}: nothing to draw yet.</p>').format(title)
+    highest = max(point.value for each in drawn for point in each.points if point.value is not None)
+    frame = _Frame(start=min(times), end=max(times), top=nice_top(highest))
+    parts = [
+        Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
+            WIDTH, HEIGHT, _spoken(title, drawn, unit)
+        ),
+        *_value_axis(frame, unit),
+        *_time_axis(frame),
+        *(_path(frame, each) for each in drawn),
+        Markup("</svg>"),
+    ]
+    legend = (
+        Markup('<li class="key {}">{} <b>{}</b></li>').format(
+            each.kind, each.name, _written(_last(each), unit)
+        )
+        for each in drawn
+    )
+    return Markup(
+        '<figure class="graph"><figcaption><span>{}</span><ul>{}</ul></figcaption>{}</figure>'
+    ).format(title, Markup("").join(legend), Markup("").join(parts))
+
+
+def meter(value: float, limit: float, kind: str = "good") -> Markup:
+    """Return a bar that shows a part of a whole."""
+    part = 0.0 if limit <= 0 else min(1.0, max(0.0, value / limit))
+    return Markup(
+        '<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="rail" width="100" height="6" rx="3"/>'
+        '<rect class="{}" width="{:.1f}" height="6" rx="3"/></svg>'
+    ).format(kind, part * 100)
+
+
+def nice_top(highest: float) -> float:
+    """Return the end of a value axis: 1, 2, 2.5 or 5 times a power of ten, at least `highest`."""
+    if highest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(highest))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= highest * 0.999)
+
+
+def time_step(seconds: float) -> int:
+    """Return the time between two marks, so that a chart has at most six."""
+    return next((each for each in _STEPS_S if seconds / each <= 6), _STEPS_S[-1])  # noqa: PLR2004 - they fit
+
+
+def thinned(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
+    """Return at most POINTS_MAX points: of each group of neighbours, the one that is highest."""
+    group = math.ceil(len(points) / POINTS_MAX)
+    if group <= 1:
+        return points
+    return [
+        max(points[at : at + group], key=lambda each: -1.0 if each.value is None else each.value)
+        for at in range(0, len(points), group)
+    ]
+
+
+def _value_axis(frame: _Frame, unit: str) -> Iterator[Markup]:
+    for tick in range(_TICKS + 1):
+        value = frame.top * tick / _TICKS
+        y = frame.y(value)
+        yield Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
+            _LEFT, WIDTH - _RIGHT, y, y
+        )
+        if tick % 2 == 0:
+            yield Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
+                _LEFT - 6, y + 4, _written(value, unit)
+            )
+
+
+def _time_axis(frame: _Frame) -> Iterator[Markup]:
+    step = time_step(frame.end - frame.start)
+    at = math.ceil(frame.start / step) * step
+    while at <= frame.end:
+        x = frame.x(at)
+        yield Markup('<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>').format(
+            x, x, _TOP, HEIGHT - _BOTTOM
+        )
+        yield Markup(
+            '<text class="tick" x="{:.1f}" y="{}" text-anchor="middle" data-at="{}">{}</text>'
+        ).format(x, HEIGHT - 6, int(at), f"{datetime.fromtimestamp(at, UTC):%H:%M}")
+        at += step
+
+
+def _path(frame: _Frame, line: ChartLine) -> Markup:
+    commands, pen_down = [], False
+    for point in thinned(line.points):
+        if point.value is None:
+            pen_down = False
+            continue
+        command = "L" if pen_down else "M"
+        commands.append(f"{command}{frame.x(point.at):.1f} {frame.y(point.value):.1f}")
+        pen_down = True
+    return Markup('<path class="line {}" d="{}"/>').format(line.kind, "".join(commands))
+
+
+def _spoken(title: str, lines: Sequence[ChartLine], unit: str) -> str:
+    now = ", ".join(f"{each.name} {_written(_last(each), unit)}" for each in lines)
+    return f"{title}. At the end: {now}"
+
+
+def _last(line: ChartLine) -> float | None:
+    return next((each.value for each in reversed(line.points) if each.value is not None), None)
+
+
+def _written(value: float | None, unit: str) -> str:
+    match unit:
+        case "rate":
+            return words.rate(value)
+        case "size":
+            return words.size(value)
+        case "span":
+            return words.span(value)
+        case _:
+            return words.number(value)

@@ -1,0 +1,16 @@
+"""What a page says after a form did what it should, by the word in its URL.
+
+The URL has a word and no text, so that nobody can send a link that lets a page say anything else.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+FLASHES: Final[Mapping[str, str]] = {
+    "created": "It is created.",
+    "saved": "The change is saved. Workers apply it within a second.",
+    "deleted": "It is deleted.",
+    "suspended": "It is suspended. Messages wait in the log until you resume it.",
+    "resumed": "It is resumed. Messages that wait are sent now.",
+    "published": "The message is in the log. What happens to it appears here.",
+}

@@ -1,0 +1,206 @@
+"""Forms: what a reader sent, as the JSON that the API takes, and errors at their fields."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from app.api.body import MANAGEMENT_BODY_MAX, media_type, read_body
+from app.console.api import ApiRefusedError, FieldError
+
+_FORM: Final = "application/x-www-form-urlencoded"
+# A character of a form may take three, and a form has more than one field.
+_BODY_MAX: Final = 4 * MANAGEMENT_BODY_MAX
+_FIELDS_MAX: Final = 1_000
+
+
+class SentForm:
+    """The fields that a reader sent. A field that was not sent is an empty text."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self._pairs = pairs
+
+    def __getitem__(self, name: str) -> str:
+        # Browsers send lines with CR and LF.
+        said = next((value for known, value in self._pairs if known == name), "")
+        return said.replace("\r\n", "\n")
+
+    def __contains__(self, name: object) -> bool:
+        return any(known == name for known, _ in self._pairs)
+
+    def all(self, name: str) -> list[str]:
+        """Return the values of a field that may be there several times."""
+        return [value for known, value in self._pairs if known == name]
+
+
+async def form_of(request: Request) -> SentForm:
+    """Return the form that was sent.
+
+    Raises:
+        ApiRefusedError: It is no form.
+        MessageTooLargeError: It is larger than what the API takes.
+    """
+    if media_type(request.headers.get("content-type")) != _FORM:
+        status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        raise ApiRefusedError(status, f"A form must be {_FORM}")
+    raw = await read_body(request.receive, request.headers.raw, size_max=_BODY_MAX)
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii", "replace"),
+            keep_blank_values=True,
+            errors="replace",
+            max_num_fields=_FIELDS_MAX,
+        )
+    except ValueError as exc:
+        status = HTTPStatus.BAD_REQUEST
+        raise ApiRefusedError(status, "The form has too many fields") from exc
+    return SentForm(pairs)
+
+
+def whole(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    """Return a whole number; another text as it is, which the API then refuses at its field."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def decimal(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    """Return a number; another text as it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def numbers(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    """Return whole numbers that are separated by commas or blanks."""
+    return [whole(each) for each in text.replace(",", " ").split()]
+
+
+def json_object(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    """Return JSON; another text as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def as_is(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    """Return the text."""
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a form for the field at `path` of the API's body.
+
+    `kind` is text, number, area, check or choice. `read` makes the JSON value of its text. An
+    `optional` field that is left empty is null: the API then has its default.
+    """
+
+    path: str
+    label: str
+    kind: str = "text"
+    hint: str = ""
+    unit: str = ""
+    choices: Sequence[str] = ()
+    read: Callable[[str], Any] = as_is
+    optional: bool = False
+    required: bool = False
+
+    def value(self, form: SentForm) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Return the JSON value that the reader gave."""
+        if self.kind == "check":
+            return self.path in form
+        text = form[self.path] if self.kind == "area" else form[self.path].strip()
+        return None if self.optional and not text else self.read(text)
+
+    def shown(self, current: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Return what the field has in `current`, for the form to begin with."""
+        value = at_path(current, self.path)
+        if self.read is json_object:
+            return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
+        if isinstance(value, list | tuple):
+            return ", ".join(str(each) for each in value)
+        if value is None:
+            return False if self.kind == "check" else ""
+        return value
+
+
+def body_of(fields: Sequence[Field], form: SentForm) -> dict[str, Any]:
+    """Return the JSON object that the form describes."""
+    body: dict[str, Any] = {}
+    for each in fields:
+        put(body, each.path, each.value(form))
+    return body
+
+
+def without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body without fields that are null, for the API's defaults of something new."""
+    below = {
+        name: without_nulls(value) if isinstance(value, Mapping) else value
+        for name, value in body.items()
+        if value is not None
+    }
+    return {name: value for name, value in below.items() if value != {}}
+
+
+def put(body: dict[str, Any], path: str, value: object) -> None:
+    """Set the field at a dotted path."""
+    *above, last = path.split(".")
+    for name in above:
+        body = body.setdefault(name, {})
+    body[last] = value
+
+
+def at_path(body: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON can have any type
+    """Return the field at a dotted path; None if it is not there."""
+    value: Any = body
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problems:
+    """What the API refused: each field's errors beside it, and the rest above the form."""
+
+    by_field: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    others: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.by_field or self.others)
+
+    def at(self, path: str) -> Sequence[str]:
+        """Return the errors of the field at `path`."""
+        return self.by_field.get(path, ())
+
+
+NO_PROBLEMS: Final = Problems()
+
+
+def problems_in(error: ApiRefusedError, paths: Sequence[str]) -> Problems:
+    """Return the errors, those of the fields `paths` at them.
+
+    An error inside of a field, such as in one item of a list, is shown at that field.
+    """
+    found: dict[str, list[str]] = {}
+    others = []
+    for each in error.details or (FieldError("", error.message),):
+        place = _field_of(each.path, paths)
+        if place is None:
+            others.append(f"{each.path} {each.message}" if each.path else each.message)
+        else:
+            inside = each.path.removeprefix(place).lstrip(".")
+            found.setdefault(place, []).append(f"{inside} {each.message}".strip())
+    return Problems(by_field=found, others=others)
+
+
+def _field_of(path: str, paths: Sequence[str]) -> str | None:
+    fits = [each for each in paths if path == each or path.startswith(f"{each}.")]
+    return max(fits, key=len, default=None)

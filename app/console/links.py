@@ -1,0 +1,32 @@
+"""Links between pages, relative to the page they are on.
+
+A proxy may serve the console under a path prefix, and does not tell this process. Relative links
+work under each.
+"""
+
+from typing import Final
+from urllib.parse import quote, urlencode
+
+_UNCHANGED: Final = "-._~"
+
+
+class Links:
+    """The links of the page at `path`, which begins with the console's own slash."""
+
+    def __init__(self, path: str) -> None:
+        # The way from the page to the start of the console: `./`, `../`, `../../`, …
+        self.root = "../" * (path.count("/") - 1) or "./"
+
+    def __call__(self, *names: str, **query: str | int | None) -> str:
+        """Return the link to the page of `names`, each a part of its path."""
+        path = "/".join(quote(str(name), safe=_UNCHANGED) for name in names)
+        text = urlencode({key: value for key, value in query.items() if value not in {None, ""}})
+        return f"{self.root}{path}?{text}" if text else f"{self.root}{path}"
+
+    def topic(self, topic: str, **query: str | int | None) -> str:
+        """Return the link to the page of a topic."""
+        return self("topics", topic, **query)
+
+    def subscription(self, topic: str, name: str, *more: str, **query: str | int | None) -> str:
+        """Return the link to the page of a subscription, or to a page below it."""
+        return self("topics", topic, "subscriptions", name, *more, **query)

@@ -1,0 +1,45 @@
+"""The pages of the console, a module for each thing that they show.
+
+A new page is listed here: its module's routes in ROUTES, and its section in SECTIONS.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from app.console.pages import (
+    now,
+    publish,
+    search,
+    subscription,
+    subscription_form,
+    topic,
+    topics,
+    trace,
+)
+from app.console.view import PageRoute
+
+
+class Section(NamedTuple):
+    """An entry of the navigation. `letter` follows `g` on the keyboard."""
+
+    name: str
+    title: str
+    path: tuple[str, ...]
+    letter: str
+
+
+SECTIONS: Final[Sequence[Section]] = (
+    Section("now", "Now", (), "n"),
+    Section("topics", "Topics", ("topics",), "t"),
+)
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    *now.ROUTES,
+    *search.ROUTES,
+    *topics.ROUTES,
+    *topic.ROUTES,
+    *publish.ROUTES,
+    *trace.ROUTES,
+    *subscription.ROUTES,
+    *subscription_form.ROUTES,
+)

@@ -1,0 +1,67 @@
+"""*Now*: what needs a person, the most urgent first; live."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from app.console.urgency import AttentionCase, FittingAction, cases
+from app.console.view import PageRoute, PageView, ShownPage
+
+# The most cases that are shown: more are counted.
+CASES_MAX: Final = 50
+_JOBS_MAX: Final = 10
+_UNDER_WAY: Final = ("RUNNING", "REQUESTED")
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show alerts and unhealthy subscriptions, jobs under way, and workers."""
+    alerts = await view.api.get("/alerts", {"limit": 1000})
+    unhealthy = await view.api.get("/unhealthy", {"respectMonitoringSeverity": "false"})
+    found = cases(alerts, unhealthy, datetime.now(UTC))
+    jobs = [
+        job
+        for state in _UNDER_WAY
+        for job in await view.api.get("/jobs", {"state": state, "limit": _JOBS_MAX})
+    ]
+    workers = await view.api.get("/workers")
+    stats = await view.api.get("/stats")
+    return ShownPage(
+        template="now.html",
+        title="Now",
+        section="now",
+        context={
+            "cases": [await _offered(view, case) for case in found[:CASES_MAX]],
+            "more": max(0, len(found) - CASES_MAX),
+            "jobs": jobs,
+            "workers": workers,
+            "topics": stats["topicStats"]["topicCount"],
+            "subscriptions": stats["subscriptionStats"]["subscriptionCount"],
+            "may_create": (await view.rights()).create,
+        },
+        live={"attention": "now_attention.html", "work": "now_work.html"},
+    )
+
+
+async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
+    """Return a case with its action: the way to it, and whether the reader may do it here."""
+    topic, name = case.topic, case.name
+    links: Mapping[FittingAction, tuple[str, str]] = {
+        FittingAction.RAISE: ("Raise the rate", view.link.subscription(topic, name, "edit")),
+        FittingAction.ERRORS: (
+            "Look at the errors",
+            f"{view.link.subscription(topic, name)}#errors",
+        ),
+        FittingAction.LEDGER: (
+            "Look at the ledger",
+            f"{view.link.subscription(topic, name)}#ledger",
+        ),
+        FittingAction.EDIT: ("Renew it", view.link.subscription(topic, name, "edit")),
+        FittingAction.LOOK: ("Look at it", view.link.subscription(topic, name)),
+    }
+    resumes = case.action is FittingAction.RESUME
+    may_resume = resumes and (await view.rights(topic, name)).subscription
+    label, link = links.get(case.action, links[FittingAction.LOOK])
+    return {"case": case, "resume": may_resume, "label": label, "href": link}
+
+
+ROUTES: Final[Sequence[PageRoute]] = (PageRoute(path="/", show=show),)

@@ -1,0 +1,56 @@
+"""Publishing a message by hand, which leads to its trace."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from app.console.api import ApiRefusedError
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+_MESSAGE_ID: Final = "hermes-message-id"
+_START: Final = '{\n  "hello": "world"\n}'
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show the form for a message."""
+    return await _form(view)
+
+
+async def publish(view: PageView) -> Result:
+    """Publish the message, and go to what happens to it."""
+    # The form has the id, so that a form that is sent twice is the same message.
+    headers = {"content-type": "application/json", "idempotency-key": view.form["id"]}
+    if key := view.form["key"].strip():
+        headers["partition-key"] = key
+    try:
+        answer = await view.api.call(
+            "POST", view.topic_path, body=view.form["body"].encode(), headers=headers
+        )
+    except ApiRefusedError as error:
+        return await _form(view, error=error)
+    message = answer.headers[_MESSAGE_ID]
+    return Redirect(to=view.link("topics", view.topic, "messages", message, done="published"))
+
+
+async def _form(view: PageView, error: ApiRefusedError | None = None) -> ShownPage:
+    settings = await view.api.get(view.topic_path)
+    return ShownPage(
+        template="publish.html",
+        title=f"Publish to {view.topic}",
+        section="topics",
+        status=error.status if error else 200,
+        context={
+            "topic": view.topic,
+            "settings": settings,
+            "body": view.form["body"] if error else _START,
+            "key": view.form["key"],
+            "error": error,
+            "id": secrets.token_hex(16),
+            "may_publish": await view.may_publish(settings),
+        },
+    )
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/topics/{topic}/publish", show=show, submit=publish),
+)

@@ -1,0 +1,133 @@
+"""*Subscription*: what it does and why, its partitions, its last errors, and what one can do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console import words
+from app.console.api import ApiRefusedError
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+_ERRORS_MAX: Final = 5
+_STATES: Final[Mapping[str, str]] = {"suspend": "SUSPENDED", "resume": "ACTIVE"}
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show a subscription."""
+    return await _page(view)
+
+
+async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownPage:
+    path = view.subscription_path
+    settings = await view.api.get(path)
+    metrics = await view.api.get(f"{path}/metrics")
+    health = await view.api.get(f"{path}/health")
+    forecast = await view.api.get(f"{path}/forecast")
+    groups = await view.api.find(f"{path}/consumer-groups")
+    # Only its owners, and keys that read everything, see messages.
+    errors = await view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX})
+    policy = settings["subscriptionPolicy"]
+    return ShownPage(
+        template="subscription.html",
+        title=view.name,
+        section="topics",
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "settings": settings,
+            "policy": policy,
+            "metrics": metrics,
+            "health": health,
+            "forecast": forecast,
+            "said": words.pace(metrics, policy, settings["state"]),
+            "outcomes": _outcomes(metrics),
+            "partitions": _partitions(groups),
+            "errors": errors,
+            "pong": pong,
+            "rights": await view.rights(view.topic, view.name),
+        },
+        live={
+            "state": "subscription_state.html",
+            "partitions": "subscription_partitions.html",
+            "errors": "subscription_errors.html",
+        },
+    )
+
+
+async def set_state(view: PageView) -> Result:
+    """Suspend or resume the subscription, as the form says."""
+    state = _STATES.get(view.form["do"])
+    if state is None:
+        raise ApiRefusedError(400, "do must be suspend or resume")
+    await view.api.send("PUT", f"{view.subscription_path}/state", state)
+    done = "suspended" if state == "SUSPENDED" else "resumed"
+    return Redirect(to=view.link.subscription(view.topic, view.name, done=done))
+
+
+async def ping(view: PageView) -> Result:
+    """Send a test message to the endpoint, and show its answer on the page."""
+    answer = await view.api.send("POST", f"{view.subscription_path}/ping")
+    return await _page(view, pong=answer.body)
+
+
+async def show_delete(view: PageView) -> ShownPage:
+    """Show what the deletion means, and ask for the name."""
+    return await _delete_page(view)
+
+
+async def delete(view: PageView) -> Result:
+    """Delete the subscription, if its name was entered."""
+    if view.form["confirmed"].strip() != view.name:
+        return await _delete_page(view, problem=f"Enter {view.name} to delete it.")
+    await view.api.send("DELETE", view.subscription_path)
+    return Redirect(to=view.link.topic(view.topic, done="deleted"))
+
+
+async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
+    return ShownPage(
+        template="subscription_delete.html",
+        title=f"Delete {view.name}",
+        section="topics",
+        status=400 if problem else 200,
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "settings": await view.api.get(view.subscription_path),
+            "metrics": await view.api.get(f"{view.subscription_path}/metrics"),
+            "rights": await view.rights(view.topic, view.name),
+            "problem": problem,
+        },
+    )
+
+
+def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:
+    """Return the attempts per second by outcome, each with a class of the style sheet."""
+    return (
+        ("accepted", metrics["codes2xx"], "good"),
+        ("4xx", metrics["codes4xx"], "warn"),
+        ("5xx", metrics["codes5xx"], "bad"),
+        ("timeouts", metrics["timeouts"], "bad"),
+        ("no connection", metrics["otherErrors"], "bad"),
+    )
+
+
+def _partitions(groups: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
+    """Return the partitions with lag and worker, the largest lag first; None if not known."""
+    if not groups:
+        return None
+    [group] = groups
+    owners = {
+        partition["partition"]: member["consumerId"]
+        for member in group["members"]
+        for partition in member["partitions"]
+    }
+    found = [{**each, "worker": owners.get(each["partition"])} for each in group["partitions"]]
+    return sorted(found, key=lambda each: (-(each.get("lag") or 0), each["partition"]))
+
+
+_PATH: Final = "/topics/{topic}/subscriptions/{name}"
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path=_PATH, show=show),
+    PageRoute(path=f"{_PATH}/state", submit=set_state),
+    PageRoute(path=f"{_PATH}/ping", submit=ping),
+    PageRoute(path=f"{_PATH}/delete", show=show_delete, submit=delete),
+)

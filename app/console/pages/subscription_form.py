@@ -1,0 +1,286 @@
+"""Forms for a new subscription, and for changes of one, which are shown before they are saved."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console.api import ApiRefusedError
+from app.console.diffs import differences
+from app.console.forms import (
+    NO_PROBLEMS,
+    Field,
+    Problems,
+    at_path,
+    body_of,
+    decimal,
+    json_object,
+    numbers,
+    problems_in,
+    put,
+    whole,
+    without_nulls,
+)
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+_POLICY: Final = "subscriptionPolicy"
+_NAME: Final = Field(path="name", label="Name", required=True, hint="Such as billing.")
+_START: Final = Field(
+    path="startFrom",
+    label="Starts with",
+    optional=True,
+    hint="latest: what is published from now on. Or earliest, or a time such as -6h or -2d.",
+)
+_MORE: Final = "more"
+FIELDS: Final[Sequence[Field]] = (
+    Field(
+        path="endpoint",
+        label="Endpoint",
+        required=True,
+        hint="Where messages are sent by POST. It may have {placeholders} for fields of the body.",
+    ),
+    Field(path="owner.id", label="Owner", optional=True, hint="The team that people ask about it."),
+    Field(path="description", label="Description", kind="area"),
+    Field(
+        path=f"{_POLICY}.rate",
+        label="Rate, at most",
+        kind="number",
+        unit="requests a second",
+        read=whole,
+        hint="Over all workers, retries included.",
+    ),
+    Field(
+        path=f"{_POLICY}.requestTimeout",
+        label="Timeout of an attempt",
+        kind="number",
+        unit="ms",
+        read=whole,
+    ),
+    Field(
+        path=f"{_POLICY}.messageTtl",
+        label="Time to live",
+        kind="number",
+        unit="s",
+        read=whole,
+        hint="How long a message is tried before it is undelivered.",
+    ),
+    Field(
+        path=f"{_POLICY}.messageBackoff",
+        label="First retry after",
+        kind="number",
+        unit="ms",
+        read=whole,
+    ),
+    Field(
+        path=f"{_POLICY}.backoffMultiplier",
+        label="Backoff grows by",
+        kind="number",
+        unit="times",
+        read=decimal,
+    ),
+    Field(
+        path=f"{_POLICY}.maxRetries",
+        label="Retries, at most",
+        kind="number",
+        read=whole,
+        optional=True,
+        hint="Empty: as many as fit into the time to live.",
+    ),
+    Field(path=f"{_POLICY}.retryClientErrors", label="Retry after 4xx, too", kind="check"),
+    Field(
+        path="retryableStatusCodes",
+        label="Retried codes",
+        read=numbers,
+        hint="Codes that are retried besides, such as 408, 409.",
+    ),
+    Field(path=f"{_POLICY}.inflightSize", label="In flight, at most", kind="number", read=whole),
+    Field(
+        path=f"{_POLICY}.adaptiveRate",
+        label="Send less while the endpoint fails",
+        kind="check",
+    ),
+    Field(
+        path="ordering",
+        label="Order",
+        kind="choice",
+        choices=("NONE", "KEY", "PARTITION"),
+        hint="KEY: messages with one Partition-Key are sent one after the other.",
+    ),
+    Field(
+        path="trackingMode",
+        label="Traces",
+        kind="choice",
+        choices=("trackingOff", "discardedOnly", "trackingAll"),
+    ),
+    Field(path="suspendOnGone", label="Suspend when the endpoint answers 410", kind="check"),
+    Field(
+        path="deadLetter.topic",
+        label="Dead-letter topic",
+        optional=True,
+        hint="Gets a copy of each discarded message.",
+    ),
+    Field(
+        path="filters",
+        label="Filters",
+        kind="area",
+        read=json_object,
+        optional=True,
+        hint='A JSON list, such as [{"type": "jsonpath", "path": "$.country", "matcher": "PL"}].',
+    ),
+    Field(
+        path=_MORE,
+        label="More settings",
+        kind="area",
+        read=json_object,
+        optional=True,
+        hint="A JSON object with any other fields of the API, as a merge patch.",
+    ),
+)
+_NEW_FIELDS: Final = (_NAME, _START, *FIELDS)
+_PATHS: Final = tuple(each.path for each in _NEW_FIELDS)
+_NEW: Final[Mapping[str, Any]] = {
+    "endpoint": "http://",
+    "startFrom": "latest",
+    _POLICY: {
+        "rate": 400,
+        "requestTimeout": 1000,
+        "messageTtl": 3600,
+        "messageBackoff": 100,
+        "backoffMultiplier": 1.0,
+        "retryClientErrors": False,
+        "inflightSize": 100,
+        "adaptiveRate": True,
+    },
+    "ordering": "NONE",
+    "trackingMode": "discardedOnly",
+    "suspendOnGone": True,
+}
+
+
+async def show_new(view: PageView) -> ShownPage:
+    """Show the form for a new subscription of the topic."""
+    await view.api.get(view.topic_path)
+    return await _new_page(view, _NEW, NO_PROBLEMS)
+
+
+async def create(view: PageView) -> Result:
+    """Create a subscription, and go to its page."""
+    body = without_nulls(_with_more(body_of(_NEW_FIELDS, view.form)))
+    try:
+        await view.api.send("POST", f"{view.topic_path}/subscriptions", body)
+    except ApiRefusedError as error:
+        problems = problems_in(error, _PATHS)
+        return await _new_page(view, body, problems, status=error.status)
+    return Redirect(
+        to=view.link.subscription(view.topic, view.form["name"].strip(), done="created")
+    )
+
+
+async def show_edit(view: PageView) -> ShownPage:
+    """Show the form for changes."""
+    current = await view.api.get(view.subscription_path)
+    return await _edit_page(view, current, NO_PROBLEMS)
+
+
+async def check_or_save(view: PageView) -> Result:
+    """Show what would change; or save what was shown, unless it has changed meanwhile."""
+    if "patch" in view.form:
+        return await _save(view)
+    answer = await view.api.call("GET", view.subscription_path)
+    current = answer.body
+    patch = patch_of(current, view)
+    try:
+        checked = await view.api.call(
+            "PATCH", view.subscription_path, query={"dryRun": "true"}, body=patch
+        )
+    except ApiRefusedError as error:
+        sent = _with_more(body_of(FIELDS, view.form))
+        problems = problems_in(error, _PATHS)
+        return await _edit_page(view, {**current, **sent}, problems, status=error.status)
+    return ShownPage(
+        template="subscription_diff.html",
+        title=f"Change {view.name}?",
+        section="topics",
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "changes": differences(current, checked.body),
+            "patch": json.dumps(patch),
+            "etag": answer.headers.get("etag", ""),
+        },
+    )
+
+
+async def _save(view: PageView) -> Result:
+    try:
+        patch = json.loads(view.form["patch"])
+    except ValueError as exc:
+        raise ApiRefusedError(400, "The change is not JSON.") from exc
+    headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
+    await view.api.call("PATCH", view.subscription_path, body=patch, headers=headers)
+    return Redirect(to=view.link.subscription(view.topic, view.name, done="saved"))
+
+
+def patch_of(current: Mapping[str, Any], view: PageView) -> dict[str, Any]:
+    """Return the merge patch of the fields that the reader has changed."""
+    patch: dict[str, Any] = {}
+    for each in FIELDS:
+        value = each.value(view.form)
+        before = at_path(current, each.path)
+        if each.path == _MORE or (value or None) == (before or None):
+            continue
+        put(patch, each.path, value)
+    if isinstance(patch.get("deadLetter"), dict) and patch["deadLetter"].get("topic") is None:
+        patch["deadLetter"] = None
+    if "filters" in patch and patch["filters"] is None:
+        patch["filters"] = []
+    more = next(each for each in FIELDS if each.path == _MORE).value(view.form)
+    return {**patch, **more} if isinstance(more, dict) else patch
+
+
+def _with_more(body: dict[str, Any]) -> dict[str, Any]:
+    more = body.pop(_MORE, None)
+    return {**body, **more} if isinstance(more, dict) else body
+
+
+async def _new_page(
+    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
+) -> ShownPage:
+    return ShownPage(
+        template="subscription_new.html",
+        title=f"New subscription of {view.topic}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "fields": _NEW_FIELDS,
+            "current": {**current, _MORE: None},
+            "problems": problems,
+            "rights": await view.rights(view.topic),
+        },
+    )
+
+
+async def _edit_page(
+    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
+) -> ShownPage:
+    return ShownPage(
+        template="subscription_edit.html",
+        title=f"Change {view.name}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "fields": FIELDS,
+            "current": {**current, _MORE: None},
+            "problems": problems,
+            "rights": await view.rights(view.topic, view.name),
+        },
+    )
+
+
+_PATH: Final = "/topics/{topic}/subscriptions/{name}/edit"
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/topics/{topic}/new-subscription", show=show_new, submit=create),
+    PageRoute(path=_PATH, show=show_edit, submit=check_or_save),
+)

@@ -1,0 +1,54 @@
+// Small helpers over pages that work without them: live parts, the keyboard, times, dialogs, copies.
+import { follow } from "./live.js";
+import { keyboard } from "./keyboard.js";
+import { localTimes } from "./times.js";
+
+function confirmations() {
+  const dialog = document.getElementById("confirm");
+  const text = document.getElementById("confirm-text");
+  document.addEventListener("submit", (event) => {
+    const button = event.submitter;
+    const asked = button?.dataset.confirm;
+    if (!asked || button.dataset.confirmed) return;
+    event.preventDefault();
+    text.textContent = asked;
+    document.getElementById("confirm-yes").textContent = button.textContent;
+    dialog.returnValue = "no";
+    dialog.addEventListener("close", () => {
+      if (dialog.returnValue !== "yes") return;
+      button.dataset.confirmed = "yes";
+      event.target.requestSubmit(button);
+    }, { once: true });
+    dialog.showModal();
+  });
+}
+
+export function copies(root) {
+  if (!navigator.clipboard) return;
+  for (const button of root.querySelectorAll("[data-copy]")) button.hidden = false;
+}
+
+function copying() {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+}
+
+function forgetFlash() {
+  const here = new URL(location.href);
+  if (!here.searchParams.has("done")) return;
+  here.searchParams.delete("done");
+  history.replaceState(null, "", here);
+}
+
+forgetFlash();
+confirmations();
+copying();
+copies(document);
+localTimes(document);
+keyboard();
+if ("live" in document.body.dataset) follow((part) => { copies(part); localTimes(part); });

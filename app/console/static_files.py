@@ -1,0 +1,56 @@
+"""The console's own style sheet and scripts, under URLs that have a digest of them."""
+
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+_MEDIA: Final[Mapping[str, str]] = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_DIGEST_LENGTH: Final = 16
+# A file under such a URL never changes: another release has another digest.
+_HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+    # An SVG may be opened as a page of its own: it runs nothing there.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+}
+
+
+class _File(NamedTuple):
+    content: bytes
+    media: str
+
+
+@cache
+def _files() -> Mapping[str, _File]:
+    found = {}
+    for each in files("app.console").joinpath("static").iterdir():
+        media = _MEDIA.get(each.name.rpartition(".")[2])
+        if media is not None:
+            found[each.name] = _File(each.read_bytes(), media)
+    return found
+
+
+@cache
+def digest() -> str:
+    """Return the digest of all files together: modules import each other by relative URLs."""
+    whole = sha256()
+    for name, file in sorted(_files().items()):
+        whole.update(b"%s %d " % (name.encode(), len(file.content)) + file.content)
+    return whole.hexdigest()[:_DIGEST_LENGTH]
+
+
+async def static_file(request: Request) -> Response:
+    """Return a file; only those of this release are here."""
+    file = _files().get(request.path_params["name"])
+    if file is None or request.path_params["digest"] != digest():
+        return Response(status_code=404, headers={"Cache-Control": "no-store"})
+    return Response(file.content, headers=_HEADERS, media_type=file.media)

@@ -1,0 +1,156 @@
+"""What needs a person now, the most urgent first, each with the one action that fits (pure)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from app.console import words
+
+# Kinds of alerts and indicators of health, the most urgent first: what is lost soon, what is not
+# delivered at all, what is delivered badly, and what only will be wrong.
+_ORDER: Final = (
+    "LOSS_FORECAST",
+    "SUSPENDED",
+    "LEDGER_MISSING",
+    "CIRCUIT_OPEN",
+    "HEARTBEAT",
+    "RETRY_BUFFER_FULL",
+    "UNREACHABLE",
+    "UNDELIVERED",
+    "MALFUNCTIONING",
+    "TIMING_OUT",
+    "RECEIVING_MALFORMED_MESSAGES",
+    "LAGGING",
+    "CERTIFICATE_EXPIRY",
+    "SECRET_EXPIRY",
+)
+_GRAVE: Final = 3
+_SERIOUS: Final = 12
+
+
+class FittingAction(StrEnum):
+    """What a person can do about a problem."""
+
+    RESUME = "resume"
+    RAISE = "raise"
+    ERRORS = "errors"
+    LEDGER = "ledger"
+    EDIT = "edit"
+    LOOK = "look"
+
+
+_ACTIONS: Final[Mapping[str, FittingAction]] = {
+    "SUSPENDED": FittingAction.RESUME,
+    "LEDGER_MISSING": FittingAction.LEDGER,
+    "CIRCUIT_OPEN": FittingAction.ERRORS,
+    "HEARTBEAT": FittingAction.ERRORS,
+    "RETRY_BUFFER_FULL": FittingAction.ERRORS,
+    "UNREACHABLE": FittingAction.ERRORS,
+    "UNDELIVERED": FittingAction.ERRORS,
+    "MALFUNCTIONING": FittingAction.ERRORS,
+    "TIMING_OUT": FittingAction.ERRORS,
+    "RECEIVING_MALFORMED_MESSAGES": FittingAction.ERRORS,
+    "CERTIFICATE_EXPIRY": FittingAction.EDIT,
+    "SECRET_EXPIRY": FittingAction.EDIT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseTrouble:
+    """One thing that is wrong with a subscription."""
+
+    kind: str
+    text: str
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionCase:
+    """A subscription that needs a person. `left_s` is the time until it loses the first message.
+
+    `rate_needed` is the rate at which it would lose nothing, if any would do.
+    """
+
+    topic: str
+    name: str
+    troubles: Sequence[CaseTrouble]
+    left_s: float | None
+    losing: int
+    rate_needed: float | None
+
+    @property
+    def worst(self) -> CaseTrouble:
+        """What is most urgent."""
+        return self.troubles[0]
+
+    @property
+    def tone(self) -> str:
+        """The class of the style sheet for its urgency: bad, warn or calm."""
+        rank = _rank(self.worst.kind)
+        return "bad" if rank < _GRAVE else "warn" if rank < _SERIOUS else "calm"
+
+    @property
+    def action(self) -> FittingAction:
+        """The one action that fits the most urgent trouble."""
+        if self.worst.kind == "LOSS_FORECAST":
+            return FittingAction.ERRORS if self.rate_needed is None else FittingAction.RAISE
+        return _ACTIONS.get(self.worst.kind, FittingAction.LOOK)
+
+
+def cases(
+    alerts: Iterable[Mapping[str, Any]], unhealthy: Iterable[Mapping[str, Any]], now: datetime
+) -> Sequence[AttentionCase]:
+    """Return the subscriptions with alerts or problems of health, the most urgent first."""
+    found: dict[tuple[str, str], list[CaseTrouble]] = {}
+    losses: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for alert in alerts:
+        key = (alert["topicName"], alert["subscriptionName"])
+        trouble = CaseTrouble(kind=alert["kind"], text=_said(alert), since=alert["raisedAt"])
+        found.setdefault(key, []).append(trouble)
+        if alert["kind"] == "LOSS_FORECAST":
+            losses[key] = alert["details"]
+    for each in unhealthy:
+        key = (each["topicName"], each["name"])
+        found.setdefault(key, []).extend(
+            CaseTrouble(kind=problem["code"], text=problem["description"])
+            for problem in each["problems"]
+        )
+    made = [_case(key, troubles, loss=losses.get(key), now=now) for key, troubles in found.items()]
+    return sorted(made, key=_urgency)
+
+
+def _said(alert: Mapping[str, Any]) -> str:
+    if alert["kind"] != "LOSS_FORECAST":
+        return str(alert["description"])
+    # The description has the time left when the alert was raised; the page shows what is left now.
+    return f"Messages will be lost ({alert['details'].get('cause', 'unknown cause')})"
+
+
+def _case(
+    key: tuple[str, str],
+    troubles: Sequence[CaseTrouble],
+    *,
+    loss: Mapping[str, Any] | None,
+    now: datetime,
+) -> AttentionCase:
+    topic, name = key
+    at = loss.get("firstLossAt") if loss else None
+    return AttentionCase(
+        topic=topic,
+        name=name,
+        troubles=sorted(troubles, key=lambda each: _rank(each.kind)),
+        left_s=None if at is None else max(0.0, (words.moment(at) - now).total_seconds()),
+        losing=loss.get("expiring", 0) if loss else 0,
+        rate_needed=loss.get("rateNeeded") if loss else None,
+    )
+
+
+def _urgency(case: AttentionCase) -> tuple[int, float, str, str]:
+    left = float("inf") if case.left_s is None else case.left_s
+    return _rank(case.worst.kind), left, case.topic, case.name
+
+
+def _rank(kind: str) -> int:
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)

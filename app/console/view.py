@@ -1,0 +1,150 @@
+"""What the handler of a page gets and returns."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from app.console.api import Api, path_of
+from app.console.forms import SentForm
+from app.console.links import Links
+from app.domain.access.keys import Caller, Role
+from app.services.access.authorization import AccessService, Target
+
+PAGE_SIZE: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What the reader may do: the roles for what a page is about, and whether changes are allowed.
+
+    A page offers only what these allow. The API checks each request all the same.
+    """
+
+    roles: frozenset[Role]
+    creates: bool
+    writable: bool
+
+    @property
+    def admin(self) -> bool:
+        """Whether the reader may change everything."""
+        return self.writable and Role.ADMIN in self.roles
+
+    @property
+    def topic(self) -> bool:
+        """Whether the reader may change the topic that the page is about."""
+        return self.writable and not self.roles.isdisjoint({Role.TOPIC_OWNER, Role.ADMIN})
+
+    @property
+    def subscription(self) -> bool:
+        """Whether the reader may change the subscription that the page is about."""
+        return self.writable and not self.roles.isdisjoint({Role.SUBSCRIPTION_OWNER, Role.ADMIN})
+
+    @property
+    def create(self) -> bool:
+        """Whether the reader may create topics and subscriptions; which, the API decides."""
+        return self.writable and self.creates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageView:
+    """A request for a page: whose, for what, and the API in the reader's name."""
+
+    caller: Caller
+    api: Api
+    access: AccessService
+    link: Links
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    form: SentForm = field(default_factory=lambda: SentForm(()))
+
+    @property
+    def controlled(self) -> bool:
+        """Whether readers sign in."""
+        return self.access.controlled
+
+    @property
+    def topic(self) -> str:
+        """The topic that the path names."""
+        return self.params["topic"]
+
+    @property
+    def name(self) -> str:
+        """The subscription that the path names."""
+        return self.params["name"]
+
+    @property
+    def topic_path(self) -> str:
+        """The topic's path in the API."""
+        return path_of("topics", self.topic)
+
+    @property
+    def subscription_path(self) -> str:
+        """The subscription's path in the API."""
+        return path_of("topics", self.topic, "subscriptions", self.name)
+
+    async def rights(self, topic: str | None = None, name: str | None = None) -> Rights:
+        """Return what the reader may do with a topic, or with a subscription of it."""
+        target = Target(topic=topic, subscription=name)
+        return Rights(
+            roles=frozenset(await self.access.roles(self.caller, target)),
+            creates=self.caller.grants.owns_some,
+            writable=self.writable,
+        )
+
+    async def may_publish(self, settings: Mapping[str, Any]) -> bool:
+        """Whether the reader may publish to a topic with these settings; see `Gate.require`."""
+        grants, auth = self.caller.grants, settings["auth"]
+        if grants.admin:
+            return True
+        if auth["enabled"]:
+            return self.caller.name in auth["publishers"]
+        topic = settings["name"]
+        owned = Role.TOPIC_OWNER in await self.access.roles(self.caller, Target(topic=topic))
+        return owned or grants.publishes_to(topic)
+
+    @property
+    def writable(self) -> bool:
+        """Whether the reader may change anything now."""
+        return self.access.may_change(self.caller)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPage:
+    """A page: its template, and what that shows.
+
+    `live` are the parts that change while the page is open: for each the id of its element, and
+    the template of what is in it. All templates get the same `context`.
+    """
+
+    template: str
+    title: str
+    section: str
+    context: Mapping[str, Any]
+    live: Mapping[str, str] = field(default_factory=dict)
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirect:
+    """The way to another page, after a form did what it should: `to` is a relative link."""
+
+    to: str
+
+
+Result = ShownPage | Redirect
+Handler = Callable[[PageView], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRoute:
+    """A page at a path of the console, and what a form that is sent there does."""
+
+    path: str
+    show: Handler | None = None
+    submit: Handler | None = None
+
+
+def first_of(query: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
+    """Return the value of a parameter if it is allowed, and the first allowed one otherwise."""
+    value = query.get(name, "")
+    return value if value in allowed else allowed[0]

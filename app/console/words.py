@@ -1,0 +1,176 @@
+"""Numbers, times and states in words for people (pure)."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+# Stands for what is not known.
+UNKNOWN: Final = "\u2013"
+_KILO: Final = 1000
+_UNITS: Final = ("", "k", "M", "G", "T")
+_BYTES: Final = ("B", "kB", "MB", "GB", "TB")
+_HALF_LIVES: Final = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+_TINY: Final = 0.01
+_WHOLE: Final = 10
+_MINUTE_S: Final = 120
+_RESTING: Final[Mapping[str, str]] = {
+    "SUSPENDED": "Suspended: nothing is sent. New messages wait in the log.",
+    "PENDING": "Created, and not taken up by a worker yet.",
+}
+# Characters that change the direction of the text around them, or show nothing. Names and bodies
+# of others must not reorder what stands beside them.
+_UNSEEN: Final = {
+    *range(0x09),
+    *range(0x0B, 0x20),
+    0x7F,
+    *range(0x80, 0xA0),
+    0x061C,
+    *range(0x200B, 0x2010),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+    0xFEFF,
+}
+_SHOWN: Final = {code: f"\\u{code:04x}" for code in _UNSEEN}
+
+
+def plain(text: object) -> str:
+    """Return a text of others as it may stand on a page: what cannot be seen is spelled out."""
+    return str(text).translate(_SHOWN)
+
+
+def number(value: float | None) -> str:
+    """Return a number of three digits or so, such as 12.3 k; a dash if it is unknown."""
+    return UNKNOWN if value is None else _scaled(value, _UNITS, " ")
+
+
+def size(value: float | None) -> str:
+    """Return a number of bytes, such as 12.3 MB."""
+    return UNKNOWN if value is None else _scaled(value, _BYTES, " ")
+
+
+def exact(value: float | None) -> str:
+    """Return a number with all its digits, in groups of three."""
+    if value is None:
+        return "not known"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
+
+
+def rate(value: float | None) -> str:
+    """Return a rate, such as 41/s. Very slow ones are not called zero."""
+    if value is None:
+        return UNKNOWN
+    if 0 < value < _TINY:
+        return "<0.01/s"
+    return f"{_scaled(value, _UNITS, '')}/s"
+
+
+def share(value: float) -> str:
+    """Return a share of one as a percentage, never 0 % or 100 % for a part of it."""
+    percent = value * 100
+    if 0 < percent < 1:
+        return "<1 %"
+    return "99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - hundredths
+
+
+def span(seconds: float | None) -> str:
+    """Return a length of time in two units, such as 2 h 5 min."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 1:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    if seconds < _MINUTE_S / 2:
+        return f"{seconds:.1f} s" if seconds < _WHOLE else f"{seconds:.0f} s"
+    whole = int(seconds)
+    long, name, short, other = next(each for each in _HALF_LIVES if whole >= each[0])
+    rest = whole % long // short
+    return f"{whole // long} {name} {rest} {other}" if rest else f"{whole // long} {name}"
+
+
+def moment(value: float | str | datetime) -> datetime:
+    """Return a time of the API: seconds or milliseconds since the epoch, or RFC 3339."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).astimezone(UTC)
+    # No time in seconds is that large, and none in milliseconds that small.
+    return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)  # noqa: PLR2004 - see above
+
+
+def utc(value: float | str | datetime) -> str:
+    """Return a time for people: 2026-05-01 12:30:05 UTC."""
+    return f"{moment(value):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def counted(count: float, noun: str) -> str:
+    """Return a count with its noun, such as `1 message` or `12.3 k messages`."""
+    return f"{number(count)} {noun}" if count == 1 else f"{number(count)} {noun}s"
+
+
+def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> str:
+    """Return what a subscription does now, and why it does not send more, in a sentence."""
+    if state in _RESTING:
+        return _RESTING[state]
+    if metrics.get("outputRate") is None:
+        return "No worker reports this subscription, so nothing is sent now."
+    delivered, allowed = metrics.get("codes2xx", 0.0), policy["rate"]
+    start = f"Delivers {rate(delivered)} of {rate(allowed)}"
+    reasons = [
+        each for each in (_circuit(metrics), _mode(metrics, policy), _failures(metrics)) if each
+    ]
+    if reasons:
+        return f"{start}: {'; '.join(reasons)}."
+    if metrics.get("lag", 0) == 0:
+        return f"{start}: nothing waits."
+    if delivered >= allowed * 0.9:
+        return f"{start}: the subscription's own rate is the limit."
+    return f"{start}."
+
+
+def _circuit(metrics: Mapping[str, Any]) -> str:
+    match metrics.get("circuit"):
+        case "OPEN":
+            return f"the circuit is open, nothing is sent ({metrics.get('circuitReason', '')})"
+        case "HALF_OPEN":
+            return "the circuit is half open, one message tries"
+        case _:
+            return ""
+
+
+def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    reason = metrics.get("modeReason") or ""
+    said = f" ({reason})" if reason else ""
+    match metrics.get("mode"):
+        case "HEARTBEAT":
+            probe = span(policy["heartbeatMax"])
+            return (
+                f"the endpoint is taken for down{said}; one probe at a time, at least every {probe}"
+            )
+        case "SLOW":
+            limit = rate(metrics["outputRate"])
+            return f"the endpoint is coming back{said}, so at most {limit} may leave"
+        case _:
+            return reason
+
+
+def _failures(metrics: Mapping[str, Any]) -> str:
+    names = (
+        ("codes5xx", "the endpoint answers 5xx to"),
+        ("codes4xx", "the endpoint answers 4xx to"),
+        ("timeouts", "the endpoint does not answer in time to"),
+        ("otherErrors", "no connection for"),
+    )
+    attempts = metrics.get("codes2xx", 0.0) + sum(metrics.get(name, 0.0) for name, _ in names)
+    found = [(metrics.get(name, 0.0), text) for name, text in names if metrics.get(name, 0.0) > 0]
+    return ", ".join(f"{text} {share(value / attempts)}" for value, text in sorted(found)[::-1])
+
+
+def _scaled(value: float, units: tuple[str, ...], gap: str) -> str:
+    unit = 0
+    while abs(value) >= _KILO and unit < len(units) - 1:
+        value /= _KILO
+        unit += 1
+    if value == int(value) or abs(value) >= 100:  # noqa: PLR2004 - three digits are enough
+        text = f"{value:.0f}"
+    else:
+        text = f"{value:.1f}" if abs(value) >= 1 else f"{value:.2f}"
+    return f"{text}{gap}{units[unit]}" if units[unit] else text

@@ -1,0 +1,89 @@
+"""A reader of the console: follows links and sends forms as a browser without scripts does."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+import httpx
+
+HTML = {"Accept": "text/html"}
+PATIENCE_S = 60.0
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.token = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, named))
+        if named.get("name") == "form_token":
+            self.token = named["value"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """A page as a browser got it."""
+
+    response: httpx.Response
+    tags: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    token: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.response.text
+
+    @property
+    def words(self) -> str:
+        """What a reader sees, without tags."""
+        body = re.sub(r"<(script|style)\b.*?</\1>", "", self.text, flags=re.DOTALL)
+        return " ".join(re.sub(r"<[^>]*>", " ", body).split())
+
+    def attributes(self, tag: str, name: str) -> list[str]:
+        return [named[name] for each, named in self.tags if each == tag and name in named]
+
+
+def seen(response: httpx.Response) -> Seen:
+    parser = _Parser()
+    if response.headers.get("content-type", "").startswith("text/html"):
+        parser.feed(response.text)
+    return Seen(response=response, tags=parser.tags, token=parser.token)
+
+
+@dataclass(slots=True, kw_only=True)
+class Browser:
+    """Looks at pages of `http`, whose cookies it keeps."""
+
+    http: httpx.AsyncClient
+    prefix: str = "/console"
+
+    async def look(self, path: str) -> Seen:
+        """The page, after redirects."""
+        return seen(
+            await self.http.get(f"{self.prefix}{path}", headers=HTML, follow_redirects=True)
+        )
+
+    async def send(self, page: str, to: str = "", **fields: str) -> Seen:
+        """Send a form of `page` to the relative link `to`, and follow where it leads."""
+        shown = await self.look(page)
+        url = urljoin(str(shown.response.url), to)
+        sent = {"form_token": shown.token, **fields}
+        return seen(await self.http.post(url, data=sent, headers=HTML, follow_redirects=True))
+
+    async def sign_in(self, key: str) -> Seen:
+        return await self.send("/sign-in", key=key)
+
+
+async def event_of(http: httpx.AsyncClient, path: str, wanted: str) -> str:
+    """The first data of a live page in which `wanted` is."""
+    live = {"Accept": "text/event-stream"}
+    async with asyncio.timeout(PATIENCE_S), http.stream("GET", path, headers=live) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream"), stream.status_code
+        async for line in stream.aiter_lines():
+            if wanted in line:
+                return line
+    raise AssertionError(f"the stream ended without {wanted}")

@@ -1,0 +1,224 @@
+"""The pages: what they show and do, without scripts and without access control."""
+
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from tests.integration.api.console.browser import HTML, Browser, event_of, seen
+
+PAGE_BYTES_MAX = 60 * 1024
+SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
+PAGES = (
+    "/",
+    "/topics",
+    "/topics?q=orders",
+    "/search?q=bill",
+    "/new-topic",
+    "/topics/shop.orders",
+    "/topics/shop.orders/newest",
+    "/topics/shop.orders/publish",
+    "/topics/shop.orders/new-subscription",
+    SUBSCRIPTION,
+    f"{SUBSCRIPTION}/edit",
+    f"{SUBSCRIPTION}/delete",
+)
+RULES = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+}
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.usefixtures("subscription")
+async def test_each_page_keeps_the_rules(browser: Browser, path: str) -> None:
+    page = await browser.look(path)
+    assert page.response.status_code == 200
+    assert len(page.response.content) <= PAGE_BYTES_MAX
+    assert {name: page.response.headers[name] for name in RULES} == RULES
+    attributes = {name for _, named in page.tags for name in named}
+    assert "style" not in attributes
+    assert not any(name.startswith("on") for name in attributes)
+    assert all(page.attributes("script", "src"))
+    assert page.text.count("<script") == 1
+    links = [*page.attributes("a", "href"), *page.attributes("form", "action")]
+    assert not [each for each in links if each.startswith(("/", "http"))]
+    assert "curl " in page.words or path == "/new-topic"
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.usefixtures("subscription")
+async def test_each_link_leads_to_a_page(browser: Browser, path: str) -> None:
+    page = await browser.look(path)
+    here = str(page.response.url)
+    for link in {*page.attributes("a", "href"), *page.attributes("link", "href")}:
+        if not link.startswith("#"):
+            found = await browser.http.get(urljoin(here, link), headers=HTML)
+            assert found.status_code == 200, link
+
+
+async def test_an_empty_install_says_the_next_step(browser: Browser) -> None:
+    now = await browser.look("/")
+    assert "Nothing is wrong" in now.words
+    assert "Create the first topic" in now.words
+    assert "No worker runs" in now.words
+    assert "There is no topic yet" in (await browser.look("/topics")).words
+
+
+async def test_a_browser_is_sent_from_hermes_console_settings_to_ours(
+    api: httpx.AsyncClient,
+) -> None:
+    sent = await api.get("/console", headers=HTML)
+    assert (sent.status_code, sent.headers["location"]) == (307, "console/")
+    assert (await api.get("/console")).json()["console"]["title"] == "Angelia"
+
+
+async def test_a_reader_gets_from_nothing_to_a_message_by_forms_alone(browser: Browser) -> None:
+    made = await browser.send("/new-topic", name="shop.orders", partitions="2", ack="ALL")
+    assert str(made.response.url.path) == "/console/topics/shop.orders"
+    assert "It is created" in made.words
+    added = await browser.send(
+        "/topics/shop.orders/new-subscription",
+        name="billing",
+        endpoint="http://subscriber.test/",
+        startFrom="earliest",
+        ordering="NONE",
+        trackingMode="trackingOff",
+        **{f"subscriptionPolicy.{name}": value for name, value in POLICY.items()},
+    )
+    assert added.response.url.path == f"/console{SUBSCRIPTION}", added.words
+    sent = await browser.send("/topics/shop.orders/publish", body='{"order": 7}', id="order-7")
+    assert sent.response.url.path == "/console/topics/shop.orders/messages/order-7", sent.words
+    assert "The message is in the log" in sent.words
+    newest = await browser.look("/topics/shop.orders/newest")
+    assert "order-7" in newest.words
+
+
+POLICY = {
+    "rate": "40",
+    "requestTimeout": "1000",
+    "messageTtl": "3600",
+    "messageBackoff": "100",
+    "backoffMultiplier": "1.5",
+    "inflightSize": "10",
+}
+FORM = {
+    "endpoint": "http://user:*****@subscriber.test/",
+    "ordering": "NONE",
+    "trackingMode": "trackingOff",
+    "owner.id": "B",
+    "suspendOnGone": "on",
+    "subscriptionPolicy.adaptiveRate": "on",
+    **{f"subscriptionPolicy.{name}": value for name, value in POLICY.items()},
+}
+
+
+@pytest.mark.usefixtures("topic")
+async def test_wrong_fields_have_the_apis_errors_beside_them(browser: Browser) -> None:
+    wrong = await browser.send("/new-topic", name="no group", partitions="0", ack="ALL")
+    assert wrong.response.status_code == 400
+    invalid = [named for _, named in wrong.tags if named.get("aria-invalid")]
+    assert {each["name"] for each in invalid} == {"name", "partitions"}
+    assert {each["value"] for each in invalid} == {"no group", "0"}
+    assert "must be 1 to" in wrong.words
+    again = await browser.send("/new-topic", name="shop.orders", ack="ALL")
+    assert "already exists" in again.words
+
+
+async def test_a_change_is_shown_before_it_is_saved(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    shown = await browser.send(f"{SUBSCRIPTION}/edit", **FORM)
+    assert "subscriptionPolicy.rate" in shown.words
+    before = (await api.get(subscription)).json()
+    assert before["subscriptionPolicy"]["rate"] != 40
+    hidden = {
+        named["name"]: named["value"]
+        for tag, named in shown.tags
+        if tag == "input" and named.get("type") == "hidden"
+    }
+    url = shown.response.url
+    saved = seen(await api.post(url, data=hidden, headers=HTML, follow_redirects=True))
+    assert "The change is saved" in saved.words
+    after = (await api.get(subscription)).json()
+    assert after["subscriptionPolicy"]["rate"] == 40
+    assert after["endpoint"] == before["endpoint"]
+    # It was for the state that was shown: sent once more, it is refused.
+    again = seen(await api.post(url, data=hidden, headers=HTML, follow_redirects=True))
+    assert again.response.status_code == 412
+    assert "changed meanwhile" in again.words
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_wrong_change_is_refused_at_its_field(browser: Browser) -> None:
+    wrong = await browser.send(
+        f"{SUBSCRIPTION}/edit", **{**FORM, "subscriptionPolicy.rate": "fast", "filters": "[1"}
+    )
+    assert wrong.response.status_code == 400
+    invalid = [named["name"] for _, named in wrong.tags if named.get("aria-invalid")]
+    assert invalid == ["subscriptionPolicy.rate", "filters"]
+
+
+async def test_a_subscription_is_suspended_resumed_and_deleted(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    suspended = await browser.send(SUBSCRIPTION, "billing/state", do="suspend")
+    assert "It is suspended" in suspended.words
+    assert (await api.get(f"{subscription}/state")).json() == "SUSPENDED"
+    resumed = await browser.send(SUBSCRIPTION, "billing/state", do="resume")
+    assert "It is resumed" in resumed.words
+    kept = await browser.send(f"{SUBSCRIPTION}/delete", confirmed="other")
+    assert "Enter billing to delete it" in kept.words
+    gone = await browser.send(f"{SUBSCRIPTION}/delete", confirmed="billing")
+    assert gone.response.url.path == "/console/topics/shop.orders"
+    assert (await api.get(subscription)).status_code == 400
+
+
+async def test_a_page_follows_by_itself(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    del subscription
+    path = f"/console{SUBSCRIPTION}"
+    first = await event_of(api, path, "event: part")
+    assert first == "event: part"
+    await browser.send(SUBSCRIPTION, "billing/state", do="suspend")
+    assert "Suspended: nothing is sent" in await event_of(api, path, "Suspended: nothing is sent")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/nothing", 404), ("/topics/no.such", 404), ("/static/x/console.css", 404)],
+)
+async def test_what_is_not_there_is_said(browser: Browser, path: str, status: int) -> None:
+    page = await browser.look(path)
+    assert page.response.status_code == status
+
+
+async def test_static_files_are_kept_for_ever_under_their_digest(browser: Browser) -> None:
+    page = await browser.look("/topics")
+    [style] = [each for each in page.attributes("link", "href") if each.endswith(".css")]
+    file = await browser.http.get(urljoin(str(page.response.url), style))
+    assert file.headers["content-type"] == "text/css; charset=utf-8"
+    assert "immutable" in file.headers["cache-control"]
+    assert file.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.usefixtures("topic")
+async def test_what_others_publish_does_no_harm(browser: Browser, api: httpx.AsyncClient) -> None:
+    hostile = '{"a": "<script>alert(1)</script>", "b": "\u202egnp.exe"}'
+    headers = {"Idempotency-Key": "<script>alert(2)</script>"}
+    sent = await api.post("/topics/shop.orders", content=hostile.encode(), headers=headers)
+    assert sent.status_code == 201
+    page = await browser.look("/topics/shop.orders/newest")
+    assert "gnp.exe" in page.text
+    assert page.text.count("<script") == 1
+    assert "\u202e" not in page.text
+    found = await browser.look("/topics?q=%3Cscript%3Ealert(3)")
+    assert "<script>alert" not in found.text
+    missing = await browser.look("/topics/%3Cscript%3Ealert(4)%3C")
+    assert "<script>alert" not in missing.text

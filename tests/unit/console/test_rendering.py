@@ -1,0 +1,61 @@
+import json
+
+from app.console.api import Call
+from app.console.links import Links
+from app.console.rendering import SHOWN_MAX, curl, pretty, render
+
+HOSTILE = "<script>alert(1)</script>\"' onload=x \u202egnp.exe"
+
+
+def test_what_others_wrote_is_text_on_a_page() -> None:
+    html = render(
+        "topic_messages.html",
+        {
+            "title": HOSTILE,
+            "section": "topics",
+            "topic": HOSTILE,
+            "link": Links("/"),
+            "page": type("P", (), {"live": {}}),
+            "sections": (),
+            "signed_in": False,
+            "controlled": False,
+            "writable": True,
+            "done": HOSTILE,
+            "flashes": {},
+            "calls": [Call(method="GET", path="/x?y='", body={"a": HOSTILE})],
+            "api_root": "http://angelia.test",
+            "rights": None,
+            "messages": [
+                {
+                    "messageId": HOSTILE,
+                    "timestamp": 1,
+                    "partition": 0,
+                    "offset": 0,
+                    "content": HOSTILE,
+                    "truncated": False,
+                }
+            ],
+        },
+    )
+    assert "<script>alert" not in html
+    assert "\u202e" not in html
+    assert "style=" not in html
+
+
+def test_a_line_of_a_megabyte_is_cut() -> None:
+    assert len(pretty("x" * 1_000_000)) == SHOWN_MAX + 1
+    assert len(pretty(json.dumps({"a": "x" * 3000}))) < SHOWN_MAX + 2
+
+
+def test_json_is_shown_in_lines_and_other_texts_as_they_are() -> None:
+    assert pretty('{"a":1}') == '{\n  "a": 1\n}'
+    assert pretty("{not json") == "{not json"
+    assert pretty("[" * 3000) == "[" * 3000
+
+
+def test_a_call_can_be_copied_into_a_shell() -> None:
+    call = Call(method="PUT", path="/topics/a", body={"it's": "$(rm)"})
+    assert curl(call, "http://angelia.test", key=True) == (
+        'curl -X PUT http://angelia.test/topics/a -H "Authorization: Bearer $ANGELIA_API_KEY"'
+        " -H 'Content-Type: application/json' -d '{\"it'\"'\"'s\": \"$(rm)\"}'"
+    )

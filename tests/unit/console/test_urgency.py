@@ -1,0 +1,69 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from app.console.urgency import FittingAction, cases
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+RAISED = "2026-05-01T11:59:00+00:00"
+
+
+def an_alert(kind: str, name: str = "billing", **details: object) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "topicName": "shop.orders",
+        "subscriptionName": name,
+        "description": f"{kind} happened",
+        "details": details,
+        "raisedAt": RAISED,
+    }
+
+
+def a_loss(name: str, at: str, **details: object) -> dict[str, Any]:
+    return an_alert("LOSS_FORECAST", name, firstLossAt=at, cause="RETENTION", **details)
+
+
+def test_what_is_lost_soonest_comes_first() -> None:
+    later = a_loss("later", "2026-05-01T14:00:00+00:00")
+    sooner = a_loss("sooner", "2026-05-01T12:10:00+00:00")
+    found = cases(
+        [an_alert("CERTIFICATE_EXPIRY"), later, an_alert("SUSPENDED", "off"), sooner], [], NOW
+    )
+    assert [each.name for each in found] == ["sooner", "later", "off", "billing"]
+    assert found[0].left_s == 600
+
+
+def test_all_that_is_wrong_with_a_subscription_is_one_case() -> None:
+    unhealthy = {
+        "topicName": "shop.orders",
+        "name": "billing",
+        "problems": [{"code": "LAGGING", "description": "720 s old"}],
+    }
+    [case] = cases([an_alert("HEARTBEAT")], [unhealthy], NOW)
+    assert [each.kind for each in case.troubles] == ["HEARTBEAT", "LAGGING"]
+    assert (case.tone, case.left_s) == ("warn", None)
+
+
+@pytest.mark.parametrize(
+    ("alert", "action", "tone"),
+    [
+        (a_loss("x", RAISED, rateNeeded=80.0), FittingAction.RAISE, "bad"),
+        (a_loss("x", RAISED), FittingAction.ERRORS, "bad"),
+        (an_alert("SUSPENDED"), FittingAction.RESUME, "bad"),
+        (an_alert("LEDGER_MISSING"), FittingAction.LEDGER, "bad"),
+        (an_alert("UNDELIVERED"), FittingAction.ERRORS, "warn"),
+        (an_alert("CERTIFICATE_EXPIRY"), FittingAction.EDIT, "calm"),
+        (an_alert("OF_A_LATER_VERSION"), FittingAction.LOOK, "calm"),
+    ],
+)
+def test_each_trouble_has_the_action_that_fits(
+    alert: dict[str, Any], action: FittingAction, tone: str
+) -> None:
+    [case] = cases([alert], [], NOW)
+    assert (case.action, case.tone) == (action, tone)
+
+
+def test_a_loss_that_has_begun_has_no_time_left() -> None:
+    [case] = cases([a_loss("x", RAISED)], [], NOW)
+    assert case.left_s == 0
