@@ -1,6 +1,7 @@
 """What the targets of the Makefile would run."""
 
 import os
+import re
 import subprocess
 from typing import Final
 
@@ -56,6 +57,22 @@ def test_long_tests_that_are_chosen_are_run_alone(arguments: str) -> None:
 
 def test_all_long_tests_end_with_those_of_what_is_compiled() -> None:
     assert "tests/integration/worker" in run_by("test-long")
+
+
+def test_the_first_package_of_tests_is_uv_as_the_lock_names_it() -> None:
+    lines = run_by("--assume-new=requirements-dev.lock", "unit").splitlines()
+    chosen = next(line for line in lines if line.startswith("sed ")).partition("|")[0]
+    named = subprocess.run(
+        ["/bin/sh", "-c", chosen], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    assert re.findall(r"^(\w+)==[\w.]+ \\$", named, re.MULTILINE) == ["uv"]
+    assert "--hash=sha256:" in named
+
+
+def test_what_users_run_is_installed_by_pip_alone() -> None:
+    commands = run_by("--assume-new=requirements.lock", "setup")
+    assert "-m pip" in commands
+    assert "bin/uv" not in commands
 
 
 def test_long_tests_ask_for_a_compiler_before_they_run_anything() -> None:
