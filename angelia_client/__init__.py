@@ -26,6 +26,14 @@ from angelia_client.errors import (
     ThrottledError,
     UnreachableError,
 )
+from angelia_client.histories import (
+    Durations,
+    FailedRequests,
+    SubscriptionHistory,
+    SubscriptionPoint,
+    TopicHistory,
+    TopicPoint,
+)
 from angelia_client.ledgers import (
     Ledger,
     LedgerCheck,
@@ -91,6 +99,8 @@ __all__ = [
     "CreatedSubscription",
     "DiscardQuery",
     "DuplicateError",
+    "Durations",
+    "FailedRequests",
     "FieldProblem",
     "Forecast",
     "Health",
@@ -130,10 +140,14 @@ __all__ = [
     "ServiceError",
     "SigningSecret",
     "Subscription",
+    "SubscriptionHistory",
     "SubscriptionMetrics",
+    "SubscriptionPoint",
     "ThrottledError",
     "Topic",
+    "TopicHistory",
     "TopicMetrics",
+    "TopicPoint",
     "TopicSchema",
     "TraceEntry",
     "Undelivered",

@@ -85,6 +85,9 @@ from app.services.inspection.preview import PreviewService
 from app.services.inspection.search import MessageSearch
 from app.services.inspection.traces import TraceService
 from app.services.metrics.api_process import ApiMetrics, ClusterSight
+from app.services.metrics.history import MetricsHistoryService
+from app.services.metrics.history_recorder import LOOK_EVERY as HISTORY_EVERY
+from app.services.metrics.history_recorder import HistoryRecorder
 from app.services.metrics.queries import CatalogueMetrics, Describes
 from app.services.metrics.resources import MetricsService
 from app.services.metrics.volumes import TELL_EVERY, Volumes
@@ -274,6 +277,8 @@ def _chores(core: _Core, announce: Announce) -> Iterator[Coroutine[Any, Any, Non
     yield repeat(core.activity.look, every=LOOK_EVERY, name="look_for_activity")
     yield repeat(forgetter.forget, every=FORGET_EVERY, name="forget_published_ids")
     yield repeat(KeyUse(database, core.keys).note, every=USED_EVERY, name="note_keys_used")
+    recorder = HistoryRecorder(database, core.log)
+    yield repeat(recorder.look, every=HISTORY_EVERY, name="record_metrics_history")
     yield HealthMonitor(
         database, core.log, core.announcer, settings=monitor_settings(settings)
     ).run()
@@ -315,6 +320,7 @@ def _services(core: _Core) -> Services:
         retransmitting=RetransmissionService(database, log, applied),
         ledgers=LedgerService(database, log),
         metrics=MetricsService(database, log, core.volumes),
+        metrics_history=MetricsHistoryService(database, log),
         figures=_metrics(core),
         health=HealthService(database),
         workers=WorkerService(database),

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.errors import NotFoundError, NotUnderstoodError
+from angelia_client.histories import Step, SubscriptionHistory, history_query
 from angelia_client.messages import Position
 from angelia_client.models import (
     Alert,
@@ -111,6 +112,20 @@ class AsyncSubscriptions:
         """Return its counts and rates."""
         path = f"{subscription_path(topic, name)}/metrics"
         return SubscriptionMetrics.of(await self._sender.json(in_numbers(get(path))))
+
+    async def metrics_history(
+        self,
+        topic: str,
+        name: str,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: Step | None = None,
+    ) -> SubscriptionHistory:
+        """Return its metrics over time; by default of the last day, by minute."""
+        path = f"{subscription_path(topic, name)}/metrics/history"
+        request = get(path, history_query(start, end, step))
+        return SubscriptionHistory.of(await self._sender.json(request))
 
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None

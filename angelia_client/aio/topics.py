@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from angelia_client.aio.sending import AsyncSender
 from angelia_client.errors import NotFoundError
+from angelia_client.histories import Step, TopicHistory, history_query
 from angelia_client.messages import Message, TraceEntry
 from angelia_client.models import NamedTopicMetrics, Topic, TopicMetrics
 from angelia_client.requests import (
@@ -92,6 +93,18 @@ class AsyncTopics:
         """Return what is known of its traffic."""
         request = in_numbers(get(f"{topic_path(name)}/metrics"))
         return TopicMetrics.of(await self._sender.json(request))
+
+    async def metrics_history(
+        self,
+        name: str,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: Step | None = None,
+    ) -> TopicHistory:
+        """Return its metrics over time; by default of the last day, by minute."""
+        path = f"{topic_path(name)}/metrics/history"
+        return TopicHistory.of(await self._sender.json(get(path, history_query(start, end, step))))
 
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None

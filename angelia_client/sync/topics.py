@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from angelia_client.errors import NotFoundError
+from angelia_client.histories import Step, TopicHistory, history_query
 from angelia_client.messages import Message, TraceEntry
 from angelia_client.models import NamedTopicMetrics, Topic, TopicMetrics
 from angelia_client.requests import (
@@ -94,6 +95,18 @@ class Topics:
         """Return what is known of its traffic."""
         request = in_numbers(get(f"{topic_path(name)}/metrics"))
         return TopicMetrics.of(self._sender.json(request))
+
+    def metrics_history(
+        self,
+        name: str,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: Step | None = None,
+    ) -> TopicHistory:
+        """Return its metrics over time; by default of the last day, by minute."""
+        path = f"{topic_path(name)}/metrics/history"
+        return TopicHistory.of(self._sender.json(get(path, history_query(start, end, step))))
 
     def query_metrics(self, query: Mapping[str, Any] | None = None) -> Iterator[NamedTopicMetrics]:
         """Yield the same for topics that match a query: `{"deliveryRate": {"gt": 9}}`."""

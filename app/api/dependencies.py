@@ -39,6 +39,7 @@ from app.services.inspection.preview import PreviewService
 from app.services.inspection.search import MessageSearch
 from app.services.inspection.traces import TraceService
 from app.services.metrics.api_process import ApiMetrics
+from app.services.metrics.history import MetricsHistoryService
 from app.services.metrics.queries import CatalogueMetrics
 from app.services.metrics.resources import MetricsService
 from app.services.readiness import ReadinessService
@@ -75,6 +76,7 @@ class Services:
     retransmitting: RetransmissionService
     ledgers: LedgerService
     metrics: MetricsService
+    metrics_history: MetricsHistoryService
     figures: ApiMetrics
     health: HealthService
     workers: WorkerService

@@ -22,6 +22,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.domain.varints import put_varint, read_varints, varint_size
+
 # The maximum size of the text: Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
 # The space that is kept for attempts: enough for a hundred adjacent messages.
@@ -137,8 +139,8 @@ def encode_runs(offset: int, finished: Ranges) -> bytes:
     """Encode run lengths from `offset`, unfinished and finished in turn, as varints (LEB128)."""
     out = bytearray()
     for low, high in finished:
-        _put_varint(out, low - offset)
-        _put_varint(out, high - low)
+        put_varint(out, low - offset)
+        put_varint(out, high - low)
         offset = high
     return bytes(out)
 
@@ -151,7 +153,7 @@ def fitting(offset: int, finished: Ranges) -> Ranges:
     """
     size = 0
     for index, (low, high) in enumerate(finished):
-        size += _varint_size(low - offset) + _varint_size(high - low)
+        size += varint_size(low - offset) + varint_size(high - low)
         if size > FINISHED_BYTES_MAX:
             return finished[:index]
         offset = high
@@ -164,7 +166,7 @@ def decode_runs(offset: int, encoded: bytes) -> Ranges:
     Raises:
         ValueError: The bytes are not valid.
     """
-    lengths = list(_varints(encoded))
+    lengths = list(read_varints(encoded))
     if len(lengths) % 2:
         msg = "a run of unfinished messages without a finished one behind it"
         raise ValueError(msg)
@@ -180,10 +182,10 @@ def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes
     """Encode distances from `offset` and attempts as varints: the first ones, as many as fit."""
     out = bytearray()
     for at, count in attempts:
-        if len(out) + _varint_size(at - offset) + _varint_size(count) > bytes_max:
+        if len(out) + varint_size(at - offset) + varint_size(count) > bytes_max:
             break
-        _put_varint(out, at - offset)
-        _put_varint(out, count)
+        put_varint(out, at - offset)
+        put_varint(out, count)
         offset = at
     return bytes(out)
 
@@ -194,7 +196,7 @@ def decode_attempts(offset: int, encoded: bytes) -> Attempts:
     Raises:
         ValueError: The bytes are not valid.
     """
-    numbers = list(_varints(encoded))
+    numbers = list(read_varints(encoded))
     if len(numbers) % 2:
         msg = "a message without a number of attempts"
         raise ValueError(msg)
@@ -203,27 +205,3 @@ def decode_attempts(offset: int, encoded: bytes) -> Attempts:
         offset += gap
         attempts.append((offset, count))
     return tuple(attempts)
-
-
-def _put_varint(out: bytearray, value: int) -> None:
-    while value > 0x7F:  # noqa: PLR2004 - a byte has seven bits
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def _varint_size(value: int) -> int:
-    return max(1, -(-value.bit_length() // 7))
-
-
-def _varints(encoded: bytes) -> Iterator[int]:
-    value = shift = 0
-    for byte in encoded:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:  # noqa: PLR2004 - the high bit means that more bytes follow
-            yield value
-            value = shift = 0
-    if shift:
-        msg = "cut off within a number"
-        raise ValueError(msg)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from app.domain.circuit import CircuitReading
+from app.domain.metrics.attempts import AttemptTotals
 
 
 class RateMode(StrEnum):
@@ -97,7 +98,8 @@ class Output:
 class SubscriptionLoad:
     """The load of one worker for one subscription.
 
-    `counts` are over the last `window`; all other values are current.
+    `counts` are over the last `window`, and `attempts` over a longer time, for their history; all
+    other values are current.
     """
 
     subscription_id: str
@@ -107,3 +109,4 @@ class SubscriptionLoad:
     waiting_retries: int
     counts: AttemptCounts
     output: Output = field(default_factory=Output)
+    attempts: AttemptTotals | None = None

@@ -1,6 +1,7 @@
 """Deletes old data: every table has a limit."""
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from app.storage.access.audit import AuditRepository
@@ -9,6 +10,8 @@ from app.storage.database import Database
 from app.storage.discards.retractions import RetractionRepository
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.health.alerts import AlertRepository
+from app.storage.health.history import HistoryRepository
+from app.storage.health.history_partitions import HistoryPartitions
 from app.storage.health.statuses import StatusRepository
 from app.storage.health.subscription_health import SubscriptionHealthRepository
 from app.storage.idempotent_requests import IdempotentRequestRepository
@@ -36,8 +39,12 @@ ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Pruner:
-    """Deletes old data: undelivered messages, jobs, events, keys, reports of old workers.
+    """Deletes old data: undelivered messages, jobs, events, keys, histories, old workers' reports.
 
     Every API process does this; two at the same time do no harm.
     """
@@ -49,8 +56,10 @@ class Pruner:
         undelivered_kept: timedelta,
         audit_kept: timedelta = AUDIT_KEPT,
         places_kept: timedelta = PLACES_KEPT,
+        clock: Callable[[], datetime] = _now,
     ) -> None:
         self._database = database
+        self._clock = clock
         self._audit_kept = audit_kept
         self._undelivered_kept = undelivered_kept
         self._places_kept = places_kept
@@ -70,6 +79,10 @@ class Pruner:
             await IdempotentRequestRepository(session).drop_old()
             await AccessRepository(session).drop_ended(self._audit_kept)
             await RetractionRepository(session).drop_older(RETRACTIONS_KEPT)
+        async with self._database.transaction() as session:
+            await HistoryPartitions(session).drop_old(self._clock())
+        while await self._drop_histories():
+            continue
         while await self._drop_undelivered():
             continue
         while await self._drop_places():
@@ -84,6 +97,10 @@ class Pruner:
             continue
         while await self._drop_alerts():
             continue
+
+    async def _drop_histories(self) -> int:
+        async with self._database.transaction() as session:
+            return await HistoryRepository(session).drop_deleted()
 
     async def _drop_undelivered(self) -> int:
         async with self._database.transaction() as session:

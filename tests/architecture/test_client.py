@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from angelia_client import ledgers, messages, models, replays
+from angelia_client import histories, ledgers, messages, models, replays
 from angelia_client.reading import Answered, fields_of
 from tests.architecture.sync_client import TARGET, made
 from tests.architecture.tree import ROOT
@@ -24,7 +24,7 @@ def schemas() -> dict[str, Any]:
 
 
 def answers() -> Iterator[type[Answered]]:
-    for module in (messages, models, replays, ledgers):
+    for module in (messages, models, replays, ledgers, histories):
         for value in vars(module).values():
             if (
                 isinstance(value, type)

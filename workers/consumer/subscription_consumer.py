@@ -21,6 +21,7 @@ from workers.consumer.endpoint import BrokenEndpoint, Endpoint
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.discard_handler import Discard, DiscardHandler
 from workers.consumer.outcome.latency import Latency
+from workers.consumer.outcome.reported_attempts import ReportedAttempts
 from workers.consumer.outcome.response_handler import ResponseHandler
 from workers.consumer.outcome.subscription_trace import SubscriptionTrace, SubscriptionTraces
 from workers.consumer.request_slot import RequestSlot
@@ -91,6 +92,7 @@ class SubscriptionConsumer:
             defects=self.defects,
             wake=self._pump_soon,
         )
+        self.attempts = ReportedAttempts(self._responses.counts, self._responses.latency)
         self._cursors: set[Cursor] = set()
         self._tally = Tally()
         # The trace that gets the attempts; None if they are not traced.

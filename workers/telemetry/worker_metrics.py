@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from app.domain.errors import UnavailableError
+from app.domain.metrics.samples import DURATION_BOUNDS
 from app.domain.status import AttemptCounts
 from app.log.interface import MessageLog
 from app.log.throttling import throttled
@@ -25,7 +26,7 @@ from app.metrics.shared import (
 from app.otlp.spans import SpanBuffer
 from app.tracing.buffer import TraceBuffer
 from workers.consumer.commit.tally import Finished
-from workers.consumer.outcome.latency import BOUNDS, Latency
+from workers.consumer.outcome.latency import Latency
 from workers.consumer.subscription_consumer import SubscriptionConsumer
 
 ANSWER_WITHIN: Final = timedelta(seconds=1)
@@ -191,7 +192,7 @@ def _took(latencies: Sequence[Latency]) -> Distribution:
     Counts are copied, because they change before the text is written.
     """
     counts = [sum(each) for each in zip(*(one.within for one in latencies), strict=True)]
-    return Distribution(BOUNDS, counts, sum(one.seconds for one in latencies))
+    return Distribution(DURATION_BOUNDS, counts, sum(one.seconds for one in latencies))
 
 
 def _finished(finished: Finished) -> Iterator[tuple[catalogue.Metric, Value]]:

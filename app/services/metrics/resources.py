@@ -60,7 +60,7 @@ class MetricsService:
             loads = await status.loads(found.id, within=REPORTED_WITHIN)
             repository = SubscriptionHealthRepository(session)
             seen = await repository.looked_at(found.id, LEASE, within=FRESH)
-        bounds = await self._bounds(topic)
+        bounds = await fresh_bounds(self._log, topic)
         lag = lag_behind(cursors, bounds)
         figures = summed_metrics(cursors, loads, lag)
         if seen:
@@ -80,7 +80,7 @@ class MetricsService:
             status = StatusRepository(session)
             loads = await status.loads_of_topic(name, within=REPORTED_WITHIN)
             volumes = await self._volumes.of(VolumeRepository(session), [name])
-        bounds = await self._bounds(name)
+        bounds = await fresh_bounds(self._log, name)
         delivery_rate, throughput = delivery_rates(loads)
         return TopicMetrics(
             published=sum(each.end for each in bounds.values()) if bounds else None,
@@ -107,10 +107,12 @@ class MetricsService:
         lately = sum(max(0, bounds[each].end - place) for each, place in places.items())
         return lately / RATE_OVER.total_seconds()
 
-    async def _bounds(self, topic: str) -> Mapping[Partition, Bounds] | None:
-        try:
-            async with asyncio.timeout(BOUNDS_WITHIN.total_seconds()):
-                return await self._log.bounds(await self._log.partitions(topic))
-        except (TimeoutError, UnavailableError, NotFoundError) as error:
-            _log.info("bounds_not_fresh", topic=topic, reason=type(error).__name__)
-            return None
+
+async def fresh_bounds(log: MessageLog, topic: str) -> Mapping[Partition, Bounds] | None:
+    """Return the bounds of the topic's partitions; None if the log does not respond in time."""
+    try:
+        async with asyncio.timeout(BOUNDS_WITHIN.total_seconds()):
+            return await log.bounds(await log.partitions(topic))
+    except (TimeoutError, UnavailableError, NotFoundError) as error:
+        _log.info("bounds_not_fresh", topic=topic, reason=type(error).__name__)
+        return None

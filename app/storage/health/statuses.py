@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from app.domain.metrics.attempts import AttemptTotals
 from app.domain.status import AttemptCounts, CursorStatus, Output, SubscriptionLoad
 from app.storage.json_values import from_json, to_json
 from app.storage.slices import made_of
@@ -20,6 +21,7 @@ from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, 
 ROWS_MAX: Final = 5_000
 
 _OUTPUT: Final = "output"
+_ATTEMPTS: Final = "attempts"
 _COUNTS: Final = tuple(field.name for field in fields(AttemptCounts))
 _values_of: Final = attrgetter(*_COUNTS)
 
@@ -183,13 +185,26 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "in_flight": load.in_flight,
         "waiting_retries": load.waiting_retries,
         # Put all values that are only shown into one JSON, so that a new value needs no column.
-        "counts": {**_counted(load.counts), _OUTPUT: to_json(load.output)},
+        "counts": {
+            **_counted(load.counts),
+            _OUTPUT: to_json(load.output),
+            _ATTEMPTS: _attempts_json(load.attempts),
+        },
     }
 
 
 def _counted(counts: AttemptCounts) -> dict[str, int]:
     """Return the counts as JSON, faster than `to_json`: this runs hundreds of times per second."""
     return dict(zip(_COUNTS, _values_of(counts), strict=True))
+
+
+def _attempts_json(attempts: AttemptTotals | None) -> list[int] | None:
+    return None if attempts is None else [attempts.since_ms, *attempts.numbers]
+
+
+def attempts_of(stored: Sequence[int] | None) -> AttemptTotals | None:
+    """Return the reported attempts; None in reports of earlier versions."""
+    return None if stored is None else AttemptTotals(stored[0], tuple(stored[1:]))
 
 
 def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
@@ -202,4 +217,5 @@ def load_of(row: SubscriptionLoadRow) -> SubscriptionLoad:
         waiting_retries=row.waiting_retries,
         counts=AttemptCounts(**from_json(AttemptCounts, row.counts)),
         output=Output(**from_json(Output, row.counts.get(_OUTPUT, {}))),
+        attempts=attempts_of(row.counts.get(_ATTEMPTS)),
     )

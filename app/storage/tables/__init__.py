@@ -39,6 +39,7 @@ from app.storage.tables.ledgers import (
     LedgerEntryRow,
     LedgerRequestRow,
 )
+from app.storage.tables.metrics_history import METRICS_HISTORY, METRICS_RECORDED
 from app.storage.tables.operations import DatacenterRow, TopicActivityRow, WorkloadConstraintRow
 from app.storage.tables.republishing import OfflinePartRow, OfflineTaskRow
 from app.storage.tables.retransmissions import (
@@ -73,6 +74,8 @@ __all__ = [
     "ANALYTICS_LATENCY",
     "DROPPED",
     "KEPT",
+    "METRICS_HISTORY",
+    "METRICS_RECORDED",
     "TRACES",
     "TRACE_LOSSES",
     "TRACE_PACKS",

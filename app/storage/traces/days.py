@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from sqlalchemy import delete, func, text
+from sqlalchemy import delete, func
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.storage.locks import hold
+from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
 # How far ahead partitions are created: nothing is lost if the database is down for a day.
 AHEAD: Final = timedelta(days=2)
-LOCK_TIMEOUT: Final = "2s"
 # The size of an empty partition with its indexes; dropping it would free nothing.
 EMPTY_BYTES: Final = 64 * 1024
 # The maximum size of the inline part of a row of `trace_packs`, which is everything except the
@@ -27,6 +26,8 @@ INLINE_BYTES: Final = 4_080
 
 _LOCK: Final = "angelia.traces"
 _PARENT: Final = "trace_packs"
+# The table of earlier versions.
+_EARLIER: Final = "traces"
 _DAY: Final = timedelta(days=1)
 
 
@@ -47,13 +48,8 @@ class TraceDays:
         self._session = session
 
     async def hold(self) -> None:
-        """Keep other processes from creating or dropping partitions until this transaction ends.
-
-        A wait for a table's lock longer than LOCK_TIMEOUT fails, and is repeated later: otherwise
-        others would wait behind it.
-        """
-        await self._session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
-        await hold(self._session, _LOCK)
+        """Keep other processes from creating or dropping partitions until this transaction ends."""
+        await hold_partitions(self._session, _LOCK)
 
     async def all(self) -> Sequence[TraceDay]:
         """Return the existing partitions, the oldest first."""
@@ -73,7 +69,7 @@ class TraceDays:
         """Drop the partition of that day with all its entries."""
         for parent, each, _ in await self._partitions():
             if each == day:
-                await self._session.execute(text(f"DROP TABLE {_name(day, of=parent)}"))
+                await drop_partition(self._session, _name(day, of=parent))
 
     async def forget_before(self, moment: datetime) -> None:
         """Delete records of losses from before that time, and sources without entries."""
@@ -91,31 +87,20 @@ class TraceDays:
 
     async def _partitions(self) -> Sequence[tuple[str, date, int]]:
         """Return the partitions with their table names, days and sizes."""
-        found = await self._session.execute(
-            text(
-                "SELECT p.relname, c.relname, pg_total_relation_size(c.oid) FROM pg_inherits i"
-                " JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent"
-                " WHERE p.oid IN ('trace_packs'::regclass, 'traces'::regclass)"
-            )
-        )
-        return [(parent, _day_of(name), size) for parent, name, size in found]
+        return [
+            (parent, _day_of(name), size)
+            for parent in (_PARENT, _EARLIER)
+            for name, size in (await partition_sizes(self._session, parent)).items()
+        ]
 
     async def _make(self, day: date) -> None:
-        # Create the table separately, and attach it: creating it as a partition would wait for all
-        # readers and writers.
-        name = _name(day)
-        await self._session.execute(
-            text(
-                f"CREATE TABLE {name} (LIKE {_PARENT} INCLUDING ALL)"
-                f" WITH (toast_tuple_target = {INLINE_BYTES})"
-            )
-        )
-        await self._session.execute(
-            text(
-                f"ALTER TABLE {_PARENT} ATTACH PARTITION {name}"
-                f" FOR VALUES FROM ('{day.isoformat()} 00:00+00')"
-                f" TO ('{(day + _DAY).isoformat()} 00:00+00')"
-            )
+        await add_partition(
+            self._session,
+            _PARENT,
+            _name(day),
+            values=f"FROM ('{day.isoformat()} 00:00+00')"
+            f" TO ('{(day + _DAY).isoformat()} 00:00+00')",
+            storage=f"WITH (toast_tuple_target = {INLINE_BYTES})",
         )
 
 

@@ -40,6 +40,8 @@ async def test_topics_are_made_shown_changed_and_deleted(angelia: AsyncAngelia) 
     assert changed.description == "orders"
     assert changed == await angelia.topics.get(TOPIC)
     assert (await angelia.topics.metrics(TOPIC)).subscriptions == 0
+    history = await angelia.topics.metrics_history(TOPIC, step="day")
+    assert (history.step, history.points) == ("day", ())
     assert await angelia.topics.exists(TOPIC)
     await angelia.topics.delete(TOPIC)
     assert not await angelia.topics.exists(TOPIC)
@@ -65,6 +67,11 @@ async def test_subscriptions_are_made_shown_changed_and_deleted(angelia: AsyncAn
     assert (await subscriptions.suspend(TOPIC, "billing")).state == "SUSPENDED"
     assert (await subscriptions.activate(TOPIC, "billing")).state == "ACTIVE"
     assert (await subscriptions.metrics(TOPIC, "billing")).delivered == 0
+    now = datetime.now(UTC)
+    history = await subscriptions.metrics_history(TOPIC, "billing", start=now - DAY, end=now)
+    assert (history.step, history.points) == ("minute", ())
+    with pytest.raises(InvalidError, match="from"):
+        await subscriptions.metrics_history(TOPIC, "billing", start=now, end=now - DAY)
     assert await subscriptions.exists(TOPIC, "billing")
     await subscriptions.delete(TOPIC, "billing")
     assert not await subscriptions.exists(TOPIC, "billing")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from workers.consumer.outcome.latency import BOUNDS, Latency
+from app.domain.metrics.samples import DURATION_BOUNDS as BOUNDS
+from workers.consumer.outcome.latency import Latency
 
 
 def test_each_request_is_in_one_place_and_all_are_added_up() -> None:

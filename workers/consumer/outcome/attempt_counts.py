@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from app.domain.delivery import Delivered, Outcome, Retry
+from app.domain.metrics.samples import ATTEMPTS
 from app.domain.status import AttemptCounts
 
 WINDOW: Final = timedelta(seconds=60)
@@ -73,6 +74,10 @@ class RecentCounts:
     def totals(self) -> AttemptCounts:
         """The counts of all ended slices in the window."""
         return AttemptCounts(**self._total)
+
+    def ended(self) -> tuple[int, ...]:
+        """The counts over all slices that have ended, in the order of ATTEMPTS."""
+        return tuple([self._ever[name] for name in ATTEMPTS])
 
     def ever(self) -> AttemptCounts:
         """The counts of all attempts so far."""

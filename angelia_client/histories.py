@@ -1,0 +1,106 @@
+"""Metrics over time, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from angelia_client.reading import Answered, Instant, Said
+from angelia_client.requests import time_text
+
+Step = Literal["minute", "hour", "day"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRequests(Answered):
+    """Requests without a 2xx answer, by what came instead."""
+
+    SCHEMA: ClassVar[str] = "FailedRead"
+
+    codes_4xx: Annotated[int, Said(name="codes4xx")]
+    codes_5xx: Annotated[int, Said(name="codes5xx")]
+    codes_other: int
+    timeouts: int
+    other_errors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durations(Answered):
+    """Percentiles of the duration of requests, in seconds."""
+
+    SCHEMA: ClassVar[str] = "DurationsRead"
+
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionPoint(Answered):
+    """What happened to a subscription in a step; `rate` and `output_rate` are per second."""
+
+    SCHEMA: ClassVar[str] = "SubscriptionPointRead"
+
+    time: Instant
+    delivered: int
+    discarded: int
+    filtered: int
+    retries: int
+    failed: FailedRequests
+    rate: float
+    output_rate: float | None
+    lag: int
+    latency: Durations | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPoint(Answered):
+    """What happened to a topic in a step, over all subscriptions that it had then."""
+
+    SCHEMA: ClassVar[str] = "TopicPointRead"
+
+    time: Instant
+    published: int
+    delivered: int
+    discarded: int
+    filtered: int
+    retries: int
+    failed: FailedRequests
+    rate: float
+    lag: int
+    latency: Durations | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionHistory(Answered):
+    """The steps in which something happened, in order."""
+
+    SCHEMA: ClassVar[str] = "SubscriptionHistoryRead"
+
+    since: Annotated[Instant, Said(name="from")]
+    until: Annotated[Instant, Said(name="to")]
+    step: str
+    points: tuple[SubscriptionPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicHistory(Answered):
+    """The steps in which something happened, in order."""
+
+    SCHEMA: ClassVar[str] = "TopicHistoryRead"
+
+    since: Annotated[Instant, Said(name="from")]
+    until: Annotated[Instant, Said(name="to")]
+    step: str
+    points: tuple[TopicPoint, ...]
+
+
+def history_query(
+    start: datetime | None, end: datetime | None, step: Step | None
+) -> Mapping[str, str | None]:
+    """Return the query of a request for a history."""
+    return {
+        "from": None if start is None else time_text(start),
+        "to": None if end is None else time_text(end),
+        "step": step,
+    }

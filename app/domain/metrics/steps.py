@@ -1,0 +1,102 @@
+"""The steps of a history, and which of them a request asks for (pure)."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from app.domain.errors import ValidationFailedError
+
+POINTS_MAX: Final = 3_000
+# By default, a history has at most this many points.
+_POINTS_WANTED: Final = 1_500
+_SPAN_DEFAULT: Final = timedelta(days=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Step(StrEnum):
+    """The length of a step. Steps begin at whole minutes, hours and days (UTC)."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def length(self) -> timedelta:
+        """How long a step is."""
+        return _LENGTHS[self]
+
+    def start_of(self, moment: datetime) -> datetime:
+        """Return when the step of that time began."""
+        return moment - (moment - _EPOCH) % self.length
+
+
+_LENGTHS: Final = {
+    Step.MINUTE: timedelta(minutes=1),
+    Step.HOUR: timedelta(hours=1),
+    Step.DAY: timedelta(days=1),
+}
+# How long the steps are kept at least. Days are added up from hours.
+KEPT: Final = {
+    Step.MINUTE: timedelta(days=2),
+    Step.HOUR: timedelta(days=90),
+    Step.DAY: timedelta(days=90),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySpan:
+    """The requested steps: those from `since` until before `until`, both starts of steps."""
+
+    since: datetime
+    until: datetime
+    step: Step
+
+
+def requested_span(
+    since: datetime | None, until: datetime | None, step: str | None, *, now: datetime
+) -> HistorySpan:
+    """Return the requested steps, with defaults for what is missing.
+
+    By default, the time ends now, it is a day long, and the steps are the shortest of which there
+    are not too many, and that are still kept.
+
+    Raises:
+        ValidationFailedError: The time ends before it begins, or is in the future, or has too many
+            such steps.
+    """
+    end = now if until is None else min(until, now)
+    begin = _before(end) if since is None else since
+    if begin >= end:
+        raise ValidationFailedError.of("from", "must be before `to`, and before now")
+    chosen = _default(begin, end, now) if step is None else _step(step)
+    points = -((begin - end) // chosen.length)
+    if points > POINTS_MAX:
+        problem = f"makes {points} points: at most {POINTS_MAX}; take a longer one, or less time"
+        raise ValidationFailedError.of("step", problem)
+    first = chosen.start_of(begin)
+    last = chosen.start_of(end)
+    return HistorySpan(
+        since=first, until=last if last == end else last + chosen.length, step=chosen
+    )
+
+
+def _before(end: datetime) -> datetime:
+    try:
+        return end - _SPAN_DEFAULT
+    except OverflowError:
+        return end
+
+
+def _default(begin: datetime, end: datetime, now: datetime) -> Step:
+    for step in (Step.MINUTE, Step.HOUR):
+        is_kept = begin >= now - KEPT[step] - step.length
+        if is_kept and (end - begin) / step.length <= _POINTS_WANTED:
+            return step
+    return Step.DAY
+
+
+def _step(text: str) -> Step:
+    if text not in list(Step):
+        raise ValidationFailedError.of("step", f"must be one of {', '.join(Step)}")
+    return Step(text)

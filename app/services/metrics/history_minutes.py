@@ -1,0 +1,73 @@
+"""What happened to a subscription or topic since its last recorded minute (pure)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from app.domain.metrics.attempts import gained
+from app.domain.metrics.samples import NO_ATTEMPTS, MetricsSample, sample_of, together
+from app.storage.health.history_recording import (
+    LifetimeCounts,
+    Recorded,
+    RecordedSubscription,
+    RecordedTopic,
+    ReportedLoad,
+)
+
+
+class UnrecordedMinute(NamedTuple):
+    """A minute of a subscription or topic, and the counts that are recorded with it."""
+
+    key: str
+    before: Recorded
+    after: Recorded
+    sample: MetricsSample
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything happened, or waits that did not wait before."""
+        sample = self.sample
+        return any(sample.counts) or any(sample.durations) or sample.lag != self.before.lag
+
+
+def minute_of_subscription(
+    of: RecordedSubscription, counts: LifetimeCounts, reported: ReportedLoad
+) -> UnrecordedMinute:
+    """Return what happened to a subscription."""
+    before, attempts = of.recorded, gained(of.recorded.workers, reported.attempts)
+    after = replace(
+        before,
+        delivered=max(before.delivered, counts.delivered),
+        discarded=max(before.discarded, counts.discarded),
+        filtered=max(before.filtered, counts.filtered),
+        lag=counts.lag,
+        # Without new attempts, nothing else that is remembered of workers matters.
+        workers=attempts.known if any(attempts.numbers) else before.workers,
+    )
+    messages = (
+        0,
+        after.delivered - before.delivered,
+        after.discarded - before.discarded,
+        after.filtered - before.filtered,
+    )
+    sample = sample_of(messages, attempts.numbers, lag=counts.lag, allowed=reported.allowed)
+    return UnrecordedMinute(of.id, before, after, sample)
+
+
+def minute_of_topic(
+    of: RecordedTopic, samples: Sequence[MetricsSample], published: int | None
+) -> UnrecordedMinute:
+    """Return what happened to a topic: its messages, and the `samples` of its subscriptions.
+
+    `published` is how many messages were ever published to it; None if the log did not say.
+    """
+    before = of.recorded
+    recorded = before.published
+    if recorded is None:
+        # The messages of an adopted topic, and those before there was a history, are not counted.
+        recorded = published if of.adopted or before.id is not None else 0
+    current = recorded if published is None else max(published, recorded or 0)
+    new = (current or 0) - (recorded or 0)
+    everything = together([*samples, sample_of((new, 0, 0, 0), NO_ATTEMPTS, lag=0, allowed=None)])
+    after = replace(before, published=current, lag=everything.lag)
+    return UnrecordedMinute(of.name, before, after, everything)

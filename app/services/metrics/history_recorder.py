@@ -1,0 +1,233 @@
+"""Records the history of metrics: each minute, what was counted since the minute before.
+
+A minute is the difference between the lifetime counts, which workers report from their commits, and
+the counts that are recorded. Both are read, and the new ones are stored, in the transaction that
+stores the minute. So each message counts once, whichever process dies.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from app.domain.errors import UnavailableError
+from app.domain.message import Partition
+from app.domain.metrics.packing import packed, sealed, unpacked
+from app.domain.metrics.samples import MetricsSample, merged
+from app.domain.metrics.steps import Step
+from app.log.interface import MessageLog
+from app.services.metrics.history_minutes import (
+    UnrecordedMinute,
+    minute_of_subscription,
+    minute_of_topic,
+)
+from app.services.metrics.resources import REPORTED_WITHIN
+from app.storage.catalogue.metrics import MetricRepository
+from app.storage.catalogue.subscriptions import SubscriptionRepository
+from app.storage.database import Database, Session
+from app.storage.health.history_partitions import HistoryPartitions, oldest_kept
+from app.storage.health.history_recording import (
+    HistoryRecording,
+    HistoryRow,
+    LifetimeCounts,
+    Recorded,
+    RecordedSubscription,
+    RecordedTopic,
+    ReportedLoad,
+)
+from app.storage.runtime.leases import LeaseRepository
+from app.storage.slices import made_of
+
+# How often to look whether a minute has ended.
+LOOK_EVERY: Final = timedelta(seconds=1)
+# How long after the end of a minute it is recorded: workers report each second.
+SETTLE: Final = timedelta(seconds=2)
+LEASE: Final = "metrics_history"
+# Longer than a minute, so that the same process continues.
+LEASE_LENGTH: Final = timedelta(seconds=90)
+# How long to wait for the log's ends; after that, those in the last reports are used.
+ENDS_WITHIN: Final = timedelta(seconds=5)
+# The maximum number of topics, and about that of subscriptions, in one transaction.
+AT_ONCE: Final = 500
+
+_MINUTE: Final = timedelta(minutes=1)
+_HOUR: Final = timedelta(hours=1)
+
+_log = structlog.get_logger(__name__)
+
+# Begins the histories of sources without one, with their first hour; returns their ids.
+_Add = Callable[[Sequence[str], datetime], Awaitable[Mapping[str, int]]]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class HistoryRecorder:
+    """Records the history while its process holds the lease, and otherwise requests it."""
+
+    def __init__(
+        self, database: Database, log: MessageLog, *, clock: Callable[[], datetime] = _now
+    ) -> None:
+        self._database = database
+        self._log = log
+        self._clock = clock
+        self._holder = uuid4().hex
+        self._recorded = self._last_minute()
+
+    async def look(self) -> None:
+        """Record the minute that has ended, if it is not recorded.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
+        minute = self._last_minute()
+        if minute != self._recorded:
+            self._recorded = minute
+            await self.record(minute)
+
+    async def record(self, minute: datetime) -> None:
+        """Record what was counted since the last record as what happened in `minute`.
+
+        It does nothing while another process holds the lease.
+
+        Raises:
+            StorageUnavailableError: The database cannot be reached.
+        """
+        async with self._database.transaction() as session:
+            if not await self._take(session):
+                return
+            await HistoryPartitions(session).make(minute)
+            partitions = await MetricRepository(session).partitions()
+            subscriptions = await SubscriptionRepository(session).counts()
+        ends = await self._ends(partitions)
+        for topics in _slices(sorted(partitions), subscriptions):
+            async with self._database.transaction() as session:
+                # The lease stays locked until the minute is stored: no other process can store it.
+                if not await self._take(session):
+                    return
+                await _Slice(HistoryRecording(session), minute, ends).record(topics)
+
+    async def _take(self, session: Session) -> bool:
+        return await LeaseRepository(session).take(LEASE, self._holder, LEASE_LENGTH)
+
+    def _last_minute(self) -> datetime:
+        return Step.MINUTE.start_of(self._clock() - SETTLE) - _MINUTE
+
+    async def _ends(self, topics: Mapping[str, int]) -> Mapping[Partition, int]:
+        places = [Partition(name, each) for name, count in topics.items() for each in range(count)]
+        if not places:
+            return {}
+        try:
+            async with asyncio.timeout(ENDS_WITHIN.total_seconds()):
+                bounds = await self._log.bounds(places)
+        except (TimeoutError, UnavailableError) as error:
+            _log.warning("history_without_log", reason=type(error).__name__)
+            return {}
+        return {partition: each.end for partition, each in bounds.items()}
+
+
+class _Slice:
+    """Records a minute of some topics and all their subscriptions, in one transaction."""
+
+    def __init__(
+        self, recording: HistoryRecording, minute: datetime, ends: Mapping[Partition, int]
+    ) -> None:
+        self._recording = recording
+        self._minute = minute
+        self._hour = Step.HOUR.start_of(minute)
+        self._ends = ends
+
+    async def record(self, names: Sequence[str]) -> None:
+        """Record the topics of these names, as far as they exist."""
+        topics = await self._recording.topics(names, self._hour)
+        subscriptions = await self._subscriptions(topics)
+        samples: dict[str, list[MetricsSample]] = {}
+        for known, minute in subscriptions:
+            samples.setdefault(known.topic, []).append(minute.sample)
+        of_topics = [
+            minute_of_topic(each, samples.get(each.name, ()), self._published(each))
+            for each in topics
+        ]
+        of_subscriptions = [minute for _, minute in subscriptions]
+        await self._store(of_topics, self._recording.add_topics)
+        await self._store(of_subscriptions, self._recording.add_subscriptions)
+
+    async def _subscriptions(
+        self, topics: Sequence[RecordedTopic]
+    ) -> list[tuple[RecordedSubscription, UnrecordedMinute]]:
+        known = await self._recording.subscriptions([each.name for each in topics], self._hour)
+        if not known:
+            return []
+        ids = [each.id for each in known]
+        ends = {place: self._ends[place] for each in topics for place in self._places(each)}
+        counted = await self._recording.counted(ids, ends)
+        reported = await self._recording.reported(ids, REPORTED_WITHIN)
+
+        def minute(of: RecordedSubscription) -> tuple[RecordedSubscription, UnrecordedMinute]:
+            counts, attempts = (
+                counted.get(of.id, LifetimeCounts()),
+                reported.get(of.id, ReportedLoad()),
+            )
+            return of, minute_of_subscription(of, counts, attempts)
+
+        return await made_of(known, minute)
+
+    def _places(self, topic: RecordedTopic) -> Iterator[Partition]:
+        """Yield the partitions of the topic whose ends are known."""
+        places = (Partition(topic.name, index) for index in range(topic.partitions))
+        return (place for place in places if place in self._ends)
+
+    def _published(self, topic: RecordedTopic) -> int | None:
+        ends = [self._ends[place] for place in self._places(topic)]
+        return sum(ends) if len(ends) == topic.partitions else None
+
+    async def _store(self, minutes: Sequence[UnrecordedMinute], add: _Add) -> None:
+        changed = [each for each in minutes if each.has_changes or each.before != each.after]
+        new = [each.key for each in changed if each.before.id is None]
+        ids = await add(new, self._hour) if new else {}
+        stored = [
+            (each.before.id or ids[each.key], each)
+            for each in changed
+            if each.before.id is not None or each.key in ids
+        ]
+        rows = await made_of(stored, lambda of: list(self._ended_hour(*of)))
+        await self._recording.append([row for each in rows for row in each])
+        await self._recording.write([self._with_minute(*of) for of in stored])
+
+    def _with_minute(self, number: int, of: UnrecordedMinute) -> Recorded:
+        hour = max(self._hour, of.before.hour)
+        index = max(0, (self._minute - hour) // _MINUTE)
+        minute = packed(index, of.sample) if of.has_changes else b""
+        return replace(of.after, id=number, hour=hour, minutes=minute)
+
+    def _ended_hour(self, number: int, of: UnrecordedMinute) -> Iterator[HistoryRow]:
+        """Yield the rows for the last hour with a minute, if it has ended."""
+        if not of.before.minutes:
+            return
+        # Leave out what is dropped within the next hour.
+        now, hour = self._minute + _HOUR, of.before.hour
+        day = Step.DAY.start_of(hour)
+        minutes = unpacked(of.before.minutes)
+        if hour >= oldest_kept(Step.MINUTE, now):
+            yield HistoryRow(Step.MINUTE, number, hour, sealed(minutes))
+        if day >= oldest_kept(Step.HOUR, now):
+            whole = merged([sample for _, sample in minutes])
+            yield HistoryRow(Step.HOUR, number, day, packed((hour - day) // _HOUR, whole))
+
+
+def _slices(topics: Iterable[str], subscriptions: Mapping[str, int]) -> Iterator[list[str]]:
+    """Yield the topics in parts, each with about AT_ONCE topics or subscriptions at most."""
+    part, size = list[str](), 0
+    for topic in topics:
+        part.append(topic)
+        size += 1 + subscriptions.get(topic, 0)
+        if size >= AT_ONCE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part

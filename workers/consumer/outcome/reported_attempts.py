@@ -1,0 +1,39 @@
+"""The attempts of one subscription in the form of reports, from which their history is recorded."""
+
+from datetime import timedelta
+from typing import Final
+
+from app.domain.metrics.attempts import AttemptTotals
+from app.domain.metrics.samples import NO_ATTEMPTS
+from workers.consumer.outcome.attempt_counts import RecentCounts
+from workers.consumer.outcome.latency import Latency
+
+# A report is kept for an hour after it was written (`app.services.pruning`). If the last one is
+# older than this, the numbers start from it again, because it may be forgotten.
+REPORT_KNOWN_FOR: Final = timedelta(minutes=30)
+
+
+class ReportedAttempts:
+    """Reports the numbers of attempts since the first report, or the one before a long pause."""
+
+    def __init__(self, counts: RecentCounts, latency: Latency) -> None:
+        self._counts = counts
+        self._latency = latency
+        self._since_ms = 0
+        self._base = self._last = NO_ATTEMPTS
+        self._reported_at: float | None = None
+
+    def report(self, now: float, *, epoch_ms: int) -> AttemptTotals:
+        """Return the numbers up to the last slice of the counts that has ended.
+
+        Args:
+            now: The time of a clock that never goes back, in seconds.
+            epoch_ms: The time in milliseconds since the epoch, which tells two starts apart.
+        """
+        last = self._reported_at
+        if last is None or now - last > REPORT_KNOWN_FOR.total_seconds():
+            self._since_ms, self._base = epoch_ms, self._last
+        self._last = (*self._counts.ended(), *self._latency.within)
+        self._reported_at = now
+        numbers = zip(self._last, self._base, strict=True)
+        return AttemptTotals(self._since_ms, tuple(so_far - base for so_far, base in numbers))
