@@ -153,7 +153,13 @@ COMMANDS: Final = (
         name="ledger",
         target="app.cli.commands.ledgers:ledger",
         panel=_USE,
-        help="Completeness ledgers: show what became of messages, add an entry, check, verify.",
+        help="Completeness ledgers: show what became of messages, report, check, verify.",
+    ),
+    Entry(
+        name="analytics",
+        target="app.cli.commands.analytics:analytics",
+        panel=_USE,
+        help="Reports of what Spark found: undelivered messages, failures, latency, SLOs.",
     ),
     Entry(
         name="simulate",

@@ -38,6 +38,10 @@ ApiOption = Annotated[
     typer.Option("--api", help="Address of the API; default: ANGELIA_HOST and ANGELIA_PORT."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Write CSV, for spreadsheets.")]
+HtmlOption = Annotated[
+    bool, typer.Option("--html", help="Write one HTML file with charts, for a browser.")
+]
 TopicArgument = Annotated[
     str, typer.Argument(help="Name of the topic: group.topic.", autocompletion=topic_names)
 ]

@@ -3,15 +3,21 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from textwrap import wrap
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from app.cli.errors import CliError
 
 _UNFOLDED: Final = 100_000
+# The spaces between two columns of a table, and before what is written below a row.
+_GAP: Final = 2
+_BELOW: Final = "    "
+# The least space in which a column is wrapped.
+_WRAPPED_MIN: Final = 24
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -66,22 +72,69 @@ def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def write_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: int = 1
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console | None = None
 ) -> None:
-    """Write a table; numbers are right-aligned, and the first `whole` columns are never wrapped.
+    """Write a table to standard output or another console; numbers are right-aligned.
 
-    Rows are wrapped only on a terminal; elsewhere a row is one line.
+    Outside of a terminal, a row is one line. On a terminal, the last column is wrapped. Where it
+    would get too little space, the last columns are written below each row instead.
     """
+    console = out if to is None else to
     listed = [tuple(row) for row in rows]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        numeric = bool(listed) and all(isinstance(row[index], int | float) for row in listed)
-        table.add_column(
-            column, justify="right" if numeric else "left", overflow="fold", no_wrap=index < whole
-        )
-    for row in listed:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
-    out.print(table, width=None if out.is_terminal else _UNFOLDED)
+    cells = [list(columns), *([printable(str(cell)) for cell in row] for row in listed)]
+    for row in cells:
+        row[:-1] = [cell.replace("\n", " ") for cell in row[:-1]]
+    widths = [max(map(cell_len, each)) for each in zip(*cells, strict=True)]
+    numeric = [_all_numbers([row[index] for row in listed]) for index in range(len(columns))]
+    space = console.width if console.is_terminal else _UNFOLDED
+    above = _columns_above(widths, space)
+    for index, row in enumerate(cells):
+        aligned = [
+            _aligned(cell, width, is_right=is_number)
+            for cell, width, is_number in zip(row, widths, numeric, strict=True)
+        ]
+        for line in _lines(aligned, [each for each in row[above:] if each], space, above=above):
+            console.print(
+                Text(line, "" if index else "bold"), no_wrap=True, overflow="ignore", crop=False
+            )
+
+
+def _all_numbers(values: Sequence[object]) -> bool:
+    return bool(values) and all(isinstance(each, int | float) for each in values)
+
+
+def _aligned(cell: str, width: int, *, is_right: bool) -> str:
+    spaces = " " * (width - cell_len(cell))
+    return spaces + cell if is_right else cell + spaces
+
+
+def _columns_above(widths: Sequence[int], space: int) -> int:
+    """Return how many columns are written beside each other; the others are written below."""
+    ends = [sum(widths[: count + 1]) + _GAP * count for count in range(len(widths))]
+    wrapped = (ends[-2] + _GAP if len(ends) > 1 else 0) + _WRAPPED_MIN
+    if ends[-1] <= space or wrapped <= space:
+        return len(widths)
+    return max(sum(end <= space for end in ends), 1)
+
+
+def _lines(aligned: Sequence[str], below: Sequence[str], space: int, *, above: int) -> list[str]:
+    gap = " " * _GAP
+    if above < len(aligned):
+        line = gap.join(aligned[:above]).rstrip()
+        return [line, *(_BELOW + each for each in _wrapped(gap.join(below), space - len(_BELOW)))]
+    before = "".join(f"{each}{gap}" for each in aligned[:-1])
+    first, *others = _wrapped(aligned[-1].rstrip(), space - cell_len(before))
+    return [(before + first).rstrip(), *(" " * cell_len(before) + each for each in others)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text, each wrapped between words; there is at least one line."""
+    most = max(width, _WRAPPED_MIN)
+    pieces = [
+        wrap(each, most, break_on_hyphens=False) if len(each) > width else [each]
+        for each in text.split("\n")
+    ]
+    return [piece for each in pieces for piece in each]
 
 
 def write_fields(fields: Mapping[str, Any]) -> None:
@@ -100,6 +153,11 @@ def _flat(fields: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 def local_time(at: datetime | None) -> str:
     """Return a time in the time zone of this machine; empty for None."""
     return "" if at is None else at.astimezone().isoformat(sep=" ", timespec="milliseconds")
+
+
+def local_seconds(at: datetime) -> str:
+    """Return a time in the time zone of this machine, without the zone, to the second."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def write_error(error: CliError) -> None:

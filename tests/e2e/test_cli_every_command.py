@@ -250,6 +250,19 @@ def test_ledgers(shop: Shop, tmp_path: Path) -> None:
     assert "Entry 3" in shop.says(*verify, *kept, code=1)
 
 
+def test_reports(shop: Shop) -> None:
+    # No job was done: there is no Spark.
+    assert "finished" in shop.says("analytics", "undelivered", code=4)
+    assert "finished" in shop.says("analytics", "failures", code=4)
+    assert "finished" in shop.says("analytics", "latency", code=4)
+    assert "finished" in shop.says("analytics", "slo", code=4)
+    assert "--watch" in shop.says("analytics", "failures", "--since", "-1h", code=2)
+    assert "Ledger of shop.orders/me" in shop.says("ledger", "report", *ME)
+    assert shop.says("ledger", "report", *ME, "--csv").startswith("no,to,carried")
+    assert shop.says("ledger", "report", *ME, "--html").rstrip().endswith("</html>")
+    assert shop.json("ledger", "report", *ME)["entries"] == []
+
+
 def test_simulations(shop: Shop) -> None:
     odd = '[{"type": "jsonpath", "path": "$.n", "matcher": "1"}]'
     given = ("--filters", odd, "--rate", "5", "--since", "-1h", "--no-wait")

@@ -37,5 +37,4 @@ def alerts(
             ]
             for each in found
         ],
-        whole=4,
     )

@@ -36,5 +36,4 @@ def audit(
             [output.local_time(each.at), each.actor, each.action, each.kind, each.name]
             for each in found
         ],
-        whole=4,
     )

@@ -21,6 +21,16 @@ jobs = typer.Typer(
 _DONE: Final = "DONE"
 _SUMMARY: Final = ["ID", "KIND", "STATE", "DONE", "REQUESTED", "WHAT"]
 
+SloOption = Annotated[
+    float | None,
+    typer.Option(
+        "--slo",
+        min=0.001,
+        max=604_800,
+        metavar="SECONDS",
+        help="LATENCY_ANALYTICS: what deliveries are held against.",
+    ),
+]
 JobArgument = Annotated[str, typer.Argument(help="Id of the job, as listed.")]
 
 
@@ -40,7 +50,7 @@ def list_jobs(
     if as_json:
         output.write_json([each.raw for each in found])
     else:
-        output.write_table(_SUMMARY, [_row(each) for each in found], whole=3)
+        output.write_table(_SUMMARY, [_row(each) for each in found])
 
 
 @jobs.command()
@@ -59,15 +69,7 @@ def request(  # noqa: PLR0913 - each parameter is an option
         str | None,
         typer.Option(help="Only this one of the topic's.", autocompletion=subscription_names),
     ] = None,
-    slo: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            max=604_800,
-            metavar="SECONDS",
-            help="LATENCY_ANALYTICS: what deliveries are held against.",
-        ),
-    ] = None,
+    slo: SloOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     api: ApiOption = None,
     as_json: JsonOption = False,
@@ -83,11 +85,10 @@ def request(  # noqa: PLR0913 - each parameter is an option
             slo=None if slo is None else timedelta(seconds=slo),
         )
     job = followed(api, requested.id) if wait else requested
-    words = job.waiting_for or f"Requested {job.id}"
-    if wait:
-        words = _ending(job)
+    words = _ending(job) if wait else job.waiting_for or f"Requested {job.id}"
     output.write_done(words, job.raw, as_json=as_json)
-    _require_done(job, waited=wait)
+    if wait:
+        require_done(job)
 
 
 @jobs.command()
@@ -105,7 +106,7 @@ def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
         client.jobs.get(job)
     ended = followed(api, job)
     output.write_done(_ending(ended), ended.raw, as_json=as_json)
-    _require_done(ended, waited=True)
+    require_done(ended)
 
 
 @jobs.command()
@@ -132,8 +133,13 @@ def _ending(job: Job) -> str:
     return f"{job.id} is {job.state}" + (f": {counts}" if counts else "")
 
 
-def _require_done(job: Job, *, waited: bool) -> None:
-    if waited and job.state != _DONE:
+def require_done(job: Job) -> None:
+    """Check that a job that has ended was done.
+
+    Raises:
+        CliError: It was not.
+    """
+    if job.state != _DONE:
         raise CliError(job.reason or f"The job was not done: it is {job.state}")
 
 
@@ -144,6 +150,6 @@ def _row(job: Job) -> list[object]:
         job.kind,
         job.state,
         f"{job.progress:.0%}",
-        output.local_time(job.requested_at),
+        output.local_seconds(job.requested_at),
         where or "all topics",
     ]

@@ -66,7 +66,7 @@ def list_keys(*, api: ApiOption = None, as_json: JsonOption = False) -> None:
         output.write_json(found)
         return
     rows = [[_cell(each.get(column, "")) for column in _COLUMNS] for each in found]
-    output.write_table([column.upper() for column in _COLUMNS], rows, whole=2)
+    output.write_table([column.upper() for column in _COLUMNS], rows)
 
 
 @keys.command()

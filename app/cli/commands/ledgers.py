@@ -1,42 +1,42 @@
 """`angelia ledger …`: what happened to every message for a subscription."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from angelia_client import Ledger, LedgerCheck, LedgerEntry
+from angelia_client import LedgerCheck
 from app.cli import output
 from app.cli.client import connected
+from app.cli.commands.jobs import followed, require_done
 from app.cli.errors import CliError
 from app.cli.ledger_files import verified
 from app.cli.options import (
     ApiOption,
+    CsvOption,
+    HtmlOption,
     JsonOption,
     SinceOption,
     SubscriptionArgument,
     TopicArgument,
     UntilOption,
 )
+from app.cli.reports.ledgers import COLUMNS, conclusions, ledger_report, row_of
+from app.cli.reports.report import form_of
+from app.cli.reports.writing import write_report
 from app.domain.insight.ledger_chain import Check, KnownHash
 from app.vault import HOW_TO_SET
 
 ledger = typer.Typer(
     no_args_is_help=True,
-    help="Completeness ledgers: show what became of messages, add an entry, check, verify.",
+    help="Completeness ledgers: show what became of messages, report, check, verify.",
 )
 
 NumberOption = Annotated[
     int | None, typer.Option(min=1, help="Number of an entry whose hash you kept.")
 ]
 HashOption = Annotated[str | None, typer.Option("--hash", help="That hash.")]
-
-_COLUMNS: Final = [
-    "NO", "TO", "CARRIED", "PUBLISHED", "RESENT", "DELIVERED", "DISCARDED", "FILTERED",
-    "UNFINISHED", "MISSING", "PROVED",
-]  # fmt: skip
 
 
 @ledger.command()
@@ -60,8 +60,34 @@ def show(
     if as_json:
         output.write_json(found.raw)
     else:
-        output.write_table(_COLUMNS, [_row(each) for each in found.entries])
+        output.write_table(COLUMNS, [row_of(each) for each in found.entries])
         output.write_text("\n".join(conclusions(found)))
+
+
+@ledger.command()
+def report(  # noqa: PLR0913 - each parameter is an option
+    topic: TopicArgument,
+    subscription: SubscriptionArgument,
+    *,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Write an entry up to now first, and show its progress.")
+    ] = False,
+    api: ApiOption = None,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    as_html: HtmlOption = False,
+) -> None:
+    """Report what became of messages: each entry, what is proved, and charts in HTML."""
+    form = form_of(as_json=as_json, as_csv=as_csv, as_html=as_html)
+    if watch:
+        with connected(api) as client:
+            job = client.ledgers.request(topic, subscription)
+        require_done(followed(api, job.id))
+    with connected(api) as client:
+        found = client.ledgers.get(topic, subscription, start=since, end=until)
+    write_report(ledger_report(found, name=f"{topic}/{subscription}"), form)
 
 
 @ledger.command()
@@ -151,47 +177,3 @@ def _intact(found: LedgerCheck | Check) -> str:
 def _require_intact(broken: int | None, reason: str | None) -> None:
     if broken is not None:
         raise CliError(f"Entry {broken} is not as it was written: {reason}")
-
-
-def conclusions(found: Ledger) -> Iterator[str]:
-    """Yield what is proved about the requested time, and where missing messages are."""
-    requested = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
-    proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
-    if found.covered_from is None:
-        yield f"{requested} {proved}: there is no entry about it"
-        return
-    covered = f"{output.local_time(found.covered_from)} to {output.local_time(found.covered_to)}"
-    yield (
-        f"{requested} {proved}. {found.entry_count} entries, from {covered}:"
-        f" {found.sums.published} published, {found.sums.missing} missing"
-    )
-    for entry in found.entries:
-        if entry.sums.missing > 0:
-            yield f"Entry {entry.number} misses {entry.sums.missing}, among {_places(entry)}"
-
-
-def _places(entry: LedgerEntry) -> str:
-    ranges = [
-        f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
-        for each in entry.missing_among
-    ]
-    # Say so if there are no ranges: entries of older versions do not have them.
-    known = ranges or ["offsets that are not known"]
-    return ", ".join([*known, "and more"] if entry.missing_among_more else known)
-
-
-def _row(entry: LedgerEntry) -> list[object]:
-    sums = entry.sums
-    return [
-        entry.number,
-        output.local_time(entry.until),
-        sums.carried,
-        sums.published,
-        sums.resent,
-        sums.delivered,
-        sums.discarded,
-        sums.filtered,
-        sums.unfinished,
-        sums.missing,
-        "yes" if entry.proved else ", ".join(entry.doubts),
-    ]

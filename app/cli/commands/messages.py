@@ -60,7 +60,6 @@ def messages(  # noqa: PLR0913 - each parameter is an option
             ]
             for each in found
         ],
-        whole=2,
     )
 
 
@@ -108,7 +107,6 @@ def undelivered(  # noqa: PLR0913 - each parameter is an option
             ]
             for each in found
         ],
-        whole=2,
     )
 
 

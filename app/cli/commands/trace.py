@@ -39,7 +39,6 @@ def trace(
         output.write_table(
             ["TIME", "AT", "STATUS", "TRY", "CODE", "TOOK", "REASON"],
             [_row(each) for each in found],
-            whole=5,
         )
 
 

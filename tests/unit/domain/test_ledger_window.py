@@ -7,7 +7,7 @@ import pytest
 
 from angelia_client import Ledger as Answer
 from app.api.management.insight.ledger_bodies import ledger_read
-from app.cli.commands.ledgers import conclusions
+from app.cli.reports.ledgers import conclusions
 from app.domain.insight.ledger import Doubt, LedgerEntry, PartitionSums, Sums
 from app.domain.insight.ledger_missing import RANGES_MAX
 from app.domain.insight.ledger_window import DEFAULT, Survey, Window, requested_window

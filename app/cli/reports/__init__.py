@@ -1,0 +1,1 @@
+"""Reports: tables with charts, for a terminal, for programs, and for a browser."""

@@ -1,0 +1,82 @@
+"""What a ledger says, in sentences and as a report."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from angelia_client import Ledger, LedgerEntry
+from app.cli import output
+from app.cli.reports.report import Bar, Chart, Report
+
+COLUMNS: Final = (
+    "NO", "TO", "CARRIED", "PUBLISHED", "RESENT", "DELIVERED", "DISCARDED", "FILTERED",
+    "UNFINISHED", "MISSING", "PROVED",
+)  # fmt: skip
+
+
+def ledger_report(found: Ledger, *, name: str) -> Report:
+    """Return the report of a ledger: a row for each entry."""
+    bars = [
+        Bar(
+            label=f"{entry.number}, to {output.local_seconds(entry.until)}",
+            values=[
+                entry.sums.delivered, entry.sums.discarded, entry.sums.filtered,
+                max(entry.sums.missing, 0),
+            ],
+        )
+        for entry in found.entries
+    ]  # fmt: skip
+    series = ("delivered", "discarded", "filtered", "missing")
+    return Report(
+        title=f"Ledger of {name}",
+        subtitle=f"{output.local_seconds(found.since)} to {output.local_seconds(found.until)}",
+        columns=COLUMNS,
+        rows=[row_of(entry) for entry in found.entries],
+        conclusions=list(conclusions(found)),
+        charts=[Chart(title="What became of messages, by entry", series=series, bars=bars)],
+        raw=found.raw,
+    )
+
+
+def conclusions(found: Ledger) -> Iterator[str]:
+    """Yield what is proved about the requested time, and where missing messages are."""
+    requested = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
+    proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
+    if found.covered_from is None:
+        yield f"{requested} {proved}: there is no entry about it"
+        return
+    covered = f"{output.local_time(found.covered_from)} to {output.local_time(found.covered_to)}"
+    yield (
+        f"{requested} {proved}. {found.entry_count} entries, from {covered}:"
+        f" {found.sums.published} published, {found.sums.missing} missing"
+    )
+    for entry in found.entries:
+        if entry.sums.missing > 0:
+            yield f"Entry {entry.number} misses {entry.sums.missing}, among {_places(entry)}"
+
+
+def _places(entry: LedgerEntry) -> str:
+    ranges = [
+        f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
+        for each in entry.missing_among
+    ]
+    # Say so if there are no ranges: entries of older versions do not have them.
+    known = ranges or ["offsets that are not known"]
+    return ", ".join([*known, "and more"] if entry.missing_among_more else known)
+
+
+def row_of(entry: LedgerEntry) -> list[object]:
+    """Return the entry's row of a table with COLUMNS."""
+    sums = entry.sums
+    return [
+        entry.number,
+        output.local_time(entry.until),
+        sums.carried,
+        sums.published,
+        sums.resent,
+        sums.delivered,
+        sums.discarded,
+        sums.filtered,
+        sums.unfinished,
+        sums.missing,
+        "yes" if entry.proved else ", ".join(entry.doubts),
+    ]

@@ -1,0 +1,66 @@
+"""A report: a table, conclusions, and charts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import typer
+
+
+class Form(StrEnum):
+    """The form in which a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    HTML = "html"
+
+
+def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> Form:
+    """Return the form that the options ask for.
+
+    Raises:
+        typer.BadParameter: They ask for several.
+    """
+    asked = {Form.JSON: as_json, Form.CSV: as_csv, Form.HTML: as_html}
+    wanted = [form for form, is_asked in asked.items() if is_asked]
+    if len(wanted) > 1:
+        raise typer.BadParameter("give only one of --json, --csv and --html")
+    return wanted[0] if wanted else Form.TEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A line of a chart: its label, and a value for each of the chart's series."""
+
+    label: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Horizontal bars. The values of a bar are parts of a whole, or stand below each other.
+
+    `most` is the value of a full bar; None: the largest value that there is.
+    """
+
+    title: str
+    series: Sequence[str]
+    bars: Sequence[Bar]
+    unit: str = ""
+    are_parts: bool = True
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A table with its conclusions. `raw` is the answer of the API, which has everything."""
+
+    title: str
+    subtitle: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    conclusions: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    raw: Mapping[str, Any]
