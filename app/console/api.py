@@ -38,7 +38,7 @@ class ApiRefusedError(Exception):
 
 
 class ApiAnswer(NamedTuple):
-    """An answer of the API that is no error. `body` is JSON, a text, or None."""
+    """An answer of the API. `body` is JSON, a text, or None."""
 
     status: int
     headers: Mapping[str, str]
@@ -89,6 +89,12 @@ class Api:
         except ApiRefusedError:
             return None
 
+    async def state(self, path: str) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Return what a route of `/status` has, which answers 503 if something does not work."""
+        self.calls.append(Call(method="GET", path=path))
+        sent = _scope("GET", path, query="", headers={"accept": JSON})
+        return (await _answered(self.app, sent, b"")).body
+
     async def send(
         self, method: str, path: str, body: object = None, *, query: Query | None = None
     ) -> ApiAnswer:
@@ -121,7 +127,11 @@ class Api:
             sent.setdefault("content-type", JSON)
         if self.token is not None:
             sent["authorization"] = f"Bearer {self.token}"
-        return await _answered(self.app, _scope(method, path, query=text, headers=sent), raw)
+        scope = _scope(method, path, query=text, headers=sent)
+        answer = await _answered(self.app, scope, raw)
+        if answer.status >= _ERROR:
+            raise _refused(answer.status, answer.body)
+        return answer
 
 
 def _scope(method: str, path: str, *, query: str, headers: Mapping[str, str]) -> Scope:
@@ -159,8 +169,6 @@ async def _answered(app: ASGIApp, scope: Scope, body: bytes) -> ApiAnswer:
     headers = {name.decode().lower(): value.decode("latin-1") for name, value in started["headers"]}
     raw, status = b"".join(parts), int(started["status"])
     read = _read(raw, headers.get("content-type", ""))
-    if status >= _ERROR:
-        raise _refused(status, read)
     return ApiAnswer(status, headers, read)
 
 

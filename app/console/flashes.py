@@ -13,4 +13,10 @@ FLASHES: Final[Mapping[str, str]] = {
     "suspended": "It is suspended. Messages wait in the log until you resume it.",
     "resumed": "It is resumed. Messages that wait are sent now.",
     "published": "The message is in the log. What happens to it appears here.",
+    "requested": "It is requested. The next free Spark runner takes it.",
+    "cancelled": "It is cancelled.",
+    "resending": "It is requested. This page shows how far it is.",
+    "mode": "The mode is changed.",
+    "restored": "The topic is in the log.",
+    "revoked": "The key is revoked. Programs that use it are refused.",
 }

@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from app.console.pages import (
+    audit,
+    jobs,
+    keys,
+    ledger,
     now,
+    operations,
     publish,
+    resend,
     search,
     subscription,
     subscription_form,
@@ -31,6 +37,8 @@ class Section(NamedTuple):
 SECTIONS: Final[Sequence[Section]] = (
     Section("now", "Now", (), "n"),
     Section("topics", "Topics", ("topics",), "t"),
+    Section("jobs", "Jobs", ("jobs",), "j"),
+    Section("operations", "Operations", ("operations",), "o"),
 )
 
 ROUTES: Final[Sequence[PageRoute]] = (
@@ -42,4 +50,10 @@ ROUTES: Final[Sequence[PageRoute]] = (
     *trace.ROUTES,
     *subscription.ROUTES,
     *subscription_form.ROUTES,
+    *ledger.ROUTES,
+    *resend.ROUTES,
+    *jobs.ROUTES,
+    *operations.ROUTES,
+    *keys.ROUTES,
+    *audit.ROUTES,
 )

@@ -1,0 +1,136 @@
+"""*Jobs*: Spark jobs, the newest first; one job with its log; requests for new ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console.api import ApiRefusedError, path_of
+from app.console.forms import (
+    NO_PROBLEMS,
+    Field,
+    Problems,
+    body_of,
+    decimal,
+    problems_in,
+    without_nulls,
+)
+from app.console.paging import next_after
+from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage, first_of
+
+STATES: Final = ("", "REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED")
+# Jobs that have not ended can be cancelled.
+OPEN: Final = ("REQUESTED", "RUNNING")
+FIELDS: Final[Sequence[Field]] = (
+    Field(
+        path="kind",
+        label="What it does",
+        kind="choice",
+        choices=("UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS", "ARCHIVE"),
+        hint="Why messages were not delivered, how long deliveries took, or a copy of all that is"
+        " new in the archive.",
+    ),
+    Field(
+        path="topic",
+        label="Only this topic",
+        optional=True,
+        hint="Jobs about all topics need an admin's key.",
+    ),
+    Field(path="subscription", label="Only this subscription", optional=True),
+    Field(path="from", label="From", optional=True, hint="Such as 2026-01-31T00:00:00Z."),
+    Field(path="to", label="To", optional=True, hint="Now, if it is empty."),
+    Field(
+        path="sloSeconds",
+        label="Delivered within",
+        unit="seconds",
+        kind="number",
+        read=decimal,
+        optional=True,
+        hint="Latency only: the job then counts the messages that were there in time.",
+    ),
+)
+_PATHS: Final = tuple(each.path for each in FIELDS)
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show a page of jobs, those in one state if it is given."""
+    state = first_of(view.query, "state", STATES)
+    after = view.query.get("after")
+    query = {"limit": PAGE_SIZE, "after": after, "state": state or None}
+    answer = await view.api.call("GET", "/jobs", query=query)
+    return ShownPage(
+        template="jobs.html",
+        title="Jobs",
+        section="jobs",
+        context={
+            "jobs": answer.body,
+            "after": next_after(answer),
+            "is_first": after is None,
+            "state": state,
+            "states": STATES,
+            "may_request": (await view.rights()).create,
+        },
+        live={"jobs": "jobs_table.html"},
+    )
+
+
+async def show_job(view: PageView) -> ShownPage:
+    """Show one job."""
+    job = await view.api.get(path_of("jobs", view.params["job"]))
+    topic = job["scope"].get("topic")
+    rights = await view.rights(topic)
+    return ShownPage(
+        template="job.html",
+        title=f"Job {job['id']}",
+        section="jobs",
+        context={
+            "job": job,
+            "may_cancel": job["state"] in OPEN and (rights.topic if topic else rights.admin),
+        },
+        live={"job": "job_state.html"},
+    )
+
+
+async def cancel(view: PageView) -> Result:
+    """Cancel the job."""
+    await view.api.send("DELETE", path_of("jobs", view.params["job"]))
+    return Redirect(to=view.link("jobs", view.params["job"], done="cancelled"))
+
+
+async def show_new(view: PageView) -> ShownPage:
+    """Show the form for a new job."""
+    given = {name: view.query.get(name) for name in ("kind", "topic", "subscription")}
+    return await _form(view, given, NO_PROBLEMS)
+
+
+async def request(view: PageView) -> Result:
+    """Request a job, and go to its page."""
+    body = without_nulls(body_of(FIELDS, view.form))
+    try:
+        answer = await view.api.send("POST", "/jobs", body)
+    except ApiRefusedError as error:
+        return await _form(view, body, problems_in(error, _PATHS), status=error.status)
+    return Redirect(to=view.link("jobs", answer.body["id"], done="requested"))
+
+
+async def _form(
+    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
+) -> ShownPage:
+    return ShownPage(
+        template="job_new.html",
+        title="New job",
+        section="jobs",
+        status=status,
+        context={
+            "fields": FIELDS,
+            "current": current,
+            "problems": problems,
+            "may_request": (await view.rights()).create,
+        },
+    )
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/jobs", show=show),
+    PageRoute(path="/jobs/{job}", show=show_job),
+    PageRoute(path="/jobs/{job}/cancel", submit=cancel),
+    PageRoute(path="/new-job", show=show_new, submit=request),
+)

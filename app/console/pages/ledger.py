@@ -1,0 +1,67 @@
+"""*Ledger* of a subscription: what happened to every message, what is missing, and the chain."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+# Each entry is a row of a table with its partitions below it.
+ENTRIES_MAX: Final = 31
+DOUBTS: Final[Mapping[str, str]] = {
+    "MOVED": "the subscription was moved, so nobody knows what it skipped",
+    "BEGUN_ANEW": "the counts of the subscription or the log began again",
+    "GONE": "the log no longer had some of the messages",
+    "CANCELLED": "some that are missing may belong to a cancelled retransmission",
+    "UNRECORDED": "more were discarded than there are records of",
+    "COUNTED_TWICE": "more was counted than there was",
+    "NOT_COVERED": "no entry covers a part of the time",
+}
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show the sums, the newest entries, and whether the chain is intact."""
+    path = f"{view.subscription_path}/ledger"
+    span = {name: view.query.get(name) or None for name in ("from", "to")}
+    ledger = await view.api.get(path, {**span, "limit": ENTRIES_MAX})
+    return ShownPage(
+        template="ledger.html",
+        title=f"Ledger of {view.name}",
+        section="topics",
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "span": {name: text or "" for name, text in span.items()},
+            "ledger": ledger,
+            "entries": list(reversed(ledger["entries"])),
+            "check": await view.api.get(f"{path}/check"),
+            "doubts": DOUBTS,
+            "said": said(ledger),
+            "rights": await view.rights(view.topic, view.name),
+        },
+    )
+
+
+def said(ledger: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what the ledger says in a sentence, and its class of the style sheet."""
+    missing = ledger["sums"]["missing"]
+    if not ledger["entryCount"]:
+        return "There is no entry about this time.", "calm"
+    if missing:
+        verb = "message is" if missing == 1 else "messages are"
+        return f"{missing:,} {verb} missing: passed, and neither delivered nor recorded.", "bad"
+    if ledger["proved"]:
+        return "Nothing is missing. Every message is accounted for.", "good"
+    return "Nothing is known to be missing, but not all of it is proved.", "warn"
+
+
+async def request(view: PageView) -> Result:
+    """Request an entry up to now, and go to its job."""
+    answer = await view.api.send("POST", f"{view.subscription_path}/ledger")
+    return Redirect(to=view.link("jobs", answer.body["id"], done="requested"))
+
+
+_PATH: Final = "/topics/{topic}/subscriptions/{name}/ledger"
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path=_PATH, show=show),
+    PageRoute(path=f"{_PATH}/request", submit=request),
+)

@@ -1,0 +1,160 @@
+"""*Send again*: choose messages, look at what would be sent, send it, and follow how far it is.
+
+What was chosen stands in the URL, so that it can be sent to a colleague. First a dry run counts
+the messages (`looked` is its id); then the same choice is sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from app.console.api import ApiRefusedError
+from app.console.forms import (
+    NO_PROBLEMS,
+    Field,
+    Problems,
+    as_is,
+    body_of,
+    decimal,
+    json_object,
+    numbers,
+    problems_in,
+    without_nulls,
+)
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+_LISTED_MAX: Final = 10
+# Servers and proxies take URLs of 8 KB.
+_CHOICE_MAX: Final = 4_000
+_TOO_LONG: Final = "This is too much for a form. Use the API, or `angelia retransmit`."
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+FIELDS: Final[Sequence[Field]] = (
+    Field(
+        path="only",
+        label="Which messages",
+        kind="choice",
+        choices=("undelivered", "missing", "all"),
+        hint="undelivered: recorded as discarded, and not sent again since. missing: neither"
+        " delivered nor recorded. all: everything of that time.",
+    ),
+    Field(
+        path="from",
+        label="From",
+        required=True,
+        hint="-30m, -6h, -2d, or a time such as 2026-01-31T12:00:00Z.",
+    ),
+    Field(path="to", label="To", optional=True, hint="Now, if it is empty."),
+    Field(
+        path="statusCodes",
+        label="Answered with",
+        optional=True,
+        read=numbers,
+        hint="Undelivered only: the last answers of the endpoint, such as 500, 503.",
+    ),
+    Field(
+        path="reason",
+        label="Reason has",
+        optional=True,
+        hint="Undelivered only: a part of the reason.",
+    ),
+    Field(path="messageIds", label="Message ids", optional=True, read=_words),
+    Field(path="keys", label="Partition keys", optional=True, read=_words),
+    Field(
+        path="filter",
+        label="Filter",
+        kind="area",
+        optional=True,
+        read=json_object,
+        hint='Beside the filters of the subscription: {"type": "jsonpath", "path": "$.country",'
+        ' "matcher": "PL"}',
+    ),
+    Field(
+        path="share",
+        label="Share of the rate",
+        kind="number",
+        read=decimal,
+        optional=True,
+        hint="0.01 to 1: how much of the rate it may use beside new messages.",
+    ),
+)
+_PATHS: Final = tuple(each.path for each in FIELDS)
+# The form shows the texts as they were given, also those that are no JSON.
+_AS_GIVEN: Final = tuple(replace(each, read=as_is) for each in FIELDS)
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show the form with the choice of the URL, its dry run, and the newest retransmissions."""
+    given = {name: view.query.get(name, "") for name in _PATHS}
+    return await _page(view, given, NO_PROBLEMS)
+
+
+async def send(view: PageView) -> Result:
+    """Count what would be sent, or send it, as the form says."""
+    texts = {name: view.form[name] for name in _PATHS}
+    body = without_nulls(body_of(FIELDS, view.form))
+    looks = view.form["do"] != "send"
+    if looks and len(urlencode(texts)) > _CHOICE_MAX:
+        return await _page(view, texts, Problems(others=[_TOO_LONG]), status=400)
+    try:
+        answer = await view.api.send(
+            "POST", f"{view.subscription_path}/retransmission", {**body, "dryRun": looks}
+        )
+    except ApiRefusedError as error:
+        return await _page(view, texts, problems_in(error, _PATHS), status=error.status)
+    made = answer.headers["location"].rpartition("/")[2]
+    if looks:
+        return Redirect(to=_here(view, **{**texts, "looked": made}))
+    return Redirect(to=_here(view, done="resending"))
+
+
+async def cancel(view: PageView) -> Result:
+    """Cancel a retransmission."""
+    path = f"{view.subscription_path}/retransmissions/{view.params['retransmission']}"
+    await view.api.send("DELETE", path)
+    return Redirect(to=_here(view, done="cancelled"))
+
+
+def _here(view: PageView, **query: str) -> str:
+    return view.link.subscription(view.topic, view.name, "resend", **query)
+
+
+async def _page(
+    view: PageView, current: Mapping[str, str], problems: Problems, *, status: int = 200
+) -> ShownPage:
+    path = f"{view.subscription_path}/retransmissions"
+    looked = view.query.get("looked")
+    return ShownPage(
+        template="resend.html",
+        title=f"Send again to {view.name}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "fields": _AS_GIVEN,
+            "current": current,
+            "problems": problems,
+            "dry_run": await view.api.get(f"{path}/{looked}") if looked else None,
+            "items": await _under_way(view, path),
+            "rights": await view.rights(view.topic, view.name),
+        },
+        live={"looked": "resend_looked.html", "items": "resend_items.html"},
+    )
+
+
+async def _under_way(view: PageView, path: str) -> Sequence[Mapping[str, Any]]:
+    found = await view.api.get(path, {"limit": 2 * _LISTED_MAX})
+    return [each for each in found if not each["dryRun"]][:_LISTED_MAX]
+
+
+_PATH: Final = "/topics/{topic}/subscriptions/{name}/resend"
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path=_PATH, show=show, submit=send),
+    PageRoute(path=f"{_PATH}/{{retransmission}}/cancel", submit=cancel),
+)

@@ -1,0 +1,146 @@
+"""The pages of operators and data engineers: jobs, sending again, ledgers, keys, changes, modes."""
+
+import httpx
+import pytest
+
+from tests.integration.api.console.browser import Browser
+from tests.integration.api.console.test_access import key_of
+from tests.integration.api.guarded import guarded
+
+SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
+
+
+async def test_a_job_is_requested_followed_and_cancelled(
+    browser: Browser, api: httpx.AsyncClient
+) -> None:
+    made = await browser.send("/new-job", kind="UNDELIVERED_ANALYTICS")
+    [job] = (await api.get("/jobs")).json()
+    assert made.response.url.path == f"/console/jobs/{job['id']}"
+    assert "No Spark runner is live" in made.words
+    assert "undelivered analytics" in (await browser.look("/jobs")).words
+    assert "No job is running" in (await browser.look("/jobs?state=RUNNING")).words
+    ended = await browser.send(f"/jobs/{job['id']}", f"{job['id']}/cancel")
+    assert "It is cancelled" in ended.words
+    assert (await api.get(f"/jobs/{job['id']}")).json()["state"] == "CANCELLED"
+    assert "data-confirm" not in ended.text
+
+
+async def test_a_wrong_job_is_refused_at_its_fields(browser: Browser) -> None:
+    wrong = await browser.send("/new-job", kind="ARCHIVE", sloSeconds="soon", **{"from": "-1d"})
+    assert wrong.response.status_code == 400
+    invalid = {named["name"] for _, named in wrong.tags if named.get("aria-invalid")}
+    assert "sloSeconds" in invalid
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_messages_are_counted_before_they_are_sent_again(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    chosen = {"only": "undelivered", "from": "-6h", "statusCodes": "500 503", "share": "0.5"}
+    counted = await browser.send(f"{SUBSCRIPTION}/resend", do="look", **chosen)
+    listed = f"{subscription}/retransmissions"
+    [dry_run] = (await api.get(listed)).json()
+    assert dry_run["dryRun"]
+    assert dict(counted.response.url.params) == {**chosen, "looked": dry_run["id"]}
+    assert "No Spark runner is live" in counted.words
+    assert "500 503" in counted.attributes("input", "value")
+    assert "None yet" in counted.words
+    sent = await browser.send(f"{SUBSCRIPTION}/resend", do="send", **chosen)
+    assert "0 of 0 finished" in sent.words or "No Spark runner is live" in sent.words
+    [real] = [each for each in (await api.get(listed)).json() if not each["dryRun"]]
+    assert (real["only"], real["share"]) == ("undelivered", 0.5)
+    ended = await browser.send(f"{SUBSCRIPTION}/resend", f"resend/{real['id']}/cancel")
+    assert "It is cancelled" in ended.words
+    assert (await api.get(f"{listed}/{real['id']}")).json()["state"] == "CANCELLED"
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_wrong_choice_is_refused_with_what_was_entered(browser: Browser) -> None:
+    wrong = await browser.send(
+        f"{SUBSCRIPTION}/resend", do="look", only="all", filter="{no JSON", **{"from": "soon"}
+    )
+    assert wrong.response.status_code == 400
+    assert "{no JSON" in wrong.words
+    invalid = {named["name"] for _, named in wrong.tags if named.get("aria-invalid")}
+    assert invalid & {"filter", "from"}
+    long = await browser.send(
+        f"{SUBSCRIPTION}/resend", do="look", only="all", messageIds="id " * 2_000, **{"from": "-1h"}
+    )
+    assert long.response.status_code == 400
+    assert "too much for a form" in long.words
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_ledger_without_entries_says_the_next_step(
+    browser: Browser, api: httpx.AsyncClient
+) -> None:
+    empty = await browser.look(f"{SUBSCRIPTION}/ledger")
+    assert "There is no entry about this time" in empty.words
+    assert "angelia ledger request shop.orders billing" in empty.words
+    asked = await browser.send(f"{SUBSCRIPTION}/ledger", "ledger/request")
+    [job] = (await api.get("/jobs")).json()
+    assert (job["kind"], asked.response.url.path) == ("LEDGER", f"/console/jobs/{job['id']}")
+
+
+async def test_operations_say_what_works_and_who_delivers(browser: Browser) -> None:
+    page = await browser.look("/operations")
+    assert "database works" in page.words
+    assert "No worker runs" in page.words
+    assert "Every topic of the database is in the log" in page.words
+
+
+async def test_an_admin_changes_the_mode(browser: Browser, api: httpx.AsyncClient) -> None:
+    changed = await browser.send("/operations", "operations/mode", mode="readOnly")
+    assert "The mode is changed" in changed.words
+    assert (await api.get("/mode")).text == "readOnly"
+    wrong = await browser.send("/operations", "operations/mode", mode="closed")
+    assert wrong.response.status_code == 400
+    assert "must be one of readWrite" in wrong.words
+
+
+async def test_a_key_is_shown_once_used_and_revoked(postgres_url: str) -> None:
+    async with guarded(postgres_url) as api:
+        browser = Browser(http=api.http)
+        await browser.sign_in(key_of(api.admin))
+        wrong = await browser.send("/new-key", name="shop", scopes="everything")
+        assert wrong.response.status_code == 400
+        assert "everything" in wrong.attributes("input", "value")
+        made = await browser.send("/new-key", name="shop", scopes="read publish:shop.*")
+        listed = (await api.http.get("/keys", headers=api.admin)).json()
+        [key] = [each for each in listed if each["name"] == "shop"]
+        [token] = [each for each in made.words.split() if each.startswith(f"ang_{key['id']}")]
+        page = await browser.look("/keys")
+        assert "publish:shop.*" in page.words
+        assert token not in page.text
+        headers = {"Authorization": f"Bearer {token}"}
+        assert (await api.http.get("/topics", headers=headers)).status_code == 200
+        await browser.send("/keys", f"keys/{key['id']}/revoke")
+        assert (await api.http.get("/topics", headers=headers)).status_code == 401
+
+
+async def test_changes_are_found_by_name_with_their_fields(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    await api.put(subscription, json={"subscriptionPolicy": {"rate": 77}})
+    page = await browser.look("/audit?name=shop.orders/billing&action=UPDATED")
+    assert "subscriptionPolicy.rate" in page.words
+    assert "77" in page.words
+    assert "No change fits" in (await browser.look("/audit?name=nobody")).words
+    wrong = await browser.look("/audit?action=EATEN")
+    assert wrong.response.status_code == 400
+
+
+async def test_what_a_reader_may_not_do_is_not_offered(postgres_url: str) -> None:
+    async with guarded(postgres_url) as api:
+        made = await api.http.post(
+            "/keys", json={"name": "look", "scopes": ["read"]}, headers=api.admin
+        )
+        browser = Browser(http=api.http)
+        await browser.sign_in(made.json()["key"])
+        jobs, operations = await browser.look("/jobs"), await browser.look("/operations")
+        assert "New job" not in jobs.words
+        assert "API keys" not in operations.words
+        assert "Change" not in operations.words
+        assert (await browser.look("/audit")).response.status_code == 403
+        refused = await browser.send("/operations", "operations/mode", mode="readOnly")
+        assert refused.response.status_code == 403
