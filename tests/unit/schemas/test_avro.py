@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from app.domain.errors import ValidationFailedError
 from app.schemas.avro import AvroCodec, AvroError
+from app.schemas.avro_decimals import DIGITS_MAX
 from app.schemas.avro_prices import AvroPrices
 from app.schemas.avro_shapes import Shapes
 from app.schemas.avro_types import RECORDS_MAX, AvroSchema
@@ -140,6 +141,17 @@ def test_decimals_are_texts_that_say_all_their_digits() -> None:
     for wrong in ("1.234", 12345, "x", "NaN", True, "1e999999999"):
         with pytest.raises(MismatchError, match="at most 6 digits"):
             written(kind, {"a": wrong})
+
+
+@pytest.mark.parametrize("digits", [DIGITS_MAX, DIGITS_MAX + 1])
+def test_a_decimal_may_have_so_many_digits_and_no_more(digits: int) -> None:
+    kind = field({"type": "bytes", "logicalType": "decimal", "precision": DIGITS_MAX + 1})
+    text = "-" + "7" * digits
+    if digits <= DIGITS_MAX:
+        assert read(kind, written(kind, {"a": text})) == {"a": text}
+    else:
+        with pytest.raises(MismatchError, match="digits"):
+            written(kind, {"a": text})
 
 
 @pytest.mark.parametrize("name", ["map", "array"])

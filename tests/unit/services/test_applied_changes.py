@@ -29,9 +29,12 @@ class Workers:
     def __init__(self, *applied: int) -> None:
         self.live = [a_worker(change) for change in applied]
         self.asked = asyncio.Event()
+        self.questions = 0
         self.down = False
 
     async def __call__(self) -> list[WorkerStatus]:
+        self.questions += 1
+        assert self.questions < 10, "asked again and again without a reason"
         self.asked.set()
         if self.down:
             raise StorageUnavailableError("down")
@@ -62,6 +65,22 @@ async def test_looks_again_when_a_worker_says_something() -> None:
         workers.live = [a_worker(7)]
         applied.notice()
     assert waiting.result()
+
+
+async def test_who_looked_again_in_vain_waits_for_the_next_word() -> None:
+    workers = Workers(6)
+    applied = AppliedChanges(workers, ask_every=LONG)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(applied.wait(7, within=LONG))
+        for _ in range(2):
+            await workers.asked.wait()
+            workers.asked.clear()
+            applied.notice()
+        await workers.asked.wait()
+        workers.live = [a_worker(7)]
+        applied.notice()
+    assert waiting.result()
+    assert workers.questions == 4
 
 
 async def test_gives_up_in_time() -> None:

@@ -66,6 +66,7 @@ REQUESTS = {
     "another media type": Bad(
         "POST", "/topics", "name=x", 415, "VALIDATION_ERROR", "application/json", "text/plain"
     ),
+    "no media type": Bad("POST", "/topics", "{}", 415, "VALIDATION_ERROR", "not absent", ""),
     "too large": Bad("POST", "/topics", " " * 1_048_577, 413, "VALIDATION_ERROR", "1048576"),
     "no name": Bad("POST", "/topics", "{}", 400, "VALIDATION_ERROR", "name"),
     "a name without group": Bad(
