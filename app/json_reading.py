@@ -6,8 +6,8 @@ import orjson
 
 from app.domain.uncollected import Uncollected
 
-# The size in bytes from which on the garbage collector would take half of the time or more.
-_LARGE: Final = 64 * 1024
+# The size in bytes from which on the garbage collector can take more time than reading.
+_LARGE: Final = 16 * 1024
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401 - JSON can have any type

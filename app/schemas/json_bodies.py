@@ -1,14 +1,18 @@
 """JSON in the form that topics accept, which all readers support (I-JSON, RFC 7493)."""
 
+import asyncio
 from typing import Any, Final
 
 import orjson
 
 from app.domain.errors import FieldProblem, MessageInvalidError
 from app.json_reading import read_json
+from app.schemas.json_pieces import PIECE_BYTES, Piece, pieces
 
 # The maximum number of levels, which is orjson's.
 LEVELS_MAX: Final = 1_024
+# The size in bytes up to which a body is checked as a whole.
+WHOLE_BYTES_MAX: Final = 2 * PIECE_BYTES
 
 _EMPTY: Final = 'is empty, which is not JSON: null, {} and "" are'
 # orjson's error texts for JSON that other parsers may accept, with ours.
@@ -32,8 +36,36 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
     try:
         return read_json(body)
     except orjson.JSONDecodeError as exc:
-        problem = FieldProblem(path="message", message=_problem(body, exc))
-        raise MessageInvalidError([problem]) from exc
+        raise _refusal(body, exc) from exc
+
+
+async def check_json_body(body: bytes) -> None:
+    """Check a body as `json_body` does. If it is large, other work is done meanwhile.
+
+    Raises:
+        MessageInvalidError: The body is not accepted; the error has the reason.
+    """
+    if len(body) <= WHOLE_BYTES_MAX:
+        json_body(body)
+        return
+    for piece in pieces(body):
+        try:
+            read_json(piece.text)
+        except orjson.JSONDecodeError as exc:
+            raise _refusal(body, _in_whole(body, piece, exc)) from exc
+        await asyncio.sleep(0)
+
+
+def _in_whole(body: bytes, piece: Piece, error: orjson.JSONDecodeError) -> orjson.JSONDecodeError:
+    """Return the error of a piece with its place in the body."""
+    text = body.decode(errors="replace")
+    before = len(body[: piece.start].decode(errors="replace"))
+    place = before + max(0, error.pos - piece.added)
+    return orjson.JSONDecodeError(error.msg, text, min(place, len(text)))
+
+
+def _refusal(body: bytes, error: orjson.JSONDecodeError) -> MessageInvalidError:
+    return MessageInvalidError([FieldProblem(path="message", message=_problem(body, error))])
 
 
 def _problem(body: bytes, error: orjson.JSONDecodeError) -> str:

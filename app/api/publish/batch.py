@@ -26,13 +26,14 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     AngeliaError,
     DuplicateMessageError,
+    MessageInvalidError,
     MessageTooLargeError,
     TopicNotFoundError,
     ValidationFailedError,
 )
 from app.domain.message import NewRecord
 from app.metrics.publish_counts import PublishCounts
-from app.schemas.json_bodies import json_body
+from app.schemas.json_bodies import WHOLE_BYTES_MAX, check_json_body, json_body
 from app.schemas.request_work import RequestWork
 from app.services.access.authorization import Gate
 from app.services.catalogue.alternate_topics import Routes
@@ -282,13 +283,29 @@ async def _outcomes(
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
             raise ValidationFailedError.of("batch", message)
         if routes is None:
-            outcomes.append(outcome_of(item, batch))
+            outcomes.append(await _checked(item, batch))
         else:
             outcomes.append(await _routed(item, batches, routes, directory=directory))
         if turns.is_over(len(item.body) if isinstance(item, BatchItem) else 0):
             await asyncio.sleep(0)
             turns.begin()
     return outcomes
+
+
+async def _checked(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
+    """Return what to store for one message. If it is large, other work is done meanwhile."""
+    if isinstance(item, BatchItem) and _is_checked_in_pieces(item, batch.topic):
+        try:
+            await check_json_body(item.body)
+        except MessageInvalidError as error:
+            return Outcome(item.id or batch.ids.new(), batch.topic, error=error)
+        item = item._replace(checked=True)
+    return outcome_of(item, batch)
+
+
+def _is_checked_in_pieces(item: BatchItem, topic: Topic) -> bool:
+    is_large = WHOLE_BYTES_MAX < len(item.body) <= topic.message_size_max
+    return is_large and not item.checked and not topic.schemas
 
 
 async def _routed(

@@ -26,7 +26,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
 from app.domain.message import UNPARSED
 from app.metrics.publish_counts import PublishCounts
-from app.schemas.json_bodies import json_body
+from app.schemas.json_bodies import check_json_body, json_body
 from app.services.access.authorization import Gate
 from app.services.catalogue.alternate_topics import Routes
 from app.services.directory.topics import TopicDirectory
@@ -109,7 +109,7 @@ class PublishRoute:
                 checked = self._schemas.checked(topic, publication, headers, now_ms=now_ms())
                 publication = await checked
             elif not event.checked:
-                json_body(body)
+                await check_json_body(body)
             # Use the id from the publisher, if there is one.
             own = message_id if headers.given_id is not None or event.id else None
             with waiting_for(

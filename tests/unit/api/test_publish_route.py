@@ -5,11 +5,13 @@ from typing import Any
 import orjson
 import pytest
 
+from app.api.publish.batch import BatchRoute
 from app.api.publish.route import PublishRoute, published_topic
-from app.domain.catalogue.topic import Ack, Topic
+from app.domain.catalogue.topic import MESSAGE_SIZE_MAX, Ack, Topic
 from app.domain.errors import LogUnavailableError
 from app.domain.message import NewRecord
 from app.log.interface import Position
+from app.schemas.json_pieces import PIECE_BYTES
 from app.services.catalogue.topics import log_topic
 from app.services.directory.topics import TopicDirectory
 from app.services.publishing.deduplication import IdempotentPublisher
@@ -19,8 +21,10 @@ from tests.fakes.access import open_gate
 from tests.fakes.claims import no_claims
 from tests.fakes.memory_log import MemoryLog
 from tests.fakes.schemas import schema_check
+from tests.fakes.turns import turns_beside
 
-TOPIC = Topic(name="a.b")
+TOPIC = Topic(name="a.b", message_size_max=MESSAGE_SIZE_MAX)
+LARGE = b"[" + b"[]," * 300_000 + b"0]"
 Message = dict[str, Any]
 
 
@@ -28,7 +32,7 @@ class Exchange:
     """A request as a server hands it over, message by message, and what is answered."""
 
     def __init__(self, *parts: Message, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        self.scope = {
+        self.scope: dict[str, Any] = {
             "type": "http",
             "method": "POST",
             "path": "/topics/a.b",
@@ -95,6 +99,40 @@ async def test_joins_the_parts_of_a_body() -> None:
     assert [record.value for record in log.records("a.b")] == [b"[1, 2]"]
 
 
+async def test_others_have_their_turn_while_a_large_message_is_checked() -> None:
+    log = MemoryLog()
+    exchange = Exchange(part(LARGE))
+    assert await turns_beside(exchanged(exchange, log)) > len(LARGE) // PIECE_BYTES
+    assert exchange.status == 201
+    assert [record.value for record in log.records("a.b")] == [LARGE]
+
+
+async def batch_exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
+    exchange.scope["path_params"] = {"topic": TOPIC.name}
+    await log.create_topic(log_topic(TOPIC))
+    async with Publisher(log) as publisher:
+        directory = TopicDirectory(look_up)
+        route = BatchRoute(
+            directory,
+            IdempotentPublisher(publisher, no_claims),
+            gate=open_gate(),
+            schemas=schema_check(directory),
+        )
+        await route(exchange.scope, exchange.receive, exchange.send)
+    return exchange
+
+
+async def test_large_lines_of_a_batch_are_checked_in_pieces_and_each_has_its_result() -> None:
+    log = MemoryLog()
+    lines = part(b"\n".join([LARGE, LARGE[:-1], b"1"]))
+    exchange = Exchange(lines, headers=[(b"content-type", b"application/x-ndjson")])
+    turns = await turns_beside(batch_exchanged(exchange, log))
+    assert turns > 2 * (len(LARGE) // PIECE_BYTES)
+    assert [each["status"] for each in exchange.json] == [201, 400, 201]
+    assert "unexpected end of data" in exchange.json[1]["message"]
+    assert [record.value for record in log.records("a.b")] == [LARGE, b"1"]
+
+
 async def test_a_body_that_does_not_come_is_waited_for_only_so_long() -> None:
     log = MemoryLog()
     await log.create_topic(log_topic(TOPIC))
@@ -139,7 +177,7 @@ async def test_refuses_a_body_of_another_length_than_it_said() -> None:
 
 
 async def test_refuses_a_body_that_says_it_is_too_large_without_reading_it() -> None:
-    headers = [(b"content-length", b"999999")]
+    headers = [(b"content-length", b"9999999")]
     exchange = await exchanged(Exchange(headers=headers), MemoryLog())
     assert exchange.status == 413
 
