@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-import structlog
 from hypothesis import HealthCheck, settings
 
 from app import native
+from tests.fakes.logging_before import logging_as_before
 
 pytest_plugins = [
     "tests.dealing",
@@ -49,5 +49,5 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
     """Undo after each test what a command in this process has configured of logging."""
-    yield
-    structlog.reset_defaults()
+    with logging_as_before():
+        yield

@@ -6,9 +6,13 @@ from contextlib import redirect_stderr, suppress
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from app.telemetry import FRAMES_MAX, REPEATED_AFTER, SeldomRepeated, configure_logging
+from tests.fakes.logging_before import logging_as_before
+
+_log = structlog.get_logger(__name__)
 
 DEEP = 900
 
@@ -22,17 +26,13 @@ class Terminal(io.StringIO):
 def stderr(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """What is logged, to a file or to a terminal; logging is as before afterwards."""
     written = Terminal() if request.param else io.StringIO()
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
     kafka = logging.getLogger("kafka")
     heard = kafka.level
-    with redirect_stderr(written):
-        configure_logging("info")
-    yield written
-    root.handlers = before
-    root.setLevel(level)
+    with logging_as_before():
+        with redirect_stderr(written):
+            configure_logging("info")
+        yield written
     kafka.setLevel(heard)
-    structlog.reset_defaults()
 
 
 def fail_in(depth: int, password: str) -> None:
@@ -110,3 +110,15 @@ def test_what_breaks_a_thousand_times_is_written_once(stderr: io.StringIO) -> No
         except RuntimeError:
             structlog.get_logger("some.module").exception("message_broke")
     assert stderr.getvalue().count("message_broke") == 1
+
+
+def test_a_logger_of_a_test_that_configured_logging_is_heard_by_the_next_test() -> None:
+    handlers = list(logging.getLogger().handlers)
+    with logging_as_before(), redirect_stderr(io.StringIO()) as written:
+        configure_logging("info")
+        _log.info("first")
+    with capture_logs() as events:
+        _log.info("second")
+    assert "first" in written.getvalue()
+    assert [each["event"] for each in events] == ["second"]
+    assert logging.getLogger().handlers == handlers

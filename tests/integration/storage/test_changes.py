@@ -112,9 +112,11 @@ async def test_a_reader_that_follows_misses_nothing_that_many_writers_do(
         await add_topic(session)
     written = [f"s{number}" for number in range(40)]
     seen: set[str] = set()
+    # No more than there are connections: each has the one before it to wait for.
+    turns = asyncio.Semaphore(8)
 
     async def write(name: str) -> None:
-        async with database.transaction() as session:
+        async with turns, database.transaction() as session:
             await SubscriptionRepository(session).add(a_subscription(name))
 
     async def follow() -> None:
