@@ -12,6 +12,8 @@ FLASHES: Final[Mapping[str, str]] = {
     "deleted": "It is deleted.",
     "suspended": "It is suspended. Messages wait in the log until you resume it.",
     "resumed": "It is resumed. Messages that wait are sent now.",
+    "moved": "It is moved, and goes on from there.",
+    "ended": "The secret signs no more.",
     "published": "The message is in the log. What happens to it appears here.",
     "requested": "It is requested. The next free Spark runner takes it.",
     "cancelled": "It is cancelled.",

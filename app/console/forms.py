@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -112,6 +113,8 @@ class Field:
     read: Callable[[str], Any] = as_is
     optional: bool = False
     required: bool = False
+    # The title above this field and its neighbours of the same group.
+    group: str = ""
 
     def value(self, form: SentForm) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the JSON value that the reader gave."""
@@ -130,6 +133,11 @@ class Field:
         if value is None:
             return False if self.kind == "check" else ""
         return value
+
+
+def in_groups(fields: Sequence[Field]) -> Sequence[tuple[str, Sequence[Field]]]:
+    """Return the fields by the title above them, in their order."""
+    return [(title, list(group)) for title, group in groupby(fields, key=lambda each: each.group)]
 
 
 def body_of(fields: Sequence[Field], form: SentForm) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from markupsafe import Markup
 
 from app.console import charts, words
 from app.console.api import Call
+from app.console.forms import in_groups
 from app.console.static_files import digest
+from app.console.tabs import SUBSCRIPTION_TABS, TOPIC_TABS
 
 # Stands for the reader's form token in what is rendered once for several readers. Nobody outside
 # of this process can write it.
@@ -47,8 +49,15 @@ def _environment() -> Environment:
         excerpt=excerpt,
         pretty=pretty,
         curl=curl,
+        in_groups=in_groups,
     )
-    made.globals.update(chart=charts.line_chart, meter=charts.meter, TOKEN=TOKEN_MARK)
+    made.globals.update(
+        chart=charts.line_chart,
+        meter=charts.meter,
+        TOKEN=TOKEN_MARK,
+        TOPIC_TABS=TOPIC_TABS,
+        SUBSCRIPTION_TABS=SUBSCRIPTION_TABS,
+    )
     return made
 
 

@@ -17,6 +17,12 @@ _RESTING: Final[Mapping[str, str]] = {
     "SUSPENDED": "Suspended: nothing is sent. New messages wait in the log.",
     "PENDING": "Created, and not taken up by a worker yet.",
 }
+_FAILURES: Final = (
+    ("codes5xx", "the endpoint answers 5xx to"),
+    ("codes4xx", "the endpoint answers 4xx to"),
+    ("timeouts", "the endpoint does not answer in time to"),
+    ("otherErrors", "no connection for"),
+)
 # Characters that change the direction of the text around them, or show nothing. Names and bodies
 # of others must not reorder what stands beside them.
 _UNSEEN: Final = {
@@ -148,20 +154,26 @@ def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
         case "SLOW":
             limit = rate(metrics["outputRate"])
             return f"the endpoint is coming back{said}, so at most {limit} may leave"
-        case _:
+        case _ if reason.startswith("slowed"):
             return reason
+        case _ if reason == "rising":
+            return f"the rate is rising, {rate(metrics['outputRate'])} may leave"
+        case _:
+            return ""
+
+
+def failing(metrics: Mapping[str, Any]) -> float:
+    """Return the share of the attempts that fail."""
+    failed = sum(metrics.get(name, 0.0) for name, _ in _FAILURES)
+    attempts = failed + metrics.get("codes2xx", 0.0)
+    return failed / attempts if attempts else 0.0
 
 
 def _failures(metrics: Mapping[str, Any]) -> str:
-    names = (
-        ("codes5xx", "the endpoint answers 5xx to"),
-        ("codes4xx", "the endpoint answers 4xx to"),
-        ("timeouts", "the endpoint does not answer in time to"),
-        ("otherErrors", "no connection for"),
-    )
-    attempts = metrics.get("codes2xx", 0.0) + sum(metrics.get(name, 0.0) for name, _ in names)
-    found = [(metrics.get(name, 0.0), text) for name, text in names if metrics.get(name, 0.0) > 0]
-    return ", ".join(f"{text} {share(value / attempts)}" for value, text in sorted(found)[::-1])
+    found = [(metrics.get(name, 0.0), text) for name, text in _FAILURES]
+    attempts = metrics.get("codes2xx", 0.0) + sum(value for value, _ in found)
+    failed = sorted((each for each in found if each[0] > 0), reverse=True)
+    return ", ".join(f"{text} {share(value / attempts)}" for value, text in failed)
 
 
 def _scaled(value: float, units: tuple[str, ...], gap: str) -> str:

@@ -8,14 +8,17 @@ from typing import Final, NamedTuple
 
 from app.console.pages import (
     audit,
+    filters,
     jobs,
     keys,
     ledger,
+    move,
     now,
     operations,
     publish,
     resend,
     search,
+    secrets,
     subscription,
     subscription_form,
     topic,
@@ -56,4 +59,7 @@ ROUTES: Final[Sequence[PageRoute]] = (
     *operations.ROUTES,
     *keys.ROUTES,
     *audit.ROUTES,
+    *secrets.ROUTES,
+    *filters.ROUTES,
+    *move.ROUTES,
 )

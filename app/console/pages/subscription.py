@@ -8,6 +8,8 @@ from app.console.api import ApiRefusedError
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _ERRORS_MAX: Final = 5
+# The share of failed attempts above which it is not well, though no indicator of health says so.
+_FAILING_MUCH: Final = 0.1
 _STATES: Final[Mapping[str, str]] = {"suspend": "SUSPENDED", "resume": "ACTIVE"}
 
 
@@ -39,6 +41,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "health": health,
             "forecast": forecast,
             "said": words.pace(metrics, policy, settings["state"]),
+            "tone": _tone(metrics, settings["state"]),
             "outcomes": _outcomes(metrics),
             "partitions": _partitions(groups),
             "errors": errors,
@@ -97,6 +100,13 @@ async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
             "problem": problem,
         },
     )
+
+
+def _tone(metrics: Mapping[str, Any], state: str) -> str:
+    """Return the class of the style sheet for how it goes."""
+    if state != "ACTIVE":
+        return "calm"
+    return "warn" if words.failing(metrics) > _FAILING_MUCH else "good"
 
 
 def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:

@@ -23,9 +23,12 @@ from app.console.forms import (
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _POLICY: Final = "subscriptionPolicy"
-_NAME: Final = Field(path="name", label="Name", required=True, hint="Such as billing.")
+_NAME: Final = Field(
+    path="name", group="Where to", label="Name", required=True, hint="Such as billing."
+)
 _START: Final = Field(
     path="startFrom",
+    group="Where to",
     label="Starts with",
     optional=True,
     hint="latest: what is published from now on. Or earliest, or a time such as -6h or -2d.",
@@ -34,14 +37,22 @@ _MORE: Final = "more"
 FIELDS: Final[Sequence[Field]] = (
     Field(
         path="endpoint",
+        group="Where to",
         label="Endpoint",
         required=True,
         hint="Where messages are sent by POST. It may have {placeholders} for fields of the body.",
     ),
-    Field(path="owner.id", label="Owner", optional=True, hint="The team that people ask about it."),
-    Field(path="description", label="Description", kind="area"),
+    Field(
+        path="owner.id",
+        group="Where to",
+        label="Owner",
+        optional=True,
+        hint="The team that people ask about it.",
+    ),
+    Field(path="description", group="Where to", label="Description", kind="area"),
     Field(
         path=f"{_POLICY}.rate",
+        group="How fast",
         label="Rate, at most",
         kind="number",
         unit="requests a second",
@@ -49,7 +60,29 @@ FIELDS: Final[Sequence[Field]] = (
         hint="Over all workers, retries included.",
     ),
     Field(
+        path=f"{_POLICY}.inflightSize",
+        group="How fast",
+        label="In flight, at most",
+        kind="number",
+        read=whole,
+    ),
+    Field(
+        path=f"{_POLICY}.adaptiveRate",
+        group="How fast",
+        label="Send less while the endpoint fails",
+        kind="check",
+    ),
+    Field(
+        path="ordering",
+        group="How fast",
+        label="Order",
+        kind="choice",
+        choices=("NONE", "KEY", "PARTITION"),
+        hint="KEY: messages with one Partition-Key are sent one after the other.",
+    ),
+    Field(
         path=f"{_POLICY}.requestTimeout",
+        group="When it fails",
         label="Timeout of an attempt",
         kind="number",
         unit="ms",
@@ -57,6 +90,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
     Field(
         path=f"{_POLICY}.messageTtl",
+        group="When it fails",
         label="Time to live",
         kind="number",
         unit="s",
@@ -65,6 +99,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
     Field(
         path=f"{_POLICY}.messageBackoff",
+        group="When it fails",
         label="First retry after",
         kind="number",
         unit="ms",
@@ -72,6 +107,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
     Field(
         path=f"{_POLICY}.backoffMultiplier",
+        group="When it fails",
         label="Backoff grows by",
         kind="number",
         unit="times",
@@ -79,47 +115,49 @@ FIELDS: Final[Sequence[Field]] = (
     ),
     Field(
         path=f"{_POLICY}.maxRetries",
+        group="When it fails",
         label="Retries, at most",
         kind="number",
         read=whole,
         optional=True,
         hint="Empty: as many as fit into the time to live.",
     ),
-    Field(path=f"{_POLICY}.retryClientErrors", label="Retry after 4xx, too", kind="check"),
+    Field(
+        path=f"{_POLICY}.retryClientErrors",
+        group="When it fails",
+        label="Retry after 4xx, too",
+        kind="check",
+    ),
     Field(
         path="retryableStatusCodes",
+        group="When it fails",
         label="Retried codes",
         read=numbers,
         hint="Codes that are retried besides, such as 408, 409.",
     ),
-    Field(path=f"{_POLICY}.inflightSize", label="In flight, at most", kind="number", read=whole),
     Field(
-        path=f"{_POLICY}.adaptiveRate",
-        label="Send less while the endpoint fails",
+        path="suspendOnGone",
+        group="When it fails",
+        label="Suspend when the endpoint answers 410",
         kind="check",
     ),
     Field(
-        path="ordering",
-        label="Order",
-        kind="choice",
-        choices=("NONE", "KEY", "PARTITION"),
-        hint="KEY: messages with one Partition-Key are sent one after the other.",
-    ),
-    Field(
-        path="trackingMode",
-        label="Traces",
-        kind="choice",
-        choices=("trackingOff", "discardedOnly", "trackingAll"),
-    ),
-    Field(path="suspendOnGone", label="Suspend when the endpoint answers 410", kind="check"),
-    Field(
         path="deadLetter.topic",
+        group="When it fails",
         label="Dead-letter topic",
         optional=True,
         hint="Gets a copy of each discarded message.",
     ),
     Field(
+        path="trackingMode",
+        group="What it gets",
+        label="Traces",
+        kind="choice",
+        choices=("trackingOff", "discardedOnly", "trackingAll"),
+    ),
+    Field(
         path="filters",
+        group="What it gets",
         label="Filters",
         kind="area",
         read=json_object,
@@ -128,6 +166,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
     Field(
         path=_MORE,
+        group="What it gets",
         label="More settings",
         kind="area",
         read=json_object,

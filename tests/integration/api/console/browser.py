@@ -67,10 +67,10 @@ class Browser:
             await self.http.get(f"{self.prefix}{path}", headers=HTML, follow_redirects=True)
         )
 
-    async def send(self, page: str, to: str = "", **fields: str) -> Seen:
-        """Send a form of `page` to the relative link `to`, and follow where it leads."""
+    async def send(self, page: str, action: str = "", /, **fields: str) -> Seen:
+        """Send a form of `page` to the relative link `action`, and follow where it leads."""
         shown = await self.look(page)
-        url = urljoin(str(shown.response.url), to)
+        url = urljoin(str(shown.response.url), action)
         sent = {"form_token": shown.token, **fields}
         return seen(await self.http.post(url, data=sent, headers=HTML, follow_redirects=True))
 

@@ -31,6 +31,9 @@ PAGES = (
     "/keys",
     "/new-key",
     "/audit",
+    f"{SUBSCRIPTION}/secrets",
+    f"{SUBSCRIPTION}/filters",
+    f"{SUBSCRIPTION}/move",
 )
 RULES = {
     "x-content-type-options": "nosniff",

@@ -1,0 +1,80 @@
+"""Moving a subscription to another time: what that means is shown before it is done."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console.api import ApiRefusedError
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+
+async def show(view: PageView) -> ShownPage:
+    """Ask where the subscription should go on."""
+    await view.api.get(view.subscription_path)
+    return await _page(view)
+
+
+async def look_or_move(view: PageView) -> Result:
+    """Show where it would go on; or move it there, once that was shown."""
+    to = view.form["to"].strip()
+    path, body = f"{view.subscription_path}/retransmission", {"retransmissionDate": to}
+    if "sure" in view.form:
+        await view.api.call("PUT", path, body=body)
+        return Redirect(to=view.link.subscription(view.topic, view.name, done="moved"))
+    try:
+        answer = await view.api.call("PUT", path, query={"dryRun": "true"}, body=body)
+    except ApiRefusedError as error:
+        return await _page(view, problem=error.message, status=error.status)
+    groups = await view.api.get(f"{view.subscription_path}/consumer-groups")
+    current = {each["partition"]: each for each in groups[0]["partitions"]}
+    [offsets] = answer.body.values()
+    return await _page(view, moves=moves_of(current, offsets))
+
+
+def moves_of(
+    current: Mapping[int, Mapping[str, Any]], offsets: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """Return each partition with where it is, where it would be, and the messages between."""
+    moves = []
+    for each in offsets:
+        before = current.get(each["partition"], {}).get("currentOffset")
+        distance = None if before is None else each["offset"] - before
+        moves.append(
+            {
+                "partition": each["partition"],
+                "before": before,
+                "after": each["offset"],
+                "again": max(0, -(distance or 0)),
+                "skipped": max(0, distance or 0),
+            }
+        )
+    return moves
+
+
+async def _page(
+    view: PageView,
+    *,
+    moves: Sequence[Mapping[str, Any]] | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> ShownPage:
+    return ShownPage(
+        template="move.html",
+        title=f"Move {view.name}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "to": view.form["to"].strip() or "-1h",
+            "moves": moves,
+            "again": sum(each["again"] for each in moves or ()),
+            "skipped": sum(each["skipped"] for each in moves or ()),
+            "problem": problem,
+            "rights": await view.rights(view.topic, view.name),
+        },
+    )
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/topics/{topic}/subscriptions/{name}/move", show=show, submit=look_or_move),
+)

@@ -1,0 +1,80 @@
+"""Signing secrets of a subscription: what signs now, a new secret, and how a receiver verifies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console.api import ApiRefusedError, path_of
+from app.console.forms import NO_PROBLEMS, Field, Problems, body_of, problems_in, whole
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+FIELDS: Final[Sequence[Field]] = (
+    Field(
+        path="type",
+        label="Kind",
+        kind="choice",
+        choices=("v1", "v1a"),
+        hint="v1: HMAC-SHA256, both sides have the secret. v1a: ed25519, with a public key.",
+    ),
+    Field(
+        path="overlap",
+        label="The earlier ones sign, too, for",
+        kind="number",
+        unit="s",
+        read=whole,
+        hint="So that receivers have time to take the new one. 86400 is a day.",
+    ),
+)
+_NEW: Final[Mapping[str, Any]] = {"type": "v1", "overlap": 86_400}
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show the secrets, and the form for a new one."""
+    return await _page(view, _NEW)
+
+
+async def submit(view: PageView) -> Result:
+    """Make a secret, which this page alone shows; or end one."""
+    if secret := view.form["remove"]:
+        await view.api.send("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
+        return Redirect(to=view.link.subscription(view.topic, view.name, "secrets", done="ended"))
+    body = body_of(FIELDS, view.form)
+    try:
+        answer = await view.api.send("POST", f"{view.subscription_path}/secrets", body)
+    except ApiRefusedError as error:
+        problems = problems_in(error, [each.path for each in FIELDS])
+        return await _page(view, body, problems=problems, status=error.status)
+    return await _page(view, _NEW, made=answer.body)
+
+
+async def _page(
+    view: PageView,
+    current: Mapping[str, Any],
+    *,
+    problems: Problems = NO_PROBLEMS,
+    made: Mapping[str, Any] | None = None,
+    status: int = 200,
+) -> ShownPage:
+    rights = await view.rights(view.topic, view.name)
+    # Only owners see even the masked ones.
+    secrets = await view.api.find(f"{view.subscription_path}/secrets")
+    return ShownPage(
+        template="secrets.html",
+        title=f"Signing secrets of {view.name}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "name": view.name,
+            "secrets": secrets,
+            "made": made,
+            "fields": FIELDS,
+            "current": current,
+            "problems": problems,
+            "rights": rights,
+        },
+    )
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/topics/{topic}/subscriptions/{name}/secrets", show=show, submit=submit),
+)

@@ -1,0 +1,81 @@
+"""The pages below a subscription: signing secrets, the filter debugger, and moving it."""
+
+import re
+
+import httpx
+import pytest
+
+from tests.integration.api.console.browser import Browser
+
+SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
+
+
+async def test_a_secret_is_made_shown_once_and_ended(
+    browser: Browser, api: httpx.AsyncClient, subscription: str
+) -> None:
+    made = await browser.send(f"{SUBSCRIPTION}/secrets", type="v1", overlap="60")
+    [secret] = set(re.findall(r"whsec_[A-Za-z0-9+/=]{20,}", made.text))
+    assert made.response.headers["cache-control"] == "no-store"
+    assert secret not in (await browser.look(f"{SUBSCRIPTION}/secrets")).text
+    [stored] = (await api.get(f"{subscription}/secrets")).json()
+    ended = await browser.send(f"{SUBSCRIPTION}/secrets", remove=stored["id"])
+    assert "signs no more" in ended.words
+    assert (await api.get(f"{subscription}/secrets")).json() == []
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_wrong_overlap_is_refused_at_its_field(browser: Browser) -> None:
+    wrong = await browser.send(f"{SUBSCRIPTION}/secrets", type="v1", overlap="long")
+    assert wrong.response.status_code == 400
+    assert [named["name"] for _, named in wrong.tags if named.get("aria-invalid")] == ["overlap"]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ('{"country": "PL"}', "It matches."),
+        ('{"country": "FR"}', "It does not match."),
+        ("no JSON", "It cannot be judged"),
+    ],
+)
+@pytest.mark.usefixtures("subscription")
+async def test_filters_are_tried_on_a_message(browser: Browser, message: str, said: str) -> None:
+    filters = '[{"type": "jsonpath", "path": "$.country", "matcher": "PL"}]'
+    tried = await browser.send(f"{SUBSCRIPTION}/filters", filters=filters, message=message)
+    assert said in tried.words
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_recent_message_is_taken_for_the_filters(
+    browser: Browser, api: httpx.AsyncClient
+) -> None:
+    (await api.post("/topics/shop.orders", json={"order": 17})).raise_for_status()
+    page = await browser.look(f"{SUBSCRIPTION}/filters?take=0")
+    assert "&#34;order&#34;:17" in page.text
+    assert "&#34;order" not in (await browser.look(f"{SUBSCRIPTION}/filters?take=9")).text
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_filters_that_cannot_be_compiled_are_refused_at_their_field(browser: Browser) -> None:
+    wrong = await browser.send(f"{SUBSCRIPTION}/filters", filters='[{"type": "x"}]', message="{}")
+    assert wrong.response.status_code == 400
+    assert [named["name"] for _, named in wrong.tags if named.get("aria-invalid")] == ["filters"]
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_what_a_move_means_is_shown_before_it_is_done(
+    browser: Browser, api: httpx.AsyncClient
+) -> None:
+    for number in range(3):
+        (await api.post("/topics/shop.orders", json={"order": number})).raise_for_status()
+    shown = await browser.send(f"{SUBSCRIPTION}/move", to="2100-01-01T00:00:00Z")
+    assert "3 messages are skipped" in shown.words, shown.words
+    done = await browser.send(f"{SUBSCRIPTION}/move", to="2100-01-01T00:00:00Z", sure="yes")
+    assert "It is moved" in done.words
+
+
+@pytest.mark.usefixtures("subscription")
+async def test_a_time_that_is_none_is_refused(browser: Browser) -> None:
+    wrong = await browser.send(f"{SUBSCRIPTION}/move", to="yesterday")
+    assert wrong.response.status_code == 400
+    assert "retransmissionDate" in wrong.words
