@@ -215,7 +215,8 @@ class _Pages:
 
         async def parts() -> Mapping[str, str]:
             assert route.show is not None  # noqa: S101 - checked before
-            fresh = replace(view, api=Api(app=self._parts.api, token=reader.token))
+            api = Api(app=self._parts.api, token=reader.token)
+            fresh = replace(view, api=api, only_live=True)
             page = await route.show(fresh)
             return _rendered(page, fresh) if isinstance(page, ShownPage) else {}
 

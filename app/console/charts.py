@@ -14,15 +14,16 @@ from markupsafe import Markup
 
 from app.console import words
 
-WIDTH: Final = 480
-HEIGHT: Final = 150
-_LEFT: Final = 52
-_RIGHT: Final = 8
-_TOP: Final = 10
-_BOTTOM: Final = 22
+# Twice the usual width in pixels: whole numbers are exact enough, and short.
+WIDTH: Final = 960
+HEIGHT: Final = 300
+_LEFT: Final = 104
+_RIGHT: Final = 16
+_TOP: Final = 20
+_BOTTOM: Final = 44
 _TICKS: Final = 4
 # The most points that a line is drawn with: more than pixels would only be larger.
-POINTS_MAX: Final = 480
+POINTS_MAX: Final = 240
 
 _STEPS_S: Final = (60, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800)
 
@@ -128,12 +129,12 @@ def _value_axis(frame: _Frame, unit: str) -> Iterator[Markup]:
     for tick in range(_TICKS + 1):
         value = frame.top * tick / _TICKS
         y = frame.y(value)
-        yield Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
+        yield Markup('<line class="grid" x1="{}" x2="{}" y1="{:.0f}" y2="{:.0f}"/>').format(
             _LEFT, WIDTH - _RIGHT, y, y
         )
         if tick % 2 == 0:
-            yield Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
-                _LEFT - 6, y + 4, _written(value, unit)
+            yield Markup('<text class="tick" x="{}" y="{:.0f}" text-anchor="end">{}</text>').format(
+                _LEFT - 12, y + 8, _written(value, unit)
             )
 
 
@@ -142,12 +143,12 @@ def _time_axis(frame: _Frame) -> Iterator[Markup]:
     at = math.ceil(frame.start / step) * step
     while at <= frame.end:
         x = frame.x(at)
-        yield Markup('<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>').format(
+        yield Markup('<line class="grid" x1="{:.0f}" x2="{:.0f}" y1="{}" y2="{}"/>').format(
             x, x, _TOP, HEIGHT - _BOTTOM
         )
         yield Markup(
-            '<text class="tick" x="{:.1f}" y="{}" text-anchor="middle" data-at="{}">{}</text>'
-        ).format(x, HEIGHT - 6, int(at), f"{datetime.fromtimestamp(at, UTC):%H:%M}")
+            '<text class="tick" x="{:.0f}" y="{}" text-anchor="middle" data-at="{}">{}</text>'
+        ).format(x, HEIGHT - 12, int(at), f"{datetime.fromtimestamp(at, UTC):%H:%M}")
         at += step
 
 
@@ -158,7 +159,7 @@ def _path(frame: _Frame, line: ChartLine) -> Markup:
             pen_down = False
             continue
         command = "L" if pen_down else "M"
-        commands.append(f"{command}{frame.x(point.at):.1f} {frame.y(point.value):.1f}")
+        commands.append(f"{command}{frame.x(point.at):.0f} {frame.y(point.value):.0f}")
         pen_down = True
     return Markup('<path class="line {}" d="{}"/>').format(line.kind, "".join(commands))
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from app.console import charts, words
 from app.console.api import Call
 from app.console.forms import in_groups
+from app.console.histories import SPANS
 from app.console.static_files import digest
 from app.console.tabs import SUBSCRIPTION_TABS, TOPIC_TABS
 
@@ -54,6 +55,7 @@ def _environment() -> Environment:
     made.globals.update(
         chart=charts.line_chart,
         meter=charts.meter,
+        SPANS=SPANS,
         TOKEN=TOKEN_MARK,
         TOPIC_TABS=TOPIC_TABS,
         SUBSCRIPTION_TABS=SUBSCRIPTION_TABS,

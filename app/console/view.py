@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from app.console.api import Api, path_of
 from app.console.forms import SentForm
+from app.console.histories import Span, span_of
 from app.console.links import Links
 from app.domain.access.keys import Caller, Role
 from app.services.access.authorization import AccessService, Target
@@ -55,6 +56,8 @@ class PageView:
     link: Links
     params: Mapping[str, str]
     query: Mapping[str, str]
+    # Whether only the live parts are rendered: what they do not show is not needed.
+    only_live: bool = False
     form: SentForm = field(default_factory=lambda: SentForm(()))
 
     @property
@@ -101,6 +104,17 @@ class PageView:
         topic = settings["name"]
         owned = Role.TOPIC_OWNER in await self.access.roles(self.caller, Target(topic=topic))
         return owned or grants.publishes_to(topic)
+
+    async def history(self, path: str) -> tuple[Span, Mapping[str, Any] | None]:
+        """Return the span of charts that the reader asked for, and the metrics of that time.
+
+        Live parts have no charts: None for them.
+        """
+        span = span_of(self.query.get("span", ""))
+        if self.only_live:
+            return span, None
+        query = {"from": span.since, "step": span.step}
+        return span, await self.api.find(f"{path}/metrics/history", query)
 
     @property
     def writable(self) -> bool:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from app.console import words
 from app.console.api import ApiRefusedError
+from app.console.histories import subscription_charts
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _ERRORS_MAX: Final = 5
@@ -27,6 +28,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
     groups = await view.api.find(f"{path}/consumer-groups")
     # Only its owners, and keys that read everything, see messages.
     errors = await view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX})
+    span, history = await view.history(path)
     policy = settings["subscriptionPolicy"]
     return ShownPage(
         template="subscription.html",
@@ -46,6 +48,8 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
             "partitions": _partitions(groups),
             "errors": errors,
             "pong": pong,
+            "span": span,
+            "charts": subscription_charts(history) if history else (),
             "rights": await view.rights(view.topic, view.name),
         },
         live={

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console.api import ApiRefusedError
+from app.console.histories import topic_charts
 from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -21,6 +22,7 @@ async def show(view: PageView) -> ShownPage:
     unhealthy = await view.api.get(
         "/unhealthy", {"qualifiedTopicNames": view.topic, "respectMonitoringSeverity": "false"}
     )
+    span, history = await view.history(view.topic_path)
     problems = {each["name"]: each["problems"] for each in unhealthy}
     return ShownPage(
         template="topic.html",
@@ -34,6 +36,8 @@ async def show(view: PageView) -> ShownPage:
             "states": await _states(view, subscriptions.body),
             "problems": problems,
             "after": next_after(subscriptions),
+            "span": span,
+            "charts": topic_charts(history) if history else (),
             "rights": await view.rights(view.topic),
             "may_publish": await view.may_publish(settings),
         },

@@ -1,0 +1,158 @@
+"""Charts of a history of metrics (pure)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from app.console import words
+from app.console.charts import ChartLine, ChartPoint
+
+_STEPS: Final[Mapping[str, timedelta]] = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+}
+# A point of the API; None for a step in which nothing happened.
+_Step = Mapping[str, Any] | None
+
+
+class Span(NamedTuple):
+    """A time that charts can show: its name in the URL, its title, and what the API is asked."""
+
+    name: str
+    title: str
+    since: str
+    step: str
+
+
+# The first is shown unless another is asked for.
+SPANS: Final[Sequence[Span]] = (
+    Span("day", "a day", "-1d", "minute"),
+    Span("hour", "an hour", "-1h", "minute"),
+    Span("week", "a week", "-7d", "hour"),
+    Span("month", "30 days", "-30d", "hour"),
+    Span("quarter", "90 days", "-90d", "day"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart to draw: see `charts.line_chart`."""
+
+    title: str
+    lines: Sequence[ChartLine]
+    unit: str
+
+
+def span_of(name: str) -> Span:
+    """Return the span of that name, or the first."""
+    return next((each for each in SPANS if each.name == name), SPANS[0])
+
+
+def subscription_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
+    """Return the charts of a subscription's history."""
+    line = _Lines(history)
+    return (
+        Chart(
+            title="Messages",
+            unit="rate",
+            lines=(
+                line.rate("delivered", "good", "delivered"),
+                line.rate("discarded", "bad", "discarded"),
+            ),
+        ),
+        Chart(
+            title="Requests, allowed and used",
+            unit="rate",
+            lines=(
+                line.value("may leave", "limit", "outputRate"),
+                line.value("sent", "calm", "rate", nothing=0.0),
+            ),
+        ),
+        _failed(line),
+        Chart(
+            title="Lag", unit="number", lines=(line.value("messages", "warn", "lag", nothing=0.0),)
+        ),
+        _latency(line),
+    )
+
+
+def topic_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
+    """Return the charts of a topic's history, over all its subscriptions."""
+    line = _Lines(history)
+    return (
+        Chart(
+            title="Messages",
+            unit="rate",
+            lines=(
+                line.rate("published", "calm", "published"),
+                line.rate("delivered", "good", "delivered"),
+                line.rate("discarded", "bad", "discarded"),
+            ),
+        ),
+        _failed(line),
+    )
+
+
+def _failed(line: "_Lines") -> Chart:
+    return Chart(
+        title="Failed requests",
+        unit="rate",
+        lines=(
+            line.failed("4xx", "warn", "codes4xx"),
+            line.failed("5xx", "bad", "codes5xx"),
+            line.failed("timeouts", "calm", "timeouts"),
+            line.failed("no connection", "limit", "otherErrors"),
+        ),
+    )
+
+
+def _latency(line: "_Lines") -> Chart:
+    return Chart(
+        title="Time until the answer",
+        unit="span",
+        lines=(
+            line.latency("half within", "good", "p50"),
+            line.latency("95 %", "warn", "p95"),
+            line.latency("99 %", "bad", "p99"),
+        ),
+    )
+
+
+class _Lines:
+    """The steps of a history, each a point of the lines made here."""
+
+    def __init__(self, history: Mapping[str, Any]) -> None:
+        self._step_s = _STEPS[history["step"]].total_seconds()
+        start = words.moment(history["from"]).timestamp()
+        end = words.moment(history["to"]).timestamp()
+        known = {words.moment(each["time"]).timestamp(): each for each in history["points"]}
+        times = (
+            start + self._step_s * number for number in range(round((end - start) / self._step_s))
+        )
+        self._steps: Sequence[tuple[float, _Step]] = [(at, known.get(at)) for at in times]
+
+    def rate(self, name: str, kind: str, count: str) -> ChartLine:
+        """Return the line of a count, in messages a second."""
+        return self._line(name, kind, lambda step: step[count] / self._step_s if step else 0.0)
+
+    def failed(self, name: str, kind: str, count: str) -> ChartLine:
+        """Return the line of a kind of failures, in requests a second."""
+        return self._line(
+            name, kind, lambda step: step["failed"][count] / self._step_s if step else 0.0
+        )
+
+    def value(self, name: str, kind: str, key: str, *, nothing: float | None = None) -> ChartLine:
+        """Return the line of a value; `nothing` is what it is where nothing happened."""
+        return self._line(name, kind, lambda step: step.get(key) if step else nothing)
+
+    def latency(self, name: str, kind: str, share: str) -> ChartLine:
+        """Return the line of a percentile in seconds; it has gaps where nothing was sent."""
+        return self._line(
+            name, kind, lambda step: step["latency"][share] if step and "latency" in step else None
+        )
+
+    def _line(self, name: str, kind: str, read: Callable[[_Step], float | None]) -> ChartLine:
+        points = [ChartPoint(at, read(step)) for at, step in self._steps]
+        return ChartLine(name=name, kind=kind, points=points)
