@@ -15,7 +15,9 @@ TOPIC_TABS: Final[Sequence[Tab]] = (Tab("Overview", ""), Tab("Newest messages", 
 SUBSCRIPTION_TABS: Final[Sequence[Tab]] = (
     Tab("Overview", ""),
     Tab("Settings", "edit"),
-    Tab("Signing secrets", "secrets"),
-    Tab("Filters", "filters"),
+    Tab("Send again", "resend"),
     Tab("Move", "move"),
+    Tab("Ledger", "ledger"),
+    Tab("Filters", "filters"),
+    Tab("Signing secrets", "secrets"),
 )

@@ -53,7 +53,7 @@ async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
         ),
         FittingAction.LEDGER: (
             "Look at the ledger",
-            f"{view.link.subscription(topic, name)}#ledger",
+            view.link.subscription(topic, name, "ledger"),
         ),
         FittingAction.EDIT: ("Renew it", view.link.subscription(topic, name, "edit")),
         FittingAction.LOOK: ("Look at it", view.link.subscription(topic, name)),
