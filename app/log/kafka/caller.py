@@ -21,6 +21,9 @@ from app.log.kafka.protocol.wire import MalformedAnswerError
 # The maximum size of a response. A broker sends the first batch of a partition whole, and a topic
 # may allow messages of this size.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
+# How long the responses to requests that were sent together are left unread. A broker sends each
+# alone, and each would wake this process. So most of them are read at once.
+READ_TOGETHER: Final = timedelta(milliseconds=20)
 
 _log = structlog.get_logger(__name__)
 
@@ -44,10 +47,12 @@ class BrokerCaller:
         *,
         credentials: KafkaCredentials,
         answer_timeout: timedelta,
+        read_together: timedelta = READ_TOGETHER,
     ) -> None:
         self._node = node
         self._address = address
         self._credentials = credentials
+        self._read_together_s = read_together.total_seconds()
         self._login_pause = LoginPause()
         self._connect_patience = CallDeadline(connect_timeout(credentials.security))
         self._opening = asyncio.Lock()
@@ -70,6 +75,8 @@ class BrokerCaller:
     async def ask_all(self, frames: Iterable[Frame]) -> "list[asyncio.Future[bytes]]":
         """Send requests together; return futures of their responses, as from `ask`.
 
+        If there are several, their responses are read a little later, together.
+
         Raises:
             NotSentError: There is no connection.
         """
@@ -79,6 +86,9 @@ class BrokerCaller:
             answers.append(loop.create_future())
             written.append(frame(self._asked.begin(answers[-1])))
         transport.write(b"".join(written))
+        if len(answers) > 1:
+            transport.pause_reading()
+            loop.call_later(self._read_together_s, transport.resume_reading)
         return answers
 
     def close(self) -> None:

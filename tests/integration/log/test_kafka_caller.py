@@ -27,6 +27,8 @@ from tests.integration.log.brokers import (
 LONG = timedelta(seconds=60)
 # Less than a large answer takes, and more than any piece of it.
 QUITE_SOON = timedelta(seconds=2)
+# More turns of the loop than an answer needs that is there.
+TURNS = 50
 # Where nothing comes.
 SOON = timedelta(seconds=0.2)
 
@@ -48,6 +50,35 @@ async def ask(caller: BrokerCaller) -> bytes:
 async def test_each_request_gets_its_own_answer_by_one_connection() -> None:
     async with calling(answer) as caller:
         answers = await asyncio.gather(*(ask(caller) for _ in range(20)))
+    assert [correlation_of(each) for each in answers] == list(range(1, 21))
+
+
+async def test_answers_to_what_is_sent_together_are_left_unread_for_a_while() -> None:
+    has_answered = asyncio.Event()
+
+    async def answer_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(2 * FRAME_LENGTH.size)
+        writer.write(an_answer(1))
+        await writer.drain()
+        has_answered.set()
+        await reader.read()
+
+    async with serving(answer_first) as address:
+        caller = BrokerCaller(
+            3, lambda: address, credentials=PLAIN, answer_timeout=LONG, read_together=LONG
+        )
+        answers = await caller.ask_all([FRAME_LENGTH.pack] * 2)
+        await has_answered.wait()
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        assert not any(each.done() for each in answers)
+        caller.close()
+        await asyncio.wait(answers)
+
+
+async def test_answers_to_what_is_sent_together_are_read_after_that() -> None:
+    async with calling(answer) as caller:
+        answers = await asyncio.gather(*await caller.ask_all([FRAME_LENGTH.pack] * 20))
     assert [correlation_of(each) for each in answers] == list(range(1, 21))
 
 
