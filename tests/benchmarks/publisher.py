@@ -1,10 +1,11 @@
 """A publisher in a process of its own, whose pace does not depend on the answers.
 
-    python -m tests.benchmarks.publisher <URL of a topic> <messages a second>
+    python -m tests.benchmarks.publisher <messages a second> <kept connections> <URL of a topic>…
 
-For each line with a number it publishes for so many seconds, and says meanwhile, a JSON list a
-line, ids of what was acknowledged; when all is, how many that were. Bodies are timed
-(`tests.benchmarks.stopwatch`) from when they were to be published.
+Message after message goes to the next topic, by the next connection; with 0 for the connections, by
+as many as it takes. For each line with a number it publishes for so many seconds, and says
+meanwhile, a JSON list a line, ids of what was acknowledged; when all is, how many that were. Bodies
+are timed (`tests.benchmarks.stopwatch`) from when they were to be published.
 """
 
 import asyncio
@@ -12,8 +13,9 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from itertools import cycle
 from typing import Final, cast
 
 import httpx
@@ -22,6 +24,7 @@ import uvloop
 from tests.benchmarks import pace
 from tests.benchmarks.stopwatch import timed
 from tests.fakes.egress import LOOPBACK
+from workers.transport.limits import TransportLimits
 from workers.transport.transport import DeliveryTransport
 
 IDS_MAX: Final = 20_000
@@ -46,10 +49,10 @@ class Publisher:
 
 
 @asynccontextmanager
-async def publisher(url: str, *, rate: int) -> AsyncIterator[Publisher]:
+async def publisher(*urls: str, rate: int, connections: int = 0) -> AsyncIterator[Publisher]:
     """A publisher as long as the block runs."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", __name__, url, str(rate)),
+        *(sys.executable, "-m", __name__, str(rate), str(connections), *urls),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=1 << 20,
@@ -62,10 +65,12 @@ async def publisher(url: str, *, rate: int) -> AsyncIterator[Publisher]:
 
 
 class _Messages:
-    def __init__(self, url: str, rate: int, transport: DeliveryTransport) -> None:
-        self._url = httpx.URL(url)
+    def __init__(
+        self, rate: int, urls: Sequence[str], transports: Sequence[DeliveryTransport]
+    ) -> None:
         self._rate = rate
-        self._transport = transport
+        self._urls = cycle(map(httpx.URL, urls))
+        self._transports = cycle(transports)
         self._ids: list[str] = []
 
     async def publish(self, seconds: float) -> int:
@@ -82,10 +87,11 @@ class _Messages:
         return count
 
     async def _publish(self, body: bytes) -> None:
-        headers = {"Host": self._url.netloc.decode(), "Content-Type": "application/json"}
-        request = httpx.Request("POST", self._url, headers=headers, content=body)
+        url, transport = next(self._urls), next(self._transports)
+        headers = {"Host": url.netloc.decode(), "Content-Type": "application/json"}
+        request = httpx.Request("POST", url, headers=headers, content=body)
         request.extensions = {"timeout": {"read": 30.0}}
-        response = await self._transport.handle_async_request(request)
+        response = await transport.handle_async_request(request)
         assert response.status_code == httpx.codes.CREATED
         self._ids.append(response.headers["Hermes-Message-Id"])
 
@@ -100,12 +106,19 @@ def _say(said: object) -> None:
     print(json.dumps(said), flush=True)
 
 
-async def _serve(url: str, rate: int) -> None:
-    async with aclosing(DeliveryTransport(egress=LOOPBACK)) as transport:
-        messages = _Messages(url, rate, transport)
+async def _serve(rate: int, connections: int, urls: Sequence[str]) -> None:
+    limits = TransportLimits(connections_max=1) if connections else TransportLimits()
+    async with AsyncExitStack() as stack:
+        transports = [
+            await stack.enter_async_context(
+                aclosing(DeliveryTransport(egress=LOOPBACK, limits=limits))
+            )
+            for _ in range(connections or 1)
+        ]
+        messages = _Messages(rate, urls, transports)
         while line := await asyncio.to_thread(sys.stdin.readline):
             _say(await messages.publish(float(line)))
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(sys.argv[1], int(sys.argv[2])))
+    uvloop.run(_serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

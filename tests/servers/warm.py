@@ -49,10 +49,14 @@ SERVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The code of a version, and a Python that has what this code needs."""
+    """The code of a version, and a Python that has what this code needs.
+
+    Code that is compiled runs so, unless it is to run `interpreted`.
+    """
 
     root: Path
     python: str = sys.executable
+    interpreted: bool = False
 
 
 THIS: Final = Version(ROOT)
@@ -142,10 +146,13 @@ class WarmParent:
         # Tests ask for processes from threads, too.
         self._turn = threading.Lock()
         program = [version.python, "-P", str(Path(warm_parent.__file__))]
+        environment = {**os.environ, "PYTHONPATH": str(self.root)}
+        if version.interpreted:
+            environment["ANGELIA_INTERPRETED"] = "1"
         with theirs:
             self._process = subprocess.Popen(
                 [*program, str(theirs.fileno()), str(self.root), *modules],
-                env={**os.environ, "PYTHONPATH": str(self.root)},
+                env=environment,
                 pass_fds=[theirs.fileno()],
                 # None of them a terminal, as none of those of its children is.
                 stdin=subprocess.DEVNULL,
