@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import exists, func, or_, select, tuple_, update
+from sqlalchemy import exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -33,6 +33,8 @@ RECORDS_BYTES_MAX: Final = 1024 * 1024
 
 _NOW: Final = func.clock_timestamp()
 _SENDING: Final = RetransmissionState.SENDING.value
+# Asked first, each second by each worker: the whole statement takes five times as long.
+_ANY_SENDING: Final = text("SELECT EXISTS (SELECT FROM retransmissions WHERE state = :state)")
 
 
 class SendingRepository:
@@ -49,6 +51,8 @@ class SendingRepository:
 
         The retransmissions of one subscription are sent one after the other.
         """
+        if not await self._session.scalar(_ANY_SENDING, {"state": _SENDING}):
+            return None
         row, older = RetransmissionRow, aliased(RetransmissionRow)
         before = exists().where(
             older.subscription_id == row.subscription_id,
