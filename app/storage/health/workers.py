@@ -1,14 +1,26 @@
 """Stores workers and their heartbeats."""
 
 from datetime import timedelta
+from typing import Final
 
-from sqlalchemy import delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.status import WorkerStatus
 from app.storage.notices import APPLIED
 from app.storage.tables import AppliedClockRow, WorkerRow
+
+# Writes a heartbeat, and returns the applied change of the one before. As text, because each worker
+# does this every second: SQLAlchemy's own statements took three times as long.
+_BEAT: Final = text("""
+WITH before AS (SELECT applied_change FROM workers WHERE id = :id)
+INSERT INTO workers (id, host, pid, applied_change, partitions, started_at, seen_at)
+VALUES (:id, :host, :pid, :applied_change, :partitions, :started_at, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET
+  host = excluded.host, pid = excluded.pid, applied_change = excluded.applied_change,
+  partitions = excluded.partitions, started_at = excluded.started_at, seen_at = clock_timestamp()
+RETURNING (SELECT applied_change FROM before)
+""")
 
 
 class WorkerRepository:
@@ -22,21 +34,15 @@ class WorkerRepository:
 
         Notify processes that wait until workers have applied a change.
         """
-        known = select(WorkerRow.applied_change).where(WorkerRow.id == status.id)
-        applied = await self._session.scalar(known)
         reported = {
+            "id": status.id,
             "host": status.host,
             "pid": status.pid,
             "applied_change": status.applied_change,
             "partitions": status.partitions,
             "started_at": status.started_at,
-            "seen_at": func.clock_timestamp(),
         }
-        await self._session.execute(
-            insert(WorkerRow)
-            .values(id=status.id, **reported)
-            .on_conflict_do_update(index_elements=["id"], set_=reported)
-        )
+        applied = await self._session.scalar(_BEAT, reported)
         if applied is None or status.applied_change > applied:
             await self._note_applied(status.applied_change)
             await self._session.execute(select(func.pg_notify(APPLIED, "")))
