@@ -9,11 +9,11 @@ a missing setting gets its default, and an unknown setting (from a newer version
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from app.domain.secrets import is_secret
 from app.storage.sealing import Sealing
@@ -41,22 +41,29 @@ def from_json(kind: type, stored: Json, *, sealing: Sealing | None = None) -> di
     return _read(kind, stored, _Place(sealing))
 
 
+_UNCHANGED: Final = frozenset({str, int, float, bool})
+
+
 class _Encoder:
     def __init__(self, sealing: Sealing | None) -> None:
         self._sealing = sealing
 
     def fields(self, value: Any, names: Iterable[str] | None = None, path: str = "") -> Json:  # noqa: ANN401 - it may be any dataclass
         wanted = None if names is None else frozenset(names)
+        kind: type = type(value)
         return {
-            field.name: self._field(field, getattr(value, field.name), f"{path}{field.name}")
-            for field in fields(value)
-            if wanted is None or field.name in wanted
+            name: self._field(getattr(value, name), f"{path}{name}", secret=secret)
+            for name, secret, _ in _plan(kind)
+            if wanted is None or name in wanted
         }
 
-    def _field(self, field: Field[Any], value: Any, path: str) -> Any:  # noqa: ANN401 - JSON out
-        if not is_secret(field) or value is None:
-            return self._encoded(value, path)
-        return _required(self._sealing, path).seal(value, path)
+    def _field(self, value: Any, path: str, *, secret: bool) -> Any:  # noqa: ANN401 - JSON out
+        # Most values are of these types; to find that out below takes many checks.
+        if value is None or (not secret and type(value) in _UNCHANGED):
+            return value
+        if secret:
+            return _required(self._sealing, path).seal(value, path)
+        return self._encoded(value, path)
 
     def _encoded(self, value: Any, path: str) -> Any:  # noqa: ANN401, PLR0911 - JSON out; one line a type
         match value:
@@ -79,7 +86,7 @@ class _Encoder:
 
 
 class _Plan(NamedTuple):
-    """How to read one field. `decode` is None for values that are stored unchanged."""
+    """How to write and read one field. `decode` is None for values that are stored unchanged."""
 
     name: str
     secret: bool

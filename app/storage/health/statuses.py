@@ -1,12 +1,12 @@
 """Stores the workers' reports of subscriptions: cursor positions and loads."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
+import orjson
 from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -83,11 +83,11 @@ class StatusRepository:
         # Write in the order of keys, so that two workers' writes cannot wait for each other.
         cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
         for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
-            values = await made_of(rows, lambda row: json.dumps(_cursor_values(row[1])))
+            values = await made_of(rows, lambda row: orjson.dumps(_cursor_values(row[1])))
             await self._session.execute(_WRITE_CURSORS, {"rows": _listed(values)})
         load_by_key = {(load.subscription_id, load.worker_id): load for load in loads}
         for loads_chunk in _in_chunks(sorted(load_by_key.items(), key=lambda item: item[0])):
-            values = await made_of(loads_chunk, lambda load: json.dumps(_load_values(load[1])))
+            values = await made_of(loads_chunk, lambda load: orjson.dumps(_load_values(load[1])))
             await self._session.execute(_WRITE_LOADS, {"rows": _listed(values)})
 
     async def cursors(self, subscription_id: str) -> list[CursorStatus]:
@@ -133,12 +133,12 @@ class StatusRepository:
         )
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _listed(texts: Sequence[bytes]) -> str:
     """Return one JSON list of several texts.
 
     They are joined in steps, because a single step would block the event loop for long.
     """
-    return f"[{','.join(texts)}]"
+    return f"[{b','.join(texts).decode()}]"
 
 
 def _in_chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
