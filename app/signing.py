@@ -12,8 +12,6 @@ import hmac
 import secrets
 from typing import Final, Protocol
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from app.domain.catalogue.signing_secrets import SigningKind
 from app.domain.errors import ValidationFailedError
 
@@ -72,8 +70,10 @@ class Ed25519Key:
     __slots__ = ("_key", "public", "text")
 
     def __init__(self, raw: bytes) -> None:
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415 - for such keys
+
         seed, given = raw[:_SEED_BYTES], raw[_SEED_BYTES:]
-        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self._key = ed25519.Ed25519PrivateKey.from_private_bytes(seed)
         public = self._key.public_key().public_bytes_raw()
         if given not in {b"", public}:
             raise ValueError("what follows the seed is not its public key")

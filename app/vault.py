@@ -16,14 +16,12 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from typing import TYPE_CHECKING, Final
 
 from app.domain.errors import SecretKeyMissingError, SecretUnreadableError
+
+if TYPE_CHECKING:
+    from app.ciphers import Cipher
 
 KEY_BYTES: Final = 32
 KEYS_MAX: Final = 16
@@ -50,9 +48,10 @@ class Vault:
         if len(keys) > KEYS_MAX:
             raise ValueError(f"there must be at most {KEYS_MAX} keys")
         self._raw = {_id_of(key): key for key in keys}
-        self._ciphers = {key_id: AESGCM(key) for key_id, key in self._raw.items()}
-        self._first = next(iter(self._ciphers), None)
-        if len(self._ciphers) < len(keys):
+        # The ciphers of the keys that were used.
+        self._ciphers: dict[str, Cipher] = {}
+        self._first = next(iter(self._raw), None)
+        if len(self._raw) < len(keys):
             raise ValueError("a key is given twice")
 
     @classmethod
@@ -70,7 +69,7 @@ class Vault:
     @property
     def key_ids(self) -> Sequence[str]:
         """The ids of the keys, that of the encrypting key first. Ids reveal nothing of the keys."""
-        return tuple(self._ciphers)
+        return tuple(self._raw)
 
     def seal(self, text: str, place: Sequence[str]) -> str:
         """Return `text`, encrypted for `place`, in printable ASCII.
@@ -83,7 +82,7 @@ class Vault:
         if self._first is None:
             raise SecretKeyMissingError(f"No secret can be stored: {HOW_TO_SET}")
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._ciphers[self._first].encrypt(nonce, text.encode(), _bound_to(place))
+        sealed = self._cipher(self._first).encrypt(nonce, text.encode(), _bound_to(place))
         encoded = base64.urlsafe_b64encode(nonce + sealed).rstrip(b"=").decode("ascii")
         return f"{_VERSION}.{self._first}.{encoded}"
 
@@ -94,15 +93,15 @@ class Vault:
             SecretUnreadableError: The key is unknown, or the text was encrypted for another place.
         """
         key_id = key_id_of(sealed)
-        cipher = self._ciphers.get(key_id)
-        if cipher is None:
+        if key_id not in self._raw:
             raise SecretUnreadableError(
                 f"A secret is stored under the key {key_id}, which is not in ANGELIA_SECRET_KEY"
             )
         try:
             raw = _decoded(sealed.rpartition(".")[2])
-            text = cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(place))
-        except (InvalidTag, ValueError) as exc:
+            nonce, ciphertext = raw[:_NONCE_BYTES], raw[_NONCE_BYTES:]
+            text = self._cipher(key_id).decrypt(nonce, ciphertext, _bound_to(place))
+        except ValueError as exc:
             # Name only the secret in the error: its content is unknown.
             raise SecretUnreadableError(
                 f"The secret {'/'.join(place)} is not as it was stored"
@@ -114,16 +113,18 @@ class Vault:
 
         They are made by HKDF-SHA256 (RFC 5869), have KEY_BYTES, and reveal nothing of other keys.
         """
-        return {
-            key_id: HKDF(
-                algorithm=SHA256(), length=KEY_BYTES, salt=None, info=f"angelia/{use}".encode()
-            ).derive(key)
-            for key_id, key in self._raw.items()
-        }
+        return {key_id: self._cipher(key_id).derived(f"angelia/{use}") for key_id in self._raw}
 
     def is_current(self, sealed: str) -> bool:
         """Whether the text was encrypted with the current key."""
         return self._first is not None and key_id_of(sealed) == self._first
+
+    def _cipher(self, key_id: str) -> "Cipher":
+        from app.ciphers import Cipher  # noqa: PLC0415 - 8 MB, needed only for stored secrets
+
+        if key_id not in self._ciphers:
+            self._ciphers[key_id] = Cipher(self._raw[key_id])
+        return self._ciphers[key_id]
 
 
 def new_key() -> str:

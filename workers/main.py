@@ -71,7 +71,6 @@ from workers.retransmission.feeder import RetransmissionFeeder
 from workers.retransmission.store import DatabaseRetransmissions, RetransmissionStore
 from workers.telemetry.export import Exported
 from workers.telemetry.observer import WorkerObserver
-from workers.telemetry.status_page import Address, StatusPage, served
 from workers.telemetry.worker_metrics import Connections, WorkerMetrics
 
 if TYPE_CHECKING:
@@ -195,6 +194,8 @@ async def _observers(
     exported = () if otlp is None else (Exported(otlp),)
     if settings.worker_address is None:
         return exported
+    from workers.telemetry.status_page import Address, StatusPage, served  # noqa: PLC0415 - uvicorn
+
     host, _, port = settings.worker_address.rpartition(":")
     page = StatusPage()
     # Use consecutive ports for the workers of a machine.

@@ -3,8 +3,6 @@
 from functools import lru_cache
 from typing import Any, Final
 
-import re2
-
 from app.domain.errors import ValidationFailedError
 from app.filtering.budget import Budget
 
@@ -63,6 +61,8 @@ class Regex:
 
 
 def _compiled(pattern: str) -> Any:  # noqa: ANN401 - the library has no types
+    import re2  # noqa: PLC0415 - needed only with a regex
+
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

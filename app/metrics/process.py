@@ -1,18 +1,20 @@
 """The operating system's metrics of this process."""
 
+from functools import cached_property
 from importlib.metadata import version
-
-from prometheus_client import ProcessCollector
+from typing import TYPE_CHECKING
 
 from app.metrics import catalogue
 from app.metrics.readings import Readings
+
+if TYPE_CHECKING:
+    from prometheus_client import ProcessCollector
 
 
 class ProcessMetrics:
     """CPU, memory and files of this process, and its version."""
 
     def __init__(self) -> None:
-        self._collector = ProcessCollector(registry=None)
         self._version = version("angelia")
 
     def read(self, readings: Readings) -> None:
@@ -22,3 +24,9 @@ class ProcessMetrics:
             for sample in family.samples:
                 if metric := catalogue.BY_NAME.get(sample.name):
                     readings.add(metric, sample.value)
+
+    @cached_property
+    def _collector(self) -> "ProcessCollector":
+        from prometheus_client import ProcessCollector  # noqa: PLC0415 - with servers that we do not use
+
+        return ProcessCollector(registry=None)

@@ -10,17 +10,13 @@ from app.schemas.avro_encoding import AvroWriter
 from app.schemas.avro_reading import AvroReader
 from app.schemas.avro_types import AvroSchema
 from app.schemas.avro_work import AvroExhaustedError, AvroTooLargeError, json_allowed
-from app.schemas.problems import MismatchError
+from app.schemas.problems import AvroError, MismatchError
 from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # The name of a map that Hermes adds to its messages. JSON never contains it.
 METADATA: Final = "__metadata"
 _EXHAUSTED: Final = "takes more work than a message of its size may to be read as JSON"
 _TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size may"
-
-
-class AvroError(ValueError):
-    """The bytes are not a message of the schema."""
 
 
 class AvroCodec:

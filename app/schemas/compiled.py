@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from hashlib import sha256
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from app.domain.catalogue.schema import ContentType, require_length
 from app.domain.errors import ValidationFailedError
-from app.schemas.avro import AvroCodec
-from app.schemas.json_schema import JsonSchema
+
+if TYPE_CHECKING:
+    from app.schemas.avro import AvroCodec
+    from app.schemas.json_schema import JsonSchema
 
 # The number of schemas that are cached; others are compiled again.
 COMPILED_MAX: Final = 256
@@ -76,8 +78,20 @@ def _make_room(kept: dict[str, Kept], limit: int) -> None:
         del kept[next(iter(kept))]
 
 
-avro_codec: Final = MadeOnce(AvroCodec)
-json_schema: Final = MadeOnce(JsonSchema)
+def _new_avro_codec(text: str) -> "AvroCodec":
+    from app.schemas.avro import AvroCodec  # noqa: PLC0415 - fastavro, needed only for Avro
+
+    return AvroCodec(text)
+
+
+def _new_json_schema(text: str) -> "JsonSchema":
+    from app.schemas.json_schema import JsonSchema  # noqa: PLC0415 - needed only for JSON Schemas
+
+    return JsonSchema(text)
+
+
+avro_codec: Final = MadeOnce(_new_avro_codec)
+json_schema: Final = MadeOnce(_new_json_schema)
 
 
 def is_made(kind: ContentType, text: str) -> bool:

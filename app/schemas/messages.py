@@ -30,10 +30,9 @@ from app.domain.message import (
 )
 from app.domain.replay.retransmission import HEADER_SOURCE
 from app.json_reading import is_json, read_json
-from app.schemas.avro import AvroCodec, AvroError
 from app.schemas.compiled import avro_codec
 from app.schemas.kept_json import kept_json
-from app.schemas.problems import MismatchError
+from app.schemas.problems import AvroError, MismatchError
 from app.schemas.versions import is_registered
 
 AVRO: Final = b"avro/binary"
@@ -239,7 +238,7 @@ class AvroMessage(Message):
             raise UnreadableError("the topic has no schema")
         try:
             value = read_json(stored)
-            codec: AvroCodec = avro_codec(latest.text)
+            codec = avro_codec(latest.text)
             said = {"messageId": self.id.decode("utf-8", "replace")}
             body = codec.binary(value, wrapped=False, said=said, size=len(stored))
             return Written(body, latest)

@@ -27,6 +27,10 @@ class MismatchError(ValueError):
         return FieldProblem(path=dotted(self.path), message=self.problem)
 
 
+class AvroError(ValueError):
+    """The bytes are not a message of the schema."""
+
+
 def dotted(path: Iterable[str | int]) -> str:
     """Return the path as `items.0.price`; the message itself is `message`."""
     return ".".join(str(part)[:QUOTED_MAX] for part in path) or "message"

@@ -13,11 +13,10 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import FieldProblem, MessageInvalidError, ValidationFailedError
 from app.domain.message import HEADER_SCHEMA_ID, HEADER_SCHEMA_VERSION
 from app.json_reading import read_json
-from app.schemas.avro import AvroError
 from app.schemas.compiled import Made, MadeOnce, avro_codec, json_schema
 from app.schemas.json_bodies import json_body
 from app.schemas.messages import PREFIX_LENGTH, prefix_id
-from app.schemas.problems import MismatchError
+from app.schemas.problems import AvroError, MismatchError
 from app.schemas.request_work import RequestWork
 from app.schemas.versions import is_registered, requested_schema
 

@@ -10,7 +10,6 @@ import orjson
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import SchemaVersionNotFoundError, ValidationFailedError
-from app.schemas.compatibility import backward_problem
 from app.schemas.compiled import COMPILED_MAX, require_schema, schema_id
 
 
@@ -80,6 +79,8 @@ def require_backward(topic: Topic, text: str) -> None:
     """
     if topic.schema is None or not _is_readable(topic.content_type, topic.schema):
         return
+    from app.schemas.compatibility import backward_problem  # noqa: PLC0415 - fastavro, seldom used
+
     problem = backward_problem(topic.content_type, new=text, old=topic.schema.text)
     if problem is not None:
         message = f"cannot read messages of version {topic.schema.version}: {problem}"

@@ -40,10 +40,18 @@ SERVICE: Final = (
     ),
     # What is imported when it is needed: most tests need one of them.
     "alembic.command",
+    "app.certificates",
     "app.filtering.paths",
     "app.log.kafka",
     "app.log.postgres.tables",
+    "app.schemas.avro",
+    "app.schemas.json_schema",
+    "cryptography.hazmat.primitives.ciphers.aead",
     "httpcore",
+    "prometheus_client",
+    "re2",
+    "workers.telemetry.status_page",
+    "workers.transport.http2_pool",
 )
 
 

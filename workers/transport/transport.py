@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -14,13 +14,15 @@ from workers.transport.answer import RawAnswer
 from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.dialer import ConnectionOrigin, Dialer, Watch
 from workers.transport.exchange import PendingExchange
-from workers.transport.http2_pool import Choices, Http2Pool
 from workers.transport.limits import TransportLimits
 from workers.transport.pool import OriginPool
 from workers.transport.resolver import Resolver
 from workers.transport.response import LazyResponse
 from workers.transport.tunneler import Tunneler
 from workers.transport.wire import one_request
+
+if TYPE_CHECKING:
+    from workers.transport.http2_pool import Choices, Http2Pool
 
 # How long closing everything immediately may take: one or two turns of the event loop.
 _ABORT_S = 1.0
@@ -69,7 +71,7 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         self._dialer = Dialer(
             Resolver(egress), ca_file, Tunneler(proxy) if proxy else None, watch=watch
         )
-        self._choices = Choices()
+        self._choices: Choices | None = None
         self._pools: dict[ConnectionOrigin, OriginPool | Http2Pool] = {}
         self._origins: dict[tuple[bytes, bytes, int | None], ConnectionOrigin] = {}
         self._closed = False
@@ -167,25 +169,34 @@ class DeliveryTransport(httpx.AsyncBaseTransport):
         total: float | None = timeout.get("read") if timeout else None
         return self._timeout_s if total is None else total
 
-    def _pool(self, origin: ConnectionOrigin) -> OriginPool | Http2Pool:
+    def _pool(self, origin: ConnectionOrigin) -> "OriginPool | Http2Pool":
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = self._new_pool(origin)
         return pool
 
-    def _new_pool(self, origin: ConnectionOrigin) -> OriginPool | Http2Pool:
-        dialer, deadline_timer, limits = self._dialer, self._deadline_timer, self._limits
+    def _new_pool(self, origin: ConnectionOrigin) -> "OriginPool | Http2Pool":
         if origin.credentials.http2:
-            return Http2Pool(
-                origin,
-                dialer=dialer,
-                deadline_timer=deadline_timer,
-                limits=limits,
-                choices=self._choices,
-                on_empty=self._drop,
-            )
+            return self._new_http2_pool(origin)
         return OriginPool(
-            origin, dialer=dialer, deadline_timer=deadline_timer, limits=limits, on_empty=self._drop
+            origin,
+            dialer=self._dialer,
+            deadline_timer=self._deadline_timer,
+            limits=self._limits,
+            on_empty=self._drop,
+        )
+
+    def _new_http2_pool(self, origin: ConnectionOrigin) -> "Http2Pool":
+        from workers.transport.http2_pool import Choices, Http2Pool  # noqa: PLC0415 - h2, seldom used
+
+        self._choices = self._choices or Choices()
+        return Http2Pool(
+            origin,
+            dialer=self._dialer,
+            deadline_timer=self._deadline_timer,
+            limits=self._limits,
+            choices=self._choices,
+            on_empty=self._drop,
         )
 
     def _drop(self, origin: ConnectionOrigin) -> None:

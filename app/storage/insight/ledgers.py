@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import Select, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -23,7 +23,6 @@ from app.domain.insight.ledger_chain import NOTHING, LedgerLink, entry_of, hash_
 from app.domain.insight.ledger_missing import Shortfall, alarming
 from app.domain.insight.ledger_window import Window
 from app.domain.job import Claim, Job, JobKind
-from app.ledger_keys import SEEDS, SHARED, LedgerKeys
 from app.storage.insight.jobs import OPEN
 from app.storage.json_values import from_json, to_json
 from app.storage.locks import hold
@@ -38,6 +37,9 @@ from app.storage.tables import (
     TopicRow,
 )
 from app.vault import HOW_TO_SET
+
+if TYPE_CHECKING:
+    from app.ledger_keys import LedgerKeys
 
 # The maximum number of entries that one statement deletes.
 DROP_MAX: Final = 1_000
@@ -215,14 +217,16 @@ class LedgerRepository:
         )
 
 
-def keys_of(session: AsyncSession) -> LedgerKeys:
+def keys_of(session: AsyncSession) -> "LedgerKeys":
     """Return this process's keys for signatures, from a database session."""
+    from app.ledger_keys import SEEDS, SHARED, LedgerKeys  # noqa: PLC0415 - 8 MB, seldom needed
+
     vault = vault_of(session)
     return LedgerKeys(vault.derived(SEEDS), vault.derived(SHARED))
 
 
 def _link_behind(
-    last: LedgerEntry | None, number: int, content: str, *, keys: LedgerKeys
+    last: LedgerEntry | None, number: int, content: str, *, keys: "LedgerKeys"
 ) -> LedgerLink:
     if last is not None and last.key_id is not None and not keys:
         raise SecretKeyMissingError(f"Its ledger is signed, and goes on so: {HOW_TO_SET}")

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.domain.errors import ValidationFailedError
-from app.schemas.avro import AvroCodec, AvroError
+from app.schemas.avro import AvroCodec
 from app.schemas.avro_decimals import DIGITS_MAX
 from app.schemas.avro_prices import AvroPrices
 from app.schemas.avro_shapes import Shapes
 from app.schemas.avro_types import RECORDS_MAX, AvroSchema
-from app.schemas.problems import MismatchError
+from app.schemas.problems import AvroError, MismatchError
 
 NODE = {
     "type": "record",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.schemas.avro import AvroCodec, AvroError
-from app.schemas.problems import MismatchError
+from app.schemas.avro import AvroCodec
+from app.schemas.problems import AvroError, MismatchError
 
 # By names, so that each type is there once however often a schema has it.
 PRIMITIVES: Final = st.sampled_from(

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.domain.message import HEADER_SCHEMA_VERSION, Partition, Record
-from app.schemas.avro import AvroCodec, AvroError
+from app.schemas.avro import AvroCodec
 from app.schemas.avro_work import json_allowed, room_allowed
 from app.schemas.messages import reading
-from app.schemas.problems import MismatchError
+from app.schemas.problems import AvroError, MismatchError
 from tests.unit.schemas.test_avro_work import (
     LINE,
     MIB,

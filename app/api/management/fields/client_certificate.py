@@ -6,8 +6,6 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from app.api.bodies.base import JsonObject, OwnSchema, Schema, checked
-from app.certificates import certificate_chain, client_certificate
-from app.certificates import private_key as checked_key
 from app.domain.catalogue.client_certificate import PEM_LENGTH_MAX, ClientCertificate
 from app.domain.secrets import MASK
 
@@ -17,15 +15,27 @@ READ_ONLY: Final = frozenset({"subject", "expiresAt", "warning"})
 _LENGTH: Final[dict[str, Any]] = {"minLength": 1, "maxLength": PEM_LENGTH_MAX}
 
 
+def _chain(text: str) -> str:
+    from app.certificates import certificate_chain  # noqa: PLC0415 - needed only with a certificate
+
+    return certificate_chain(text)
+
+
+def _key(text: str) -> str:
+    from app.certificates import private_key  # noqa: PLC0415 - needed only with a certificate
+
+    return private_key(text)
+
+
 class ClientCertificateBody(OwnSchema):
     """A certificate and its key, in PEM."""
 
-    certificate: Annotated[str, checked(certificate_chain)] = Field(
+    certificate: Annotated[str, checked(_chain)] = Field(
         description="the certificate, and those between it and its authority",
         json_schema_extra=_LENGTH,
         examples=["-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"],
     )
-    private_key: Annotated[str, checked(checked_key)] = Field(
+    private_key: Annotated[str, checked(_key)] = Field(
         description="its private key without a password, which is stored encrypted",
         json_schema_extra=_LENGTH,
         examples=["-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n"],
@@ -47,6 +57,8 @@ class ClientCertificateBody(OwnSchema):
         given = (self.certificate, self.private_key)
         if current is not None and given == (current.chain, current.private_key):
             return current
+        from app.certificates import client_certificate  # noqa: PLC0415 - only with a certificate
+
         return client_certificate(*given, now=datetime.now(UTC))
 
 
