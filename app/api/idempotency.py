@@ -7,7 +7,6 @@ from typing import Any, Final
 from uuid import uuid4
 
 import structlog
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
@@ -15,6 +14,7 @@ from starlette.types import Message, Receive
 from app.api.access import caller_of
 from app.api.body import MANAGEMENT_BODY_MAX, read_body
 from app.api.dependencies import Services
+from app.api.lazy_route import LazyRoute
 from app.domain.access.keys import NOBODY
 from app.domain.errors import StorageUnavailableError, ValidationFailedError
 from app.domain.idempotency import KeyedRequest, StoredAnswer
@@ -32,7 +32,7 @@ _KEPT_PREFIX: Final = "angelia-"
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class RepeatableRoute(APIRoute):
+class RepeatableRoute(LazyRoute):
     """A route that runs a POST once for each caller's `Idempotency-Key` within a day.
 
     The response is stored after the operation. If the process dies between the two, a repeated

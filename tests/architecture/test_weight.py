@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from app.api.management.application import ROUTERS
+
 # Loaded with the first setting, topic, subscription or request that needs it.
 _OPTIONAL: Final = frozenset(
     {
@@ -43,6 +45,15 @@ def test_a_process_imports_nothing_that_it_may_never_need(
 ) -> None:
     loaded = "[name for name, module in sys.modules.items() if module is not None]"
     assert sorted(needless.intersection(printed_after(f"import {module}", loaded))) == []
+
+
+def test_no_route_is_analysed_before_it_is_used() -> None:
+    imports = "import app.__main__; from app.api.management import application"
+    routes = "[route for router in application.ROUTERS for route in router.routes]"
+    analysed = f"[route.path for route in {routes} if getattr(route, 'is_analysed', True)]"
+    assert printed_after(imports, f"[len({routes}), *{analysed}]") == [
+        sum(len(router.routes) for router in ROUTERS)
+    ]
 
 
 def printed_after(imports: str, expression: str) -> list[Any]:

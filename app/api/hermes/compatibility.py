@@ -12,6 +12,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import GroupName, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors, names_listed
+from app.api.lazy_route import LazyRoute
 from app.api.media import answer
 from app.domain.access.keys import Role
 from app.domain.catalogue.operations import require_cluster
@@ -22,7 +23,7 @@ from app.domain.errors import (
     TopicNotFoundError,
 )
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=LazyRoute)
 
 _NONE: Final[Responses] = {
     200: {

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, errors
+from app.api.lazy_route import LazyRoute
 from app.api.media import answer
 from app.domain.access.keys import Role
 from app.domain.catalogue.batching import DeliveryType
@@ -17,7 +18,7 @@ from app.domain.console import ConsoleSettings
 from app.domain.errors import KeyRefusedError
 from app.domain.owner import Owner
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=LazyRoute)
 
 # The requestTimeout in milliseconds above which the console shows a warning.
 _TIMEOUT_WARNING_MS: Final = 1001

@@ -9,6 +9,7 @@ from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf
 from app.api.documented import LINK_HEADER, answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.access.audit_bodies import (
     AuditEventRead,
     action_of,
@@ -20,7 +21,7 @@ from app.api.pages import next_link
 from app.domain.access.audit import AuditFilter
 from app.domain.access.keys import Role
 
-router = APIRouter(prefix="/audit", tags=["access"])
+router = APIRouter(prefix="/audit", tags=["access"], route_class=LazyRoute)
 
 
 @router.get(

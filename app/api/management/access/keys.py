@@ -10,6 +10,7 @@ from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf
 from app.api.documented import LINK_HEADER, answers, errors, takes
+from app.api.lazy_route import LazyRoute
 from app.api.management.access.key_bodies import (
     EXAMPLE,
     KeyBody,
@@ -25,7 +26,7 @@ from app.api.pages import next_link
 from app.domain.access.keys import Role
 from app.services.access.keys import KeyDraft
 
-router = APIRouter(prefix="/keys", tags=["access"])
+router = APIRouter(prefix="/keys", tags=["access"], route_class=LazyRoute)
 
 KeyId = Annotated[str, Path(description="id of the key: 12 characters")]
 

@@ -8,12 +8,13 @@ from starlette.responses import PlainTextResponse, Response
 from app.api.access import CallerOf, requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.media import answer
 from app.domain.access.keys import Caller, Mode, Role
 from app.domain.errors import KeyRefusedError, ValidationFailedError
 from app.services.access.authorization import AccessService, Target
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], route_class=LazyRoute)
 
 _MODES: Final = ", ".join(Mode)
 _MODE: Final[Responses] = {

@@ -6,11 +6,12 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors, takes
+from app.api.lazy_route import LazyRoute
 from app.api.management.fields.filters import FilterTrialBody, FilterTrialRead, tried
 from app.api.media import answer, json_request
 from app.domain.access.keys import Role
 
-router = APIRouter(prefix="/filters", tags=["subscriptions"])
+router = APIRouter(prefix="/filters", tags=["subscriptions"], route_class=LazyRoute)
 
 _EXAMPLE = {
     "filters": [{"type": "jsonpath", "path": "$.country", "matcher": "PL|DE"}],

@@ -9,6 +9,7 @@ from app.api.access import requires
 from app.api.bodies.base import Ignored, SchemaT
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import IGNORED_HEADER, answers, errors, takes
+from app.api.lazy_route import LazyRoute
 from app.api.management.catalogue.operations_bodies import (
     DatacenterRead,
     InactiveTopicRead,
@@ -30,7 +31,7 @@ from app.domain.errors import (
     ValidationFailedError,
 )
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=LazyRoute)
 
 _CONSTRAINTS = {"consumersNumber": 4, "reason": "a lot of traffic"}
 # The warning that a value is stored and shown, but has no effect.

@@ -7,13 +7,14 @@ from starlette.responses import Response
 
 from app.api.access import requires
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.catalogue.owners_bodies import OwnerRead, OwnerSourceRead
 from app.api.media import answer
 from app.domain.access.keys import Role
 from app.domain.errors import OwnerSourceNotFoundError, OwnerSourceNotSearchableError
 from app.domain.owner import Owner
 
-router = APIRouter(prefix="/owners/sources", tags=["access"])
+router = APIRouter(prefix="/owners/sources", tags=["access"], route_class=LazyRoute)
 
 _PLAIN: Final = Owner().source
 

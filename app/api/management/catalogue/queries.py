@@ -9,6 +9,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, TextsWanted, TopicName
 from app.api.documented import LINK_HEADER, answers, errors, names_listed, takes
+from app.api.lazy_route import LazyRoute
 from app.api.management.catalogue.group_bodies import GroupBody
 from app.api.management.catalogue.query_bodies import QueryBody, SearchRead, StatsRead
 from app.api.management.catalogue.subscription_read import SubscriptionRead, subscription_read
@@ -32,7 +33,7 @@ from app.services.metrics.queries import Described
 from app.storage.catalogue.listings import Key
 from app.storage.slices import made_of
 
-router = APIRouter(tags=["search"])
+router = APIRouter(tags=["search"], route_class=LazyRoute)
 
 _EXAMPLE: Final = {"query": {"name": {"like": ".*orders"}}}
 _TAKES: Final = takes(QueryBody, _EXAMPLE)

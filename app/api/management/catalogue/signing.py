@@ -9,6 +9,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import APPLIED_HEADER, answers, errors, takes
+from app.api.lazy_route import LazyRoute
 from app.api.management.fields.signing import (
     SigningSecretBody,
     SigningSecretRead,
@@ -24,7 +25,7 @@ from app.domain.errors import (
     SigningSecretNotFoundError,
 )
 
-router = APIRouter(tags=["signing secrets"])
+router = APIRouter(tags=["signing secrets"], route_class=LazyRoute)
 
 _LONG = "/topics/{topic}/subscriptions/{name}/secrets"
 _SHORT = "/subscriptions/{topic}/{name}/secrets"

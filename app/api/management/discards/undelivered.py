@@ -10,6 +10,7 @@ from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, asks, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.discards.undelivered_bodies import UndeliveredRead, undelivered_answered
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of, status_code_of
 from app.api.pages import next_link
@@ -17,7 +18,7 @@ from app.domain.access.keys import Role
 from app.domain.discards.undelivered import Undelivered, UndeliveredFilter
 from app.services.discards.undelivered import UndeliveredRequest
 
-router = APIRouter(tags=["undelivered"])
+router = APIRouter(tags=["undelivered"], route_class=LazyRoute)
 
 _DISCARDED: Final = "DISCARDED"
 _OF_SUBSCRIPTION: Final = "/topics/{topic}/subscriptions/{name}/undelivered"

@@ -9,6 +9,7 @@ from app.accepted import TEXT
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import LINK_HEADER, Responses, answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.health.health_bodies import (
     AlertRead,
     ForecastRead,
@@ -22,7 +23,7 @@ from app.domain.catalogue.monitoring import Severity
 from app.domain.errors import ValidationFailedError
 from app.storage.health.subscription_health import HealthQuery
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=LazyRoute)
 
 _SEVERE: Final = (Severity.CRITICAL, Severity.IMPORTANT)
 _NUL: Final = "\0"

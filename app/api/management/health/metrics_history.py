@@ -9,6 +9,7 @@ from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.health.metrics_history_bodies import (
     SubscriptionHistoryRead,
     TopicHistoryRead,
@@ -17,7 +18,7 @@ from app.api.media import answer
 from app.domain.access.keys import Role
 from app.services.metrics.history import RequestedHistory
 
-router = APIRouter(prefix="/topics/{topic}", tags=["health"])
+router = APIRouter(prefix="/topics/{topic}", tags=["health"], route_class=LazyRoute)
 
 
 async def _requested(

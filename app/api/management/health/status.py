@@ -9,6 +9,7 @@ from app.accepted import TEXT
 from app.api.access import requires, unasked
 from app.api.dependencies import ServicesOf
 from app.api.documented import Responses, answers
+from app.api.lazy_route import LazyRoute
 from app.api.management.health.status_bodies import ProcessHealthRead, ReadinessRead, readiness_read
 from app.api.media import answer, prefers_json, prefers_text
 from app.domain.access.keys import Role
@@ -17,7 +18,7 @@ from app.metrics.exposition import CONTENT_TYPE, exposition
 _READY: Final = "READY"
 _NOT_READY: Final = "NOT_READY"
 
-router = APIRouter(tags=["status"])
+router = APIRouter(tags=["status"], route_class=LazyRoute)
 
 
 @router.get("/status/ping", dependencies=[unasked()], response_class=PlainTextResponse)

@@ -8,11 +8,12 @@ from app.api.access import requires
 from app.api.bodies.base import Schema
 from app.api.dependencies import ServicesOf
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.media import answer
 from app.domain.access.keys import Role
 from app.domain.status import WorkerStatus
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=LazyRoute)
 
 
 class WorkerRead(Schema):

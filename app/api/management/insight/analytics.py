@@ -9,6 +9,7 @@ from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.insight.analytics_bodies import (
     FailureAnalysisRead,
     UndeliveredAnalysisRead,
@@ -22,7 +23,7 @@ from app.domain.access.keys import Role
 from app.domain.errors import AnalysisNotFoundError
 from app.services.insight.analytics import Question
 
-router = APIRouter(prefix="/analytics", tags=["analytics"])
+router = APIRouter(prefix="/analytics", tags=["analytics"], route_class=LazyRoute)
 
 JobQuery = Annotated[
     str | None, Query(description="id of the job; by default the last one done of that scope")

@@ -6,11 +6,12 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.insight.archive_bodies import ArchiveRead, archive_read
 from app.api.media import answer
 from app.domain.access.keys import Role
 
-router = APIRouter(tags=["topics"])
+router = APIRouter(tags=["topics"], route_class=LazyRoute)
 
 
 @router.get(

@@ -11,6 +11,7 @@ from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import LINK_HEADER, QUEUE_FULL, answers, errors
 from app.api.idempotency import RepeatableRoute
+from app.api.lazy_route import LazyRoute
 from app.api.management.insight.job_bodies import JobRead, jobs_read
 from app.api.management.insight.ledger_bodies import (
     LedgerCheckRead,
@@ -33,7 +34,7 @@ router = APIRouter(
     tags=["subscriptions"],
     route_class=RepeatableRoute,
 )
-keys = APIRouter(prefix="/ledgers/keys", tags=["subscriptions"])
+keys = APIRouter(prefix="/ledgers/keys", tags=["subscriptions"], route_class=LazyRoute)
 
 
 @router.get(

@@ -10,6 +10,7 @@ from app.api.access import requires
 from app.api.bodies.moments import instant_of
 from app.api.dependencies import ServicesOf, TopicName
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.inspection.message_bodies import MessageRead, message_read
 from app.api.media import LIMIT_MAX, AnswerNotes, answer, limit_of
 from app.api.pages import next_link
@@ -17,7 +18,7 @@ from app.domain.access.keys import Role
 from app.domain.errors import LogUnavailableError, TooManySearchesError
 from app.services.inspection.search import Sought
 
-router = APIRouter(tags=["messages"])
+router = APIRouter(tags=["messages"], route_class=LazyRoute)
 
 SINCE_DEFAULT: Final = timedelta(hours=1)
 

@@ -6,12 +6,15 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.inspection.ping_bodies import PingRead
 from app.api.media import answer
 from app.domain.access.keys import Role
 from app.domain.errors import NoWorkerError, PingTooSoonError
 
-router = APIRouter(prefix="/topics/{topic}/subscriptions/{name}", tags=["subscriptions"])
+router = APIRouter(
+    prefix="/topics/{topic}/subscriptions/{name}", tags=["subscriptions"], route_class=LazyRoute
+)
 
 
 @router.post(

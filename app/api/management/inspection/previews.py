@@ -8,6 +8,7 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.inspection.preview_bodies import (
     ConsumerGroupRead,
     PreviewRead,
@@ -25,7 +26,7 @@ from app.domain.errors import (
 )
 from app.domain.message import Partition
 
-router = APIRouter(tags=["messages"])
+router = APIRouter(tags=["messages"], route_class=LazyRoute)
 
 # The maximum number of digits of an offset.
 _DIGITS_MAX = 18

@@ -8,12 +8,13 @@ from starlette.responses import Response
 from app.api.access import requires
 from app.api.dependencies import ServicesOf, SubscriptionName, TopicName
 from app.api.documented import Responses, answers, errors
+from app.api.lazy_route import LazyRoute
 from app.api.management.inspection.trace_bodies import TraceRead, trace_answered
 from app.api.media import AnswerNotes, answer
 from app.domain.access.keys import Role
 from app.services.inspection.traces import Trace
 
-router = APIRouter(tags=["traces"])
+router = APIRouter(tags=["traces"], route_class=LazyRoute)
 
 # The ids may contain slashes, because other producers choose their own.
 MessageId = Annotated[str, Path(description="id of the message")]

@@ -11,6 +11,7 @@ from app.api.bodies.base import JsonObject
 from app.api.bodies.moments import instant_of, moment_of
 from app.api.dependencies import Services, ServicesOf, SubscriptionName, TopicName
 from app.api.documented import LINK_HEADER, answers, errors, refusal
+from app.api.lazy_route import LazyRoute
 from app.api.management.replay.retransmissions_bodies import (
     RetransmissionRead,
     offsets_of,
@@ -24,7 +25,9 @@ from app.api.pages import next_link
 from app.domain.access.keys import Role
 from app.services.replay.spans import WantedSpans
 
-router = APIRouter(prefix="/topics/{topic}/subscriptions", tags=["subscriptions"])
+router = APIRouter(
+    prefix="/topics/{topic}/subscriptions", tags=["subscriptions"], route_class=LazyRoute
+)
 
 _ENDED: Final = refusal(
     409, description="It has ended", code="JOB_ENDED", message="Retransmission 4f1c is DONE already"
