@@ -1,0 +1,92 @@
+"""Every page in a browser, with data: nothing fails unseen, and everybody can use it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from tests.e2e.cli import Place
+from tests.e2e.console.endpoint import an_endpoint
+from tests.e2e.console.watched import Watched
+
+SHOTS: Final = Path(__file__).parents[3] / "build" / "console"
+TOPIC: Final = "topics/looked.orders"
+SUBSCRIPTION: Final = f"{TOPIC}/subscriptions/billing"
+PAGES: Final[Mapping[str, str]] = {
+    "now": "",
+    "topics": "topics",
+    "no-topic": "topics?q=nothing-has-this-name",
+    "search": "search?q=orders",
+    "new-topic": "new-topic",
+    "topic": TOPIC,
+    "newest": f"{TOPIC}/newest",
+    "publish": f"{TOPIC}/publish",
+    "message": f"{TOPIC}/messages/order-1",
+    "new-subscription": f"{TOPIC}/new-subscription",
+    "subscription": SUBSCRIPTION,
+    "edit": f"{SUBSCRIPTION}/edit",
+    "delete": f"{SUBSCRIPTION}/delete",
+    "ledger": f"{SUBSCRIPTION}/ledger",
+    "resend": f"{SUBSCRIPTION}/resend",
+    "jobs": "jobs",
+    "new-job": "new-job",
+    "operations": "operations",
+    "keys": "keys",
+    "new-key": "new-key",
+    "changes": "audit",
+}
+LOOKS: Final = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1200, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1200, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+}
+# What axe-core calls severe enough to keep somebody from using a page.
+GRAVE: Final = {"serious", "critical"}
+
+
+@pytest.fixture(scope="package")
+def filled(served_place: Place) -> Iterator[str]:
+    """The console of a service that has a bit of everything."""
+    with an_endpoint() as endpoint, httpx.Client(base_url=served_place.url, timeout=60) as api:
+        topic = {"name": "looked.orders", "trackingMode": "trackingAll"}
+        api.post("/topics", json=topic).raise_for_status()
+        subscription = {"name": "billing", "endpoint": endpoint.url}
+        api.post(f"/{TOPIC}/subscriptions", json=subscription).raise_for_status()
+        endpoint.status = 400
+        hostile = '{"order": "<script>alert(1)</script>\u202e", "line": "%s"}' % ("x" * 9_000)
+        sent = {"Idempotency-Key": "order-1", "Content-Type": "application/json"}
+        api.post(f"/{TOPIC}", content=hostile.encode(), headers=sent).raise_for_status()
+        api.post("/jobs", json={"kind": "UNDELIVERED_ANALYTICS"}).raise_for_status()
+        yield f"{served_place.url}/console/"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_keeps_nobody_out(page: Page, filled: str, name: str) -> None:
+    page.goto(f"{filled}{PAGES[name]}")
+    page.get_by_role("heading", level=1).wait_for()
+    violations = Axe().run(page).response["violations"]
+    grave = [(each["id"], each["nodes"]) for each in violations if each["impact"] in GRAVE]
+    assert grave == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("look", LOOKS)
+def test_each_page_fits_in_each_look(browser: Browser, filled: str, look: str) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    context = browser.new_context(**LOOKS[look])  # type: ignore[arg-type] # a mapping of its options
+    page = context.new_page()
+    watched = Watched(page)
+    for name, path in PAGES.items():
+        page.goto(f"{filled}{path}")
+        page.get_by_role("heading", level=1).wait_for()
+        page.screenshot(path=SHOTS / f"{name}-{look}.png", full_page=True)
+        # Nothing but tables and code scrolls sideways, and these in their own boxes.
+        assert page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        ), name
+    context.close()
+    assert watched.problems == []
