@@ -11,6 +11,7 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.health.workers import WorkerRepository
 from app.storage.notices import APPLIED, CHANGES, listen
+from tests.contract.logs import eventually
 from tests.integration.api.catalogue.test_subscriptions import beat
 
 DEADLINE_S = 60
@@ -52,6 +53,24 @@ async def test_who_waits_hears_of_an_applied_change_without_asking_again(
         await workers.asked.wait()
         await beat(database, 7)
         assert await waiting
+        running.cancel()
+
+
+async def test_topics_are_read_without_a_notice_where_there_are_no_keys(
+    database: Database, postgres_url: str
+) -> None:
+    directory = TopicDirectory(missing)
+    refresher = Refresher(database, directory, AppliedChanges(Workers(database)))
+    async with database.transaction() as session:
+        await GroupRepository(session).add("shop")
+        await TopicRepository(session).add(Topic(name="shop.orders"))
+
+    async def is_known() -> bool:
+        return directory.known("shop.orders") is not None
+
+    async with listen(postgres_url, (APPLIED,)) as notices, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(refresher.run(notices))
+        await eventually(is_known)
         running.cancel()
 
 
