@@ -1,9 +1,12 @@
 """Sessions of Spark on this machine."""
 
 import gc
+from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
+
+from spark.session import prepared
 
 
 def test_workers_begin_with_what_they_need_imported_and_compiled(spark: SparkSession) -> None:
@@ -13,3 +16,26 @@ def test_workers_begin_with_what_they_need_imported_and_compiled(spark: SparkSes
     [(place, frozen)] = spark.sparkContext.parallelize([0], 1).map(seen).collect()
     assert place == pyspark.__file__
     assert frozen
+
+
+class Session:
+    """What is set in a session, and registered with it."""
+
+    def __init__(self) -> None:
+        self.conf: Any = self
+        self.dataSource: Any = self
+        self.settings: dict[str, str] = {}
+        self.sources: list[type] = []
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+    def register(self, source: type) -> None:
+        self.sources.append(source)
+
+
+def test_times_are_in_utc_wherever_spark_runs() -> None:
+    session: Any = Session()
+    assert prepared(session) is session
+    assert session.settings["spark.sql.session.timeZone"] == "UTC"
+    assert len(session.sources) == 3

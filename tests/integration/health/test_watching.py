@@ -1,17 +1,19 @@
 """One watch at a time looks at all subscriptions, and writes down how each one does."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 
 from app.domain.catalogue.subscription import State
 from app.domain.circuit import CircuitReading, CircuitState
+from app.domain.commit import Progress
 from app.domain.errors import LogUnavailableError
 from app.domain.health.forecast import LossCause
 from app.domain.health.indicators import Health, Indicator
 from app.domain.status import AttemptCounts, Output
+from app.log.interface import Committed
 from app.services.health.subscription_health import HealthService, RecordedHealth
 from app.storage.database import Database
 from app.storage.health.subscription_health import HealthQuery
@@ -100,6 +102,28 @@ async def test_a_suspended_subscription_s_losses_are_forecast(watched: Watched) 
     assert subscription_health.first_loss is not None
     assert subscription_health.first_loss.cause is LossCause.RETENTION
     assert subscription_health.first_loss.messages == pytest.approx(80, abs=1)
+
+
+async def test_what_is_tried_in_vain_is_lost_when_its_time_to_live_ends(watched: Watched) -> None:
+    subscription = await watched.subscription()
+    since = datetime.now(UTC) - timedelta(minutes=20)
+    (partition, *_) = await watched.log.partitions(TOPIC)
+    progress = Progress(
+        subscription_id=subscription.id, offset=0, oldest_opened_ms=int(since.timestamp() * 1000)
+    )
+    committed = {partition: Committed(0, progress.metadata())}
+    await watched.log.commit({subscription.group: committed})
+    cursor = at_start(subscription, partition.index, end=1, position=1)
+    refused = AttemptCounts(codes_5xx=600)
+    await watched.report(subscription, cursor, waiting_retries=1, counts=refused)
+    await watched.monitor().look()
+    subscription_health = (await looked_up(watched.database)).subscription_health
+    assert subscription_health is not None
+    loss = subscription_health.first_loss
+    assert loss is not None
+    assert loss.cause is LossCause.MESSAGE_TTL
+    lost_at = since + subscription.policy.message_ttl
+    assert loss.at.timestamp() == pytest.approx(lost_at.timestamp(), abs=1)
 
 
 async def test_one_of_many_watches_looks_and_another_one_when_it_resigns(
