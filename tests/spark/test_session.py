@@ -35,7 +35,8 @@ class Session:
 
 
 def test_times_are_in_utc_wherever_spark_runs() -> None:
-    session: Any = Session()
-    assert prepared(session) is session
+    session = Session()
+    given: Any = session
+    assert prepared(given) is given
     assert session.settings["spark.sql.session.timeZone"] == "UTC"
     assert len(session.sources) == 3
