@@ -360,3 +360,16 @@ async def test_a_resumption_keeps_the_quiet_that_was_asked_for(world: World) -> 
         await world.endpoints.until(lambda: len(world.endpoints.attempts) == 2)
     first, second = world.endpoints.attempts
     assert second.at - first.at >= quiet.total_seconds()
+
+
+async def test_a_worker_that_stops_is_gone_at_once(world: World) -> None:
+    async with world.worker():
+        await world.plane.until_applied()
+    assert world.plane.beats == {}
+
+
+async def test_a_worker_whose_database_is_down_stops_all_the_same(world: World) -> None:
+    async with world.worker():
+        await world.plane.until_applied()
+        world.plane.down = True
+    assert len(world.plane.beats) == 1
