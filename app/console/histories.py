@@ -1,20 +1,19 @@
 """Charts of a history of metrics (pure)."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from app.console import words
-from app.console.charts import ChartLine, ChartPoint
+from app.console.charts import POINTS_MAX, ChartLine, ChartPoint
 
 _STEPS: Final[Mapping[str, timedelta]] = {
     "minute": timedelta(minutes=1),
     "hour": timedelta(hours=1),
     "day": timedelta(days=1),
 }
-# A point of the API; None for a step in which nothing happened.
-_Step = Mapping[str, Any] | None
 
 
 class Span(NamedTuple):
@@ -121,38 +120,57 @@ def _latency(line: "_Lines") -> Chart:
 
 
 class _Lines:
-    """The steps of a history, each a point of the lines made here."""
+    """The steps of a history, in groups that are each a point of the lines made here.
+
+    The point of a group is its highest value, so that no peak is lost.
+    """
 
     def __init__(self, history: Mapping[str, Any]) -> None:
-        self._step_s = _STEPS[history["step"]].total_seconds()
+        self._step_s = step_s = _STEPS[history["step"]].total_seconds()
         start = words.moment(history["from"]).timestamp()
-        end = words.moment(history["to"]).timestamp()
-        known = {words.moment(each["time"]).timestamp(): each for each in history["points"]}
-        times = (
-            start + self._step_s * number for number in range(round((end - start) / self._step_s))
-        )
-        self._steps: Sequence[tuple[float, _Step]] = [(at, known.get(at)) for at in times]
+        steps = round((words.moment(history["to"]).timestamp() - start) / step_s)
+        group = max(1, math.ceil(steps / POINTS_MAX))
+        self._times = [start + step_s * number for number in range(0, steps, group)]
+        # How many steps of each group have a point: the others are those in which nothing happened.
+        full = [min(group, steps - number) for number in range(0, steps, group)]
+        self._steps: list[tuple[int, Mapping[str, Any]]] = []
+        for each in history["points"]:
+            at = round((words.moment(each["time"]).timestamp() - start) / step_s) // group
+            if 0 <= at < len(full):
+                self._steps.append((at, each))
+                full[at] -= 1
+        self._has_empty = [left > 0 for left in full]
 
     def rate(self, name: str, kind: str, count: str) -> ChartLine:
         """Return the line of a count, in messages a second."""
-        return self._line(name, kind, lambda step: step[count] / self._step_s if step else 0.0)
+        return self._line(name, kind, lambda step: step[count] / self._step_s, nothing=0.0)
 
     def failed(self, name: str, kind: str, count: str) -> ChartLine:
         """Return the line of a kind of failures, in requests a second."""
         return self._line(
-            name, kind, lambda step: step["failed"][count] / self._step_s if step else 0.0
+            name, kind, lambda step: step["failed"][count] / self._step_s, nothing=0.0
         )
 
     def value(self, name: str, kind: str, key: str, *, nothing: float | None = None) -> ChartLine:
         """Return the line of a value; `nothing` is what it is where nothing happened."""
-        return self._line(name, kind, lambda step: step.get(key) if step else nothing)
+        return self._line(name, kind, lambda step: step.get(key), nothing=nothing)
 
     def latency(self, name: str, kind: str, share: str) -> ChartLine:
         """Return the line of a percentile in seconds; it has gaps where nothing was sent."""
-        return self._line(
-            name, kind, lambda step: step["latency"][share] if step and "latency" in step else None
-        )
+        return self._line(name, kind, lambda step: step.get("latency", {}).get(share), nothing=None)
 
-    def _line(self, name: str, kind: str, read: Callable[[_Step], float | None]) -> ChartLine:
-        points = [ChartPoint(at, read(step)) for at, step in self._steps]
+    def _line(
+        self,
+        name: str,
+        kind: str,
+        read: Callable[[Mapping[str, Any]], float | None],
+        *,
+        nothing: float | None,
+    ) -> ChartLine:
+        values = [nothing if empty else None for empty in self._has_empty]
+        for at, step in self._steps:
+            value, highest = read(step), values[at]
+            if value is not None and (highest is None or value > highest):
+                values[at] = value
+        points = [ChartPoint(at, value) for at, value in zip(self._times, values, strict=True)]
         return ChartLine(name=name, kind=kind, points=points)

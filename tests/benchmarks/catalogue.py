@@ -97,6 +97,8 @@ async def fill(
             await _add_subscriptions(session, [a_subscription(n, topics) for n in some])
     for statement in _REPORTED.split(";"):
         async with database.transaction() as session:
+            # On a busy machine some take longer than any query of the service may.
+            await session.execute(text("SET LOCAL statement_timeout = 0"))
             await session.execute(text(statement), _values(statement, one_in))
 
 

@@ -48,3 +48,13 @@ def test_a_topic_has_what_was_published() -> None:
 def test_the_span_of_a_wrong_name_is_a_day() -> None:
     assert span_of("century") is SPANS[0]
     assert span_of("week").since == "-7d"
+
+
+def test_a_day_of_minutes_is_drawn_in_few_points_and_keeps_its_peaks() -> None:
+    minutes = [f"2026-05-01T{at // 60:02}:{at % 60:02}:00+00:00" for at in range(1440)]
+    points = [a_point(each, lag=500 if at == 777 else 1) for at, each in enumerate(minutes)]
+    history = {**a_history(*points), "from": minutes[0], "to": "2026-05-02T00:00:00+00:00"}
+    lag = values(history, 3, 0)
+    assert len(lag) == 240
+    assert lag[777 // 6] == 500
+    assert lag.count(1) == 239
