@@ -5,7 +5,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from app.log.interface import MessageLog
-from tests.contract.harness import Harness, KafkaHarness, MemoryHarness, PostgresHarness
+from tests.contract.harness import (
+    Harness,
+    KafkaHarness,
+    MemoryHarness,
+    PostgresHarness,
+    SimulatedHarness,
+)
 from tests.servers.old_kafka import OLD_KAFKAS, VERSIONS
 from tests.servers.old_postgres import VERSIONS as OLD_POSTGRES
 
@@ -17,7 +23,7 @@ COMPANIES = ("debian_postgres", *OLD_POSTGRES)
 _LONG = [pytest.param(name, marks=pytest.mark.long) for name in COMPANIES]
 
 
-@pytest.fixture(params=["memory", "postgres", "kafka", *OLD_KAFKAS, *_LONG, *SECURED])
+@pytest.fixture(params=["memory", "simulated", "postgres", "kafka", *OLD_KAFKAS, *_LONG, *SECURED])
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     """A log of each kind; only the server that is asked for is started."""
     if request.param not in COMPANIES:
@@ -29,6 +35,8 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
 
 
 def _harness(request: pytest.FixtureRequest) -> Harness:
+    if request.param == "simulated":
+        return SimulatedHarness()
     if request.param == "postgres":
         return PostgresHarness(request.getfixturevalue("postgres_url"))
     if request.param in {"kafka", *VERSIONS}:

@@ -7,6 +7,8 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from random import Random
 from typing import Protocol
 
 import psycopg
@@ -17,10 +19,14 @@ from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.log.kafka import kafka_log
 from app.log.postgres import postgres_log
-from tests.fakes.memory_log import MemoryLog
+from tests.fakes.memory_log import MemoryLog, wall_clock_ms
 from tests.servers.kafka_listeners import SecuredAddress
+from tests.simulation.conditions import Service
+from tests.simulation.simulated_log import SimulatedLog
 
 READY_SECONDS_MAX = 60.0
+
+_numbers = count()
 
 
 class Killable(Protocol):
@@ -97,6 +103,49 @@ class MemoryHarness(Harness):
                 if len(owned) >= owns:
                     break
             yield MemoryMemberProcess(self._log, name)
+
+
+class SimulatedHarness(Harness):
+    """The log of simulations, in real time, without faults, and with short sessions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        service = Service(Random(0), usual_s=(0.0, 0.0))
+        self._log = SimulatedLog(wall_clock_ms, service, session_s=3.0)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[MessageLog]:
+        yield self._log.client(f"process {next(_numbers)}")
+
+    @asynccontextmanager
+    async def elsewhere(self) -> AsyncIterator[MessageLog]:
+        yield SimulatedLog(wall_clock_ms, self._log.service).client("another")
+
+    async def trim(self, partition: Partition, offset: int) -> None:
+        self._log.trim(partition, offset)
+
+    @asynccontextmanager
+    async def member(
+        self, name: str, topics: Collection[str], *, owns: int
+    ) -> AsyncIterator[Killable]:
+        async with self._log.client(name).ownership(member=name) as ownership:
+            ownership.subscribe(topics)
+            owned: set[Partition] = set()
+            async for event in ownership.events():
+                owned |= event.partitions
+                if len(owned) >= owns:
+                    break
+            yield SimulatedMemberProcess(self._log, name)
+
+
+class SimulatedMemberProcess:
+    def __init__(self, log: SimulatedLog, name: str) -> None:
+        self._log = log
+        self._name = name
+
+    async def kill(self) -> None:
+        link = self._log.service.link(self._name)
+        link.requests_severed = link.answers_severed = True
 
 
 class MemberProcess:

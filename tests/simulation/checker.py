@@ -1,0 +1,203 @@
+"""What must be true of every history: what the product promises in its documents."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import Final, NamedTuple
+
+from tests.simulation.history import Complained, Ended, History, Measured, Unreached
+from tests.simulation.plan import Plan
+from tests.simulation.rules_of_sending import SENDING_RULES
+from tests.simulation.story import Life, Story
+from tests.simulation.subscribers import digest_of
+from tests.simulation.violation import Violation
+from tests.simulation.world import body_of, keeps
+
+Rule = Callable[[Story], Iterator[Violation]]
+
+# A message to a healthy subscriber is there within this time, and the time that its rate takes.
+DELAY_MAX_S: Final = 8.0
+
+
+class Obligation(NamedTuple):
+    """A message that a subscription must get, or have listed as undelivered."""
+
+    partition: int
+    offset: int
+    message: str
+
+
+def check(plan: Plan, history: History) -> list[Violation]:
+    """Return everything that is wrong with a history."""
+    story = Story(plan, history)
+    return [violation for rule in RULES for violation in rule(story)]
+
+
+def obligations(story: Story, life: Life) -> Iterator[Obligation]:
+    """What a subscription must get of what is in the log at the end."""
+    for (partition, offset), stored in sorted(story.records[life.created.topic].items()):
+        if offset < life.start(partition):
+            continue
+        if not life.plan.filtered or keeps(stored.message):
+            yield Obligation(partition, offset, stored.message)
+
+
+def nothing_acknowledged_is_lost(story: Story) -> Iterator[Violation]:
+    """In the log, what was acknowledged stays, but for retention and what `ack` allows to lose."""
+    all_copies = {each.name for each in story.plan.topics if each.ack_all}
+    for message, at in story.acknowledged.items():
+        in_log = bool(story.places[message])
+        if not in_log and message not in story.lost_messages:
+            yield Violation("acknowledged", at, f"{message} was acknowledged, and never stored")
+        elif not in_log and story.published[message].topic in all_copies:
+            topic = story.published[message].topic
+            if not story.is_trimmed(topic):
+                yield Violation("acknowledged", at, f"{message} is lost with ack ALL")
+
+
+def everything_is_delivered_or_listed(story: Story) -> Iterator[Violation]:
+    """Each message of the log was accepted by each subscription, or is listed as undelivered."""
+    for life in story.lives.values():
+        if life.is_deleted or story.is_rewound(life.created.topic) or life.counted is None:
+            continue
+        listed = set(life.counted.listed)
+        for partition, offset, message in obligations(story, life):
+            accepted = any(each.accepted_at < inf for each in life.attempts.get(message, ()))
+            if not accepted and (partition, offset) not in listed:
+                text = f"{life.id} neither got {message} at {partition}/{offset}, nor is it listed"
+                yield Violation("lost", story.acknowledged.get(message, 0.0), text)
+
+
+def only_what_was_published_is_delivered(story: Story) -> Iterator[Violation]:
+    """Subscribers get messages of their topic that pass their filters, byte for byte."""
+    bodies = {each.name: digest_of(body_of(each)) for each in story.plan.messages}
+    for life in story.lives.values():
+        for attempt in life.all_attempts():
+            message, at = attempt.sent.message, attempt.sent.at
+            published = story.published.get(message)
+            if published is None or published.topic != life.created.topic:
+                yield Violation("foreign", at, f"{life.id} was sent {message}")
+            elif attempt.arrived is not None and attempt.arrived.body != bodies[message]:
+                yield Violation("foreign", at, f"{life.id} was sent {message} with another body")
+            elif life.plan.filtered and not keeps(message):
+                yield Violation(
+                    "filter", at, f"{life.id} was sent {message} in spite of its filter"
+                )
+
+
+def counters_agree(story: Story) -> Iterator[Violation]:
+    """In the end the counts of a subscription are those of its history, and so is its list."""
+    for life in story.lives.values():
+        counted, topic = life.counted, life.created.topic
+        if counted is None or life.is_deleted or story.is_rewound(topic):
+            continue
+        if len(set(counted.listed)) != len(counted.listed):
+            yield Violation("counters", counted.at, f"{life.id} lists a discard twice")
+        recorded = {(each.partition, each.offset) for each in life.discarded}
+        if stray := set(counted.listed) - recorded:
+            yield Violation("counters", counted.at, f"{life.id} lists {stray}, never discarded")
+        if life.seeks:
+            continue
+        # What retention dropped before its commit stays listed, and is not counted.
+        trimmed = story.is_trimmed(topic) and counted.discarded < len(counted.listed)
+        if counted.discarded != len(counted.listed) and not trimmed:
+            text = f"{life.id} counts {counted.discarded} discards and lists {len(counted.listed)}"
+            yield Violation("counters", counted.at, text)
+        if not story.is_trimmed(topic):
+            yield from _totals_agree(story, life)
+
+
+def _totals_agree(story: Story, life: Life) -> Iterator[Violation]:
+    counted = life.counted
+    assert counted is not None
+    records = story.records[life.created.topic].items()
+    mine = [each.message for place, each in records if place.offset >= life.start(place.partition)]
+    left_out = sum(life.plan.filtered and not keeps(message) for message in mine)
+    expected = len(mine) - left_out - len(counted.listed), left_out
+    if (counted.delivered, counted.filtered) != expected:
+        text = f"{life.id} counts {counted.delivered} delivered and {counted.filtered} filtered out"
+        yield Violation("counters", counted.at, f"{text}; of its history: {expected}")
+
+
+def discards_have_a_reason(story: Story) -> Iterator[Violation]:
+    """A message is discarded when it was refused for good, or was tried often or long enough."""
+    unreached = {each.subscription for each in story.history.of(Unreached)}
+    for life in story.lives.values():
+        plan = life.plan
+        if plan.ttl_s < 3_600 or plan.on_exhausted not in {"WAIT", "RUN"}:
+            continue
+        for discard in life.discarded:
+            attempts = life.attempts.get(discard.message, [])
+            refused = any(each.heard and each.heard.status == 400 for each in attempts)
+            # Attempts that did not even connect are not known by message.
+            tried = plan.max_retries is not None and (
+                len(attempts) > plan.max_retries or life.created.subscription in unreached
+            )
+            if not refused and not tried:
+                text = f"{life.id} discarded {discard.message}: {discard.reason}"
+                yield Violation("discard", discard.at, text)
+
+
+def healthy_subscribers_wait_for_nobody(story: Story) -> Iterator[Violation]:
+    """A subscriber that is well gets each message soon, however the others are."""
+    others_only = frozenset(
+        {"mood", "cut", "deaf", "lagging", "reset"}
+        | {"suspend", "edit", "delete", "recreate", "create", "seek"}
+    )
+    for life in story.lives.values():
+        plan = life.plan
+        if plan.mood != "well" or plan.breaker == "shared" or life.ordered:
+            continue
+        bound = DELAY_MAX_S + 1.5 * len(story.plan.messages) / min(plan.rate, 20)
+        for obligation in obligations(story, life):
+            at = story.acknowledged.get(obligation.message)
+            if at is None or at < life.created.at:
+                continue
+            calm = not any(
+                trouble.begins <= at + bound
+                and trouble.ends >= at - 30.0
+                and not (trouble.what in others_only and trouble.where != life.created.subscription)
+                for trouble in story.troubles
+            )
+            attempts = life.attempts.get(obligation.message, ())
+            taken = min((each.accepted_at for each in attempts), default=inf)
+            if calm and taken > at + bound:
+                text = f"{life.id} got {obligation.message} after {taken - at:.1f} s"
+                yield Violation("delay", at, text)
+
+
+def memory_is_bounded(story: Story) -> Iterator[Violation]:
+    """A worker holds at most as many retries and requests of a subscription as it may."""
+    for measured in story.history.of(Measured):
+        life = story.lives.get(measured.incarnation)
+        if life is None:
+            continue
+        _, in_flight = life.settings(measured.at - 10.0, measured.at)
+        # A request may fail for each that is in flight when the buffer becomes full.
+        waiting = life.plan.retry_buffer + in_flight
+        if measured.waiting_retries > waiting or measured.in_flight > in_flight:
+            yield Violation("memory", measured.at, str(measured))
+
+
+def everything_drains(story: Story) -> Iterator[Violation]:
+    """After the last fault all is finished in time, and nothing unexpected was logged."""
+    ended: Sequence[Ended] = [*story.history.of(Ended)]
+    if not ended:
+        yield Violation("liveness", story.history.events[-1].at, "the run did not end")
+    for end in ended:
+        if end.left:
+            yield Violation("liveness", end.at, "; ".join(end.left[:5]))
+    for complained in story.history.of(Complained):
+        yield Violation("complaint", complained.at, f"{complained.process}: {complained.what}")
+
+
+RULES: Final[Sequence[Rule]] = (
+    nothing_acknowledged_is_lost,
+    everything_is_delivered_or_listed,
+    only_what_was_published_is_delivered,
+    counters_agree,
+    discards_have_a_reason,
+    healthy_subscribers_wait_for_nobody,
+    memory_is_bounded,
+    everything_drains,
+    *SENDING_RULES,
+)

@@ -1,0 +1,336 @@
+"""The group of workers at the simulated log: sessions, generations, and rebalances that take time.
+
+As in Kafka, a partition moves in two steps: its owner lets it go, then another member gets it. A
+member that was not heard of for a session is out, and learns that when it is in contact again, or
+by its own clock a little sooner than the group. Events of an earlier membership never arrive.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from app.domain.message import Partition
+from app.log.interface import Assigned, Lost, OwnershipEvent, ReleaseOnce, Revoked
+from app.log.rendezvous import rendezvous
+from tests.simulation.conditions import Service
+from tests.simulation.remote import later
+
+SESSION_S: Final = 6.0
+# By its own clock a member is out so much sooner.
+SURE_S: Final = 0.5
+HEARTBEAT_S: Final = 0.5
+
+
+class OwnershipObserver(Protocol):
+    """Hears what members are told."""
+
+    def owned(self, process: str, partitions: Collection[Partition], *, gained: bool) -> None:
+        """Called when a member is told that it has the partitions, or that it has not."""
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A member as the group knows it, from one join to the end of that membership."""
+
+    membership: "Membership"
+    generation: int
+    topics: frozenset[str]
+    owned: set[Partition] = field(default_factory=set)
+    revoking: set[Partition] = field(default_factory=set)
+    heard_at: float = 0.0
+
+
+class Group:
+    """The coordinator."""
+
+    def __init__(
+        self,
+        partitions_of: Callable[[str], Sequence[Partition]],
+        observer: OwnershipObserver,
+        *,
+        session_s: float = SESSION_S,
+    ) -> None:
+        self._partitions_of = partitions_of
+        self.observer = observer
+        self.session_s = session_s
+        self._seats: dict[str, _Seat] = {}
+        self._generation = 0
+
+    def owner(self, partition: Partition) -> str | None:
+        """The member that has the partition, as the group sees it."""
+        return next((name for name, seat in self._seats.items() if partition in seat.owned), None)
+
+    def members(self) -> Collection[str]:
+        """The names of all members."""
+        return self._seats.keys()
+
+    # ---- what members send ----------------------------------------------------------------------
+
+    def joins(self, membership: "Membership", topics: frozenset[str]) -> int:
+        """Take a member in, or again; return its generation."""
+        self._generation += 1
+        seat = _Seat(membership, self._generation, topics)
+        seat.heard_at = asyncio.get_running_loop().time()
+        self._seats[membership.process] = seat
+        self._expire_later(seat)
+        self.rebalance()
+        return seat.generation
+
+    def subscribes(self, process: str, generation: int, topics: frozenset[str]) -> None:
+        """Change what a member wants."""
+        if (seat := self._seat(process, generation)) and seat.topics != topics:
+            seat.topics = topics
+            self.rebalance()
+
+    def beats(self, process: str, generation: int) -> bool:
+        """Note a heartbeat; return whether the member is still in."""
+        seat = self._seat(process, generation)
+        if seat is not None:
+            seat.heard_at = asyncio.get_running_loop().time()
+        return seat is not None
+
+    def lets_go(self, process: str, generation: int, partitions: frozenset[Partition]) -> None:
+        """Note that a member has released what was revoked."""
+        if seat := self._seat(process, generation):
+            seat.owned -= partitions
+            seat.revoking -= partitions
+            self.rebalance()
+
+    def leaves(self, process: str, generation: int) -> None:
+        """Take a member out that says so."""
+        if self._seat(process, generation):
+            self.remove(process)
+
+    # ---- what the group does --------------------------------------------------------------------
+
+    def remove(self, process: str) -> None:
+        """Take a member out; it hears nothing of that."""
+        if self._seats.pop(process, None):
+            self.rebalance()
+
+    def vanished(self, partitions: Collection[Partition]) -> None:
+        """Take partitions away that are no more."""
+        for seat in self._seats.values():
+            if lost := seat.owned.intersection(partitions):
+                seat.owned -= lost
+                seat.revoking -= lost
+                seat.membership.told(seat.generation, Lost(frozenset(lost)))
+
+    def rebalance(self) -> None:
+        """Assign what is free to whom it should have, and revoke what others should have."""
+        wanted = self._wanted()
+        for name, seat in self._seats.items():
+            if unwanted := frozenset(seat.owned - wanted[name] - seat.revoking):
+                seat.revoking |= unwanted
+                seat.membership.revoked(seat.generation, unwanted)
+        taken = {partition for seat in self._seats.values() for partition in seat.owned}
+        for name, seat in self._seats.items():
+            if free := frozenset(wanted[name] - taken):
+                seat.owned |= free
+                seat.membership.told(seat.generation, Assigned(free))
+
+    def _seat(self, process: str, generation: int) -> _Seat | None:
+        seat = self._seats.get(process)
+        return seat if seat is not None and seat.generation == generation else None
+
+    def _wanted(self) -> dict[str, set[Partition]]:
+        wanted: dict[str, set[Partition]] = defaultdict(set)
+        for topic in sorted({topic for seat in self._seats.values() for topic in seat.topics}):
+            sharing = {
+                name: seat.membership.capacity
+                for name, seat in self._seats.items()
+                if topic in seat.topics
+            }
+            for partition in self._partitions_of(topic):
+                wanted[rendezvous(sharing, f"{topic}/{partition.index}")].add(partition)
+        return wanted
+
+    def _expire_later(self, seat: _Seat) -> None:
+        left_s = seat.heard_at + self.session_s - asyncio.get_running_loop().time()
+        later(max(left_s, 0.01), self._expire, seat)
+
+    def _expire(self, seat: _Seat) -> None:
+        if self._seats.get(seat.membership.process) is not seat:
+            return
+        if asyncio.get_running_loop().time() >= seat.heard_at + self.session_s:
+            self.remove(seat.membership.process)
+        else:
+            self._expire_later(seat)
+
+
+class Membership:
+    """A member as its own process knows it."""
+
+    def __init__(
+        self, process: str, group: Group, service: Service, *, capacity: float, revoke_s: float
+    ) -> None:
+        self.process = process
+        self.capacity = capacity
+        self._group = group
+        self._service = service
+        self._revoke_s = revoke_s
+        self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
+        self._topics: frozenset[str] = frozenset()
+        self._held: set[Partition] = set()
+        self._generation = 0
+        self._joining = False
+        self._heard_at = asyncio.get_running_loop().time()
+        self._arrives_at = 0.0
+        # What was released here, and the group has not heard of.
+        self._released: list[frozenset[Partition]] = []
+        # Runs the client's part in the process of the member.
+        self._context = copy_context()
+        self._beat = asyncio.get_running_loop().call_soon(self._beats)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other member can own this member's partitions yet."""
+        silent_s = asyncio.get_running_loop().time() - self._heard_at
+        return not self._held or silent_s <= self._group.session_s - SURE_S
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Join the distribution of these topics, and no others."""
+        self._topics = frozenset(topics)
+        self._send(self._group.subscribes, self.process, self._generation, self._topics)
+
+    async def events(self) -> AsyncIterator[OwnershipEvent]:
+        """Yield assignments and revocations in order."""
+        while (event := await self._events.get()) is not None:
+            self._group.observer.owned(
+                self.process, event.partitions, gained=isinstance(event, Assigned)
+            )
+            yield event
+
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator["Membership"]:
+        """Be a member inside the block, and leave in order at its end."""
+        try:
+            yield self
+        finally:
+            self._beat.cancel()
+            self._events.put_nowait(None)
+            self._send(self._group.leaves, self.process, self._generation)
+            self._generation = -1
+
+    # ---- the group's messages -------------------------------------------------------------------
+
+    def told(self, generation: int, event: OwnershipEvent) -> None:
+        """Called by the group: the event arrives later, unless the membership is over then."""
+        self._deliver(generation, event)
+
+    def revoked(self, generation: int, partitions: frozenset[Partition]) -> None:
+        """Called by the group when others are to have the partitions."""
+
+        def let_go() -> None:
+            timers[0].cancel()
+            if self._generation == generation:
+                self._held -= partitions
+                self._released.append(partitions)
+                self._send(self._let_go, generation)
+
+        release = ReleaseOnce(let_go)
+        loop = asyncio.get_running_loop()
+        # Runs in the process of the member, as a part of its client.
+        timers = [loop.call_later(self._revoke_s, release, context=self._context)]
+        self._deliver(generation, Revoked(partitions, release))
+
+    def _let_go(self, generation: int) -> None:
+        """Runs at the group: it hears now what it may not have heard before."""
+        released, self._released = self._released, []
+        for partitions in released:
+            self._group.lets_go(self.process, generation, partitions)
+
+    def _deliver(self, generation: int, event: OwnershipEvent) -> None:
+        delay_s = self._service.answer_s(self.process)
+        if delay_s is None:
+            # The connection is down: the client hears of it when it is back, or its session ends.
+            later(HEARTBEAT_S, self._deliver_again, generation, event)
+            return
+        now = asyncio.get_running_loop().time()
+        self._arrives_at = max(self._arrives_at + 1e-6, now + delay_s)
+        later(self._arrives_at - now, self._arrive, generation, event)
+
+    def _deliver_again(self, generation: int, event: OwnershipEvent) -> None:
+        if generation == self._generation:
+            self._deliver(generation, event)
+
+    def _arrive(self, generation: int, event: OwnershipEvent) -> None:
+        asyncio.get_running_loop().call_soon(self._take, generation, event, context=self._context)
+
+    def _take(self, generation: int, event: OwnershipEvent) -> None:
+        if generation != self._generation:
+            return
+        if isinstance(event, Assigned):
+            self._held |= event.partitions
+        elif isinstance(event, Lost):
+            self._held -= event.partitions
+        self._events.put_nowait(event)
+
+    # ---- heartbeats -----------------------------------------------------------------------------
+
+    def _beats(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._generation > 0 and now - self._heard_at > self._group.session_s - SURE_S:
+            self._lose()
+        if self._generation == 0 and not self._joining:
+            self._join(now)
+        elif self._generation > 0:
+            self._send_beat(now)
+        self._beat = loop.call_later(HEARTBEAT_S, self._beats)
+
+    def _join(self, now: float) -> None:
+        self._joining = True
+
+        def joins() -> None:
+            if self._generation < 0:
+                return
+            self._generation = self._group.joins(self, self._topics)
+            self._heard_at, self._joining = now, False
+
+        if not self._send(joins):
+            self._joining = False
+
+    def _send_beat(self, now: float) -> None:
+        generation = self._generation
+
+        def beats() -> None:
+            self._group.subscribes(self.process, generation, self._topics)
+            self._let_go(generation)
+            known = self._group.beats(self.process, generation)
+            back_s = self._service.answer_s(self.process)
+            if back_s is not None:
+                later(back_s, heard, known)
+
+        def heard(known: bool) -> None:  # noqa: FBT001 - what the group answered
+            asyncio.get_running_loop().call_soon(
+                self._heard, generation, now, known, context=self._context
+            )
+
+        self._send(beats)
+
+    def _heard(self, generation: int, sent_at: float, known: bool) -> None:  # noqa: FBT001 - the same
+        if generation != self._generation:
+            return
+        if known:
+            self._heard_at = max(self._heard_at, sent_at)
+        else:
+            self._lose()
+
+    def _lose(self) -> None:
+        self._generation = 0
+        self._released.clear()
+        if self._held:
+            lost = frozenset(self._held)
+            self._held.clear()
+            self._events.put_nowait(Lost(lost))
+
+    def _send(self, act: Callable[..., object], *args: object) -> bool:
+        delay_s = self._service.request_s(self.process)
+        if delay_s is not None:
+            later(delay_s, act, *args)
+        return delay_s is not None

@@ -1,0 +1,248 @@
+"""Simulated connections between workers and subscribers: bytes that take time, stall, or break.
+
+The product's own transport runs on them: pool, connection, parser and deadlines are real.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from itertools import count
+from typing import Any, Final, NamedTuple, Protocol
+
+from tests.simulation.conditions import Link, Service
+from tests.simulation.history import Broken, Heard, History, Sent, Unreached
+from tests.simulation.virtual_loop import PROCESS, VirtualLoop, passes
+
+# How long bytes wait when a way is severed, before they are tried again (as TCP does).
+AGAIN_S: Final = 0.5
+
+
+class Request(NamedTuple):
+    """A request as it was written."""
+
+    number: int
+    incarnation: str
+    message: str
+    retry_count: int
+    body: bytes
+
+
+class Response(NamedTuple):
+    """What a subscriber sends back."""
+
+    payload: bytes
+    status: int = 0
+    retry_after: float | None = None
+    # Whether the connection is closed behind it.
+    closes: bool = False
+
+
+class Server(Protocol):
+    """A subscriber behind the network."""
+
+    name: str
+
+    def accepts(self) -> bool | None:
+        """Whether it takes a connection; None if it does not even say no."""
+
+    def on_request(self, request: Request, respond: Callable[[Response], None]) -> None:
+        """Called when a request has arrived."""
+
+
+class Network:
+    """All subscribers, and the ways to them."""
+
+    def __init__(self, loop: VirtualLoop, history: History, service: Service) -> None:
+        self.history = history
+        self.loop = loop
+        self.servers: dict[tuple[str, int], Server] = {}
+        self.numbers = count(1)
+        self.service = service
+        self.open: list[Connection] = []
+
+    def link(self, process: str, server: str) -> Link:
+        """The way between a process and a subscriber."""
+        return self.service.link(f"{process}>{server}")
+
+    def way_s(self, link: Link) -> float:
+        """Seconds that bytes take now."""
+        low, high = self.service.usual_s
+        return self.loop.random.uniform(low, high) + link.extra_s * self.loop.random.random()
+
+    async def connect(self, address: tuple[str, int]) -> "Connection":
+        """Connect the running process to the subscriber there.
+
+        Raises:
+            ConnectionRefusedError: It takes no connection.
+        """
+        server, begun = self.servers[address], self.loop.time()
+        process = PROCESS.get(self.loop.outside).name
+        link = self.link(process, server.name)
+        try:
+            while not link.reaches or server.accepts() is None:
+                await passes(AGAIN_S)
+            await passes(2 * self.way_s(link))
+            _require_accepted(server)
+        except (asyncio.CancelledError, ConnectionRefusedError):
+            self.history.add(
+                Unreached(at=self.loop.time(), worker=process, subscription=server.name)
+            )
+            raise
+        connection = Connection(self, server, address=address, process=process)
+        connection.begun = begun
+        return connection
+
+    def reset(self, process: str, server: str) -> None:
+        """Break all connections between the two."""
+        for connection in [*self.open]:
+            if (connection.process, connection.server.name) == (process, server):
+                connection.broken(ConnectionResetError("reset by the network"))
+
+
+def _require_accepted(server: Server) -> None:
+    if not server.accepts():
+        raise ConnectionRefusedError(f"{server.name} takes no connection")
+
+
+class Connection(asyncio.Transport):
+    """A connection, and at once its socket and its transport in the worker."""
+
+    def __init__(
+        self, network: Network, server: Server, *, address: tuple[str, int], process: str
+    ) -> None:
+        super().__init__()
+        self.server = server
+        self.process = process
+        self._network = network
+        self._address = address
+        self._link = network.link(process, server.name)
+        # Runs what the network reports in the worker's process.
+        self._context: Context = copy_context()
+        self._protocol: asyncio.Protocol | None = None
+        self._closing = False
+        # When it was begun, until its first request is written.
+        self.begun: float | None = None
+        self._asked: Request | None = None
+        self._requests_at = self._answers_at = 0.0
+        network.open.append(self)
+
+    def transport_for(self, protocol: asyncio.Protocol) -> asyncio.Transport:
+        self._protocol = protocol
+        return self
+
+    # ---- for the worker -------------------------------------------------------------------------
+
+    def get_extra_info(self, name: str, default: object = None) -> Any:  # noqa: ANN401 - as asyncio
+        return self._address if name == "peername" else default
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing:
+            return
+        request = self._asked = self._read(bytes(data))
+        history, loop = self._network.history, self._network.loop
+        begun, self.begun = self.begun, None
+        history.add(
+            Sent(
+                at=loop.time(),
+                worker=self.process,
+                incarnation=request.incarnation,
+                request=request.number,
+                message=request.message,
+                retry_count=request.retry_count,
+                begun=loop.time() if begun is None else begun,
+            )
+        )
+        self._forward(request)
+
+    def close(self) -> None:
+        self._end(None)
+
+    def abort(self) -> None:
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        if self in self._network.open:
+            self._network.open.remove(self)
+        self._unheard()
+        if self._protocol is not None:
+            self._network.loop.call_soon(
+                self._protocol.connection_lost, error, context=self._context
+            )
+
+    def _unheard(self) -> None:
+        request, self._asked = self._asked, None
+        if request is not None:
+            self._network.history.add(
+                Broken(
+                    at=self._network.loop.time(),
+                    request=request.number,
+                    message=request.message,
+                )
+            )
+
+    def _read(self, data: bytes) -> Request:
+        head, _, body = data.partition(b"\r\n\r\n")
+        first, *lines = head.split(b"\r\n")
+        headers = dict(line.split(b": ", 1) for line in lines)
+        message = headers.get(b"Message-Id", headers.get(b"Hermes-Message-Id", b"?"))
+        retries = int(headers.get(b"Hermes-Retry-Count", b"0"))
+        incarnation = first.split(b" ")[1].decode().removeprefix("/")
+        return Request(next(self._network.numbers), incarnation, message.decode(), retries, body)
+
+    # ---- on the way -----------------------------------------------------------------------------
+
+    def _forward(self, request: Request) -> None:
+        loop = self._network.loop
+        if self._link.requests_severed:
+            loop.call_outside(AGAIN_S, self._forward, request)
+            return
+        self._requests_at = max(self._requests_at, loop.time() + self._network.way_s(self._link))
+        loop.call_outside(self._requests_at - loop.time(), self._arrive, request)
+
+    def _arrive(self, request: Request) -> None:
+        """The bytes are at the subscriber, even if the worker has closed the connection since."""
+        self.server.on_request(request, self._backward)
+
+    def _backward(self, response: Response) -> None:
+        loop = self._network.loop
+        if self._link.answers_severed:
+            loop.call_outside(AGAIN_S, self._backward, response)
+            return
+        self._answers_at = max(self._answers_at, loop.time() + self._network.way_s(self._link))
+        loop.call_at(self._answers_at, self._received, response, context=self._context)
+
+    def _received(self, response: Response) -> None:
+        if self._closing or self._protocol is None:
+            return
+        if response.payload:
+            if response.status and self._asked is not None:
+                self._hear(self._asked, response)
+            self._protocol.data_received(response.payload)
+        if response.closes and not self._closing:
+            self._protocol.eof_received()
+            self._end(None)
+
+    def _hear(self, request: Request, response: Response) -> None:
+        self._asked = None
+        self._network.history.add(
+            Heard(
+                at=self._network.loop.time(),
+                request=request.number,
+                message=request.message,
+                status=response.status,
+                retry_after=response.retry_after,
+            )
+        )
+
+    def broken(self, error: Exception) -> None:
+        """The network breaks the connection; the worker hears of it when it runs."""
+        self._network.loop.call_soon(self._end, error, context=self._context)

@@ -1,0 +1,203 @@
+"""Those who operate: they create, suspend, edit, move and delete subscriptions, as the API does.
+
+The services of the API need SQL. What they do to the log and to the rows is done here in the same
+order; the real code waits until workers have applied a change.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from app.domain.catalogue.seek import Seek
+from app.domain.catalogue.subscription import State, Subscription
+from app.domain.commit import initial_metadata
+from app.domain.errors import AngeliaError, StorageUnavailableError
+from app.log.interface import Committed
+from app.services.applied_changes import APPLIED_WITHIN
+from tests.simulation.control_plane import done
+from tests.simulation.history import Done, Ordered, Subscribed
+from tests.simulation.plan import Act, SubscriptionPlan
+from tests.simulation.remote import Remote
+from tests.simulation.virtual_loop import passes
+from tests.simulation.world import World, log_topic, resumed
+
+
+class Operators:
+    """Everybody who changes subscriptions, through the API process `p0`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._plans = {each.name: each for each in world.plan.subscriptions}
+        self._log = world.log.client("p0")
+        self._database = Remote("p0", world.database_service, StorageUnavailableError)
+        self._made = 0
+        # The subscriptions by name, as they are now.
+        self.current: dict[str, str] = {}
+
+    async def create(self, plan: SubscriptionPlan) -> None:
+        """Create the subscription: it gets what is published from now on."""
+        world = self._world
+        world.add_subscriber(plan.name, plan.mood)
+        self._made += 1
+        draft = world.draft(plan, f"{plan.name}-{self._made}")
+        try:
+            bounds = await self._log.bounds(await self._log.partitions(plan.topic))
+            first = {
+                partition: Committed(bound.end, initial_metadata(draft.id))
+                for partition, bound in bounds.items()
+            }
+            if await self._log.commit({draft.group: first}):
+                return
+            start = {partition.index: bound.end for partition, bound in bounds.items()}
+            created = replace(draft, start=start)
+            await self._store(created)
+        except AngeliaError:
+            return
+        self._plans[plan.name] = plan
+        self.current[plan.name] = created.id
+        world.history.add(
+            Subscribed(
+                at=world.loop.time(),
+                subscription=plan.name,
+                incarnation=created.id,
+                topic=plan.topic,
+                start=tuple(start[index] for index in sorted(start)),
+            )
+        )
+
+    async def act(self, act: Act) -> None:
+        """Do what the act says to its subscription, if there is one now."""
+        if act.what == "create":
+            plan = self._plans[act.where]
+            await self.create(replace(plan, name=f"{plan.name}x{self._made}", mood="well"))
+            return
+        subscription = self._subscription(act.where)
+        if subscription is None:
+            return
+        match act.what:
+            case "suspend":
+                await self._suspend(subscription, act.seconds)
+            case "edit":
+                await self._edit(subscription, act.amount)
+            case "seek":
+                await self._seek(subscription, act.amount)
+            case "delete":
+                await self._delete(subscription)
+            case "recreate":
+                await self._delete(subscription)
+                await passes(act.seconds)
+                if act.where not in self.current:
+                    await self.create(self._plans[act.where])
+            case _:
+                raise ValueError(act.what)
+
+    async def add_partition(self, name: str) -> None:
+        """Add a partition to a topic."""
+        topic = self._world.plane.topics[name]
+        more = replace(topic, partitions=topic.partitions + 1)
+        try:
+            await self._log.alter_topic(log_topic(more))
+        except AngeliaError:
+            return
+        self._world.plane.add(more)
+        self._world.plane.notify()
+
+    async def resume_all(self) -> None:
+        """Let all subscriptions be active."""
+        for subscription in [*self._world.plane.subscriptions.values()]:
+            if subscription.state is State.SUSPENDED:
+                await self._change(subscription, "resume", resumed)
+
+    def _subscription(self, name: str) -> Subscription | None:
+        return self._world.plane.subscriptions.get(self.current.get(name, ""))
+
+    async def _suspend(self, subscription: Subscription, seconds: float) -> None:
+        await self._change(subscription, "suspend", lambda now: replace(now, state=State.SUSPENDED))
+        await passes(seconds)
+        await self._change(subscription, "resume", resumed)
+
+    async def _edit(self, subscription: Subscription, amount: float) -> None:
+        def edited(now: Subscription) -> Subscription:
+            policy = replace(
+                now.policy,
+                rate=max(1, int(now.policy.rate * (0.5 + amount))),
+                in_flight_max=max(1, int(now.policy.in_flight_max * (0.5 + amount))),
+            )
+            return replace(now, policy=policy)
+
+        await self._change(subscription, "edit", edited)
+
+    async def _seek(self, subscription: Subscription, amount: float) -> None:
+        try:
+            bounds = await self._log.bounds(await self._log.partitions(subscription.topic))
+        except AngeliaError:
+            return
+        offsets = {
+            partition.index: bound.start + int(amount * (bound.end - bound.start))
+            for partition, bound in bounds.items()
+        }
+        self._world.history.add(
+            Subscribed(
+                at=self._world.loop.time(),
+                subscription=subscription.name,
+                incarnation=subscription.id,
+                topic=subscription.topic,
+                start=tuple(offsets[index] for index in sorted(offsets)),
+                seek=True,
+            )
+        )
+        await self._change(
+            subscription,
+            "seek",
+            lambda now: replace(now, seek=Seek.after(now.seek, offsets, {})),
+        )
+
+    async def _delete(self, subscription: Subscription) -> None:
+        await self._change(subscription, "delete", lambda _: None)
+
+    async def _change(
+        self,
+        subscription: Subscription,
+        what: str,
+        change: Callable[[Subscription], Subscription | None],
+    ) -> None:
+        """Change the row, and wait until workers have it in effect."""
+        world, plane = self._world, self._world.plane
+        ordered = change(plane.subscriptions.get(subscription.id, subscription)) or subscription
+        world.history.add(
+            Ordered(
+                at=world.loop.time(),
+                incarnation=subscription.id,
+                what=what,
+                rate=ordered.policy.rate,
+                in_flight=ordered.policy.in_flight_max,
+            )
+        )
+
+        async def store() -> int:
+            stored = plane.subscriptions.get(subscription.id)
+            if stored is None:
+                return 0
+            changed = change(stored)
+            if changed is None:
+                plane.delete(stored)
+                self.current.pop(subscription.name, None)
+            else:
+                plane.put(changed)
+            plane.notify()
+            return plane.number
+
+        try:
+            number = await done(self._database, store)
+        except AngeliaError:
+            return
+        applied = bool(number) and await world.applied.wait(number, within=APPLIED_WITHIN)
+        world.history.add(
+            Done(at=world.loop.time(), incarnation=subscription.id, what=what, applied=applied)
+        )
+
+    async def _store(self, created: Subscription) -> None:
+        async def store() -> None:
+            self._world.plane.put(created)
+            self._world.plane.notify()
+
+        await done(self._database, store)

@@ -1,0 +1,262 @@
+"""What a seed makes of a run: topics, subscriptions, messages, faults and changes, each at a time.
+
+A plan is plain data, so that a failing one can be made smaller: any message, fault, change or
+subscription may be left out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final, NamedTuple
+
+from tests.simulation.subscribers import MOODS
+
+# Faults and changes happen within this time, and end within it.
+STORM_S: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """A topic."""
+
+    name: str
+    partitions: int
+    ack_all: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionPlan:
+    """A subscription, and how its subscriber begins. Times are in seconds."""
+
+    name: str
+    topic: str
+    mood: str
+    ordering: str = "NONE"
+    rate: int = 1_000
+    in_flight: int = 10
+    ttl_s: float = 3_600.0
+    timeout_s: float = 1.0
+    backoff_s: float = 0.1
+    max_retries: int | None = None
+    adaptive: bool = True
+    retry_buffer: int = 10_000
+    on_exhausted: str = "WAIT"
+    traced: bool = False
+    breaker: str = ""
+    filtered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePlan:
+    """A message that is published."""
+
+    at: float
+    name: str
+    topic: str
+    key: str | None
+    publisher: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """A fault or a change: what, where, from when, for how long; `amount` is how much."""
+
+    at: float
+    what: str
+    where: str = ""
+    seconds: float = 0.0
+    amount: float = 0.0
+    to: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run."""
+
+    seed: int
+    workers: int
+    topics: Sequence[TopicPlan]
+    subscriptions: Sequence[SubscriptionPlan]
+    messages: Sequence[MessagePlan]
+    acts: Sequence[Act]
+    numbered: bool = True
+    replication_s: float = 0.01
+
+    def without(self, **changed: object) -> "Plan":
+        """The same with something changed."""
+        return replace(self, **changed)  # type: ignore[arg-type]  # the fields of a plan
+
+
+def plan_of(seed: int) -> Plan:
+    """Draw the plan of a seed."""
+    random = Random(f"plan {seed}")
+    workers = random.choice((1, 1, 2, 2, 3, 4, 5))
+    topics = [
+        TopicPlan(
+            name=f"sim.t{number}",
+            partitions=random.choice((1, 2, 3, 4)),
+            ack_all=random.random() < 0.85,
+        )
+        for number in range(random.choice((1, 1, 2)))
+    ]
+    subscriptions = [
+        _subscription(random, f"s{number}", random.choice(topics).name)
+        for number in range(random.choice((1, 2, 2, 3, 4)))
+    ]
+    return Plan(
+        seed=seed,
+        workers=workers,
+        topics=topics,
+        subscriptions=subscriptions,
+        messages=_messages(random, topics),
+        acts=_acts(random, Cast(subscriptions, topics, workers)),
+        numbered=random.random() < 0.9,
+        replication_s=random.choice((0.0, 0.01, 0.05)),
+    )
+
+
+def _subscription(random: Random, name: str, topic: str) -> SubscriptionPlan:
+    healthy = random.random() < 0.4
+    return SubscriptionPlan(
+        name=name,
+        topic=topic,
+        mood="well" if healthy else random.choice(sorted(MOODS)),
+        ordering=random.choice(("NONE", "NONE", "KEY", "PARTITION")),
+        rate=random.choice((5, 20, 100, 1_000)),
+        in_flight=random.choice((1, 3, 10, 50)),
+        ttl_s=random.choice((3_600, 3_600, 20, 5)),
+        timeout_s=random.choice((0.5, 1.0, 3.0)),
+        backoff_s=random.choice((0.0, 0.1, 1.0)),
+        max_retries=random.choice((None, None, 0, 2, 6)),
+        adaptive=random.random() < 0.7,
+        retry_buffer=random.choice((10_000, 10_000, 5)),
+        on_exhausted=random.choice(("WAIT", "RUN", "DISCARD", "DISCARD_OLDEST")),
+        traced=random.random() < 0.2,
+        breaker=random.choice(("", "", "", "own", "shared")),
+        filtered=random.random() < 0.2,
+    )
+
+
+def _messages(random: Random, topics: Sequence[TopicPlan]) -> list[MessagePlan]:
+    total = random.choice((10, 30, 60, 120))
+    burst = random.random() < 0.3
+    messages = []
+    for number in range(total):
+        topic = random.choice(topics)
+        at = random.choice((1.0, 10.0)) if burst else random.uniform(0.5, STORM_S)
+        key = random.choice((None, "a", "b", "c"))
+        size = random.choice((0, 0, 0, 2_000))
+        messages.append(
+            MessagePlan(
+                at=round(at + number * 1e-4, 4),
+                name=f"m{number}",
+                topic=topic.name,
+                key=key,
+                publisher=random.randrange(2),
+                size=size,
+            )
+        )
+    return sorted(messages, key=lambda each: each.at)
+
+
+class Cast(NamedTuple):
+    """What faults and changes may be drawn for."""
+
+    subscriptions: Sequence[SubscriptionPlan]
+    topics: Sequence[TopicPlan]
+    workers: int
+
+
+Draw = Callable[[Random, Cast], Act]
+
+
+def _acts(random: Random, cast: Cast) -> list[Act]:
+    # A few kinds of trouble in each run, rather than all of them in every run.
+    kinds = random.sample(sorted(_DRAWS), random.choice((0, 1, 2, 3, 5)))
+    acts = []
+    for kind in kinds:
+        for _ in range(random.choice((1, 2, 4))):
+            drawn = _DRAWS[kind](random, cast)
+            acts.append(replace(drawn, at=round(random.uniform(1.0, STORM_S), 3)))
+    return sorted(acts, key=lambda each: each.at)
+
+
+def _of_worker(what: str, low_s: float, high_s: float) -> Draw:
+    def draw(random: Random, cast: Cast) -> Act:
+        seconds = round(random.uniform(low_s, high_s), 3)
+        amount = round(random.uniform(0.05, 0.5), 3)
+        worker = f"w{random.randrange(cast.workers)}"
+        return Act(at=0, what=what, where=worker, seconds=seconds, amount=amount)
+
+    return draw
+
+
+def _of_subscription(what: str, low_s: float, high_s: float) -> Draw:
+    def draw(random: Random, cast: Cast) -> Act:
+        return Act(
+            at=0,
+            what=what,
+            where=random.choice(cast.subscriptions).name,
+            seconds=round(random.uniform(low_s, high_s), 3),
+            amount=round(random.random(), 3),
+            to=random.choice(sorted(MOODS))
+            if what == "mood"
+            else f"w{random.randrange(cast.workers)}",
+        )
+
+    return draw
+
+
+def _of_topic(what: str, low_s: float, high_s: float) -> Draw:
+    def draw(random: Random, cast: Cast) -> Act:
+        return Act(
+            at=0,
+            what=what,
+            where=random.choice(cast.topics).name,
+            seconds=round(random.uniform(low_s, high_s), 3),
+            amount=round(random.random(), 3),
+        )
+
+    return draw
+
+
+_DRAWS: Final[dict[str, Draw]] = {
+    # processes
+    "kill": _of_worker("kill", 0.5, 8.0),
+    "stop": _of_worker("stop", 0.5, 8.0),
+    "pause": _of_worker("pause", 0.5, 12.0),
+    "clock": _of_worker("clock", 1.0, 20.0),
+    "join": _of_worker("join", 3.0, 15.0),
+    # the log
+    "log down": _of_worker("log down", 0.5, 9.0),
+    "log slow": _of_worker("log slow", 1.0, 10.0),
+    "log lossy": _of_worker("log lossy", 1.0, 10.0),
+    "log cut": _of_worker("log cut", 0.5, 12.0),
+    "log deaf": _of_worker("log deaf", 0.5, 12.0),
+    "leader": _of_topic("leader", 0.2, 4.0),
+    "unclean": _of_topic("unclean", 0.2, 4.0),
+    "replicas": _of_topic("replicas", 0.5, 4.0),
+    "commits refused": _of_worker("commits refused", 0.5, 6.0),
+    "commits late": _of_worker("commits late", 1.0, 8.0),
+    "retention": _of_topic("retention", 0.0, 0.0),
+    "partitions": _of_topic("partitions", 0.0, 0.0),
+    # the database
+    "database down": _of_worker("database down", 0.5, 12.0),
+    "database slow": _of_worker("database slow", 1.0, 10.0),
+    "database lossy": _of_worker("database lossy", 1.0, 10.0),
+    # the network and subscribers
+    "mood": _of_subscription("mood", 1.0, 12.0),
+    "cut": _of_subscription("cut", 0.5, 8.0),
+    "deaf": _of_subscription("deaf", 0.5, 8.0),
+    "lagging": _of_subscription("lagging", 0.5, 8.0),
+    "reset": _of_subscription("reset", 0.0, 0.0),
+    # operators
+    "suspend": _of_subscription("suspend", 0.5, 6.0),
+    "edit": _of_subscription("edit", 0.0, 0.0),
+    "delete": _of_subscription("delete", 0.0, 0.0),
+    "recreate": _of_subscription("recreate", 0.2, 4.0),
+    "create": _of_subscription("create", 0.0, 0.0),
+    "seek": _of_subscription("seek", 0.0, 0.0),
+}
+KINDS: Final = tuple(_DRAWS)

@@ -1,0 +1,350 @@
+"""Bugs to plant in product code: each must be found within a thousand seeds.
+
+A bug is a replacement of text that stands once in the source of a module. The text is as short as
+it can be, so that a change of the product that concerns it makes the bug fail to apply, and is
+noticed. Nothing of the product is imported here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tests.simulation.loader import Replacement
+
+
+class Planted(NamedTuple):
+    """A bug: what the product then does wrong, and the text that makes it."""
+
+    does: str
+    replaced: Sequence[Replacement]
+
+
+def _bug(does: str, *replacement: str) -> Planted:
+    module, text, by = replacement
+    return Planted(does, (Replacement(module, text, by),))
+
+
+_CURSOR: Final = "workers.consumer.commit.cursor"
+_OFFSETS: Final = "workers.consumer.commit.offsets"
+_COMMITTER: Final = "workers.consumer.commit.committer"
+_CONSUMER: Final = "workers.consumer.subscription_consumer"
+_CONSUMERS: Final = "workers.consumer.subscription_consumers"
+_RESPONSES: Final = "workers.consumer.outcome.response_handler"
+_DISCARDS: Final = "workers.consumer.outcome.discard_handler"
+_SCHEDULER: Final = "workers.consumer.schedule.scheduler"
+_QUEUE: Final = "workers.consumer.schedule.retry_queue"
+_ORDER: Final = "workers.consumer.source.order"
+_SUPERVISOR: Final = "workers.assignment.supervisor"
+_STARTS: Final = "workers.assignment.start_positions"
+_RETRACTIONS: Final = "workers.assignment.retractions"
+_RECORDER: Final = "workers.recorder.recorder"
+_PACE: Final = "workers.delivery.pace"
+_RATE: Final = "workers.delivery.rate"
+_DEFERRAL: Final = "workers.delivery.deferral"
+_CLASSES: Final = "workers.delivery.classification"
+_CONNECTION: Final = "workers.transport.connection"
+
+PLANTED: Final[Mapping[str, Planted]] = {
+    # ---- commits ------------------------------------------------------------------------------
+    "commit early": _bug(
+        "commits past open messages",
+        _OFFSETS,
+        "offset = min(self._opened, default=self.position)\n        opened_ms",
+        "offset = self.position\n        opened_ms",
+    ),
+    "open after sending": _bug(
+        "does not keep a message open while it is sent",
+        _OFFSETS,
+        "        self._opened[offset] = now_ms\n        self.room -= 1",
+        "        self.room -= 1",
+    ),
+    "close before recording": _bug(
+        "closes a discard before it is recorded",
+        _DISCARDS,
+        "        await self._parts.undelivered.write(record)\n        # Close",
+        "        job.cursor.discarded(job.message, discarded)\n"
+        "        await self._parts.undelivered.write(record)\n        return\n        # Close",
+    ),
+    "forget a failed commit": _bug(
+        "takes a failed commit for a successful one",
+        _COMMITTER,
+        "                cursor.commit_failed()",
+        "                cursor.commit_done(progress)",
+    ),
+    "forget finished offsets": _bug(
+        "sends again what a commit says is finished above its offset",
+        _OFFSETS,
+        "finished: list[tuple[int, int]] = list(start.finished)",
+        "finished: list[tuple[int, int]] = []",
+    ),
+    "leave finished offsets out": _bug(
+        "does not commit what is finished above the oldest unfinished message",
+        _OFFSETS,
+        "finished=fitting(offset, self._finished_above()),",
+        "finished=(),",
+    ),
+    "forget attempts": _bug(
+        "does not carry attempts on to the next owner",
+        _OFFSETS,
+        "self.attempts: dict[int, int] = dict(start.attempts)",
+        "self.attempts: dict[int, int] = {}",
+    ),
+    "no last commit": _bug(
+        "does not commit when a cursor is closed",
+        _CONSUMERS,
+        "        await self._committer.finish(halted, commit_timeout)\n",
+        "",
+    ),
+    "count twice": _bug(
+        "counts a delivery twice",
+        _CURSOR,
+        "        self._offsets.discarded += 1\n",
+        "        self._offsets.discarded += 1\n        self._offsets.delivered += 1\n",
+    ),
+    "commit after losing": _bug(
+        "commits for partitions that another worker owns",
+        _CURSOR,
+        "        self.abandoned = True\n",
+        "        self.abandoned = False\n",
+    ),
+    # ---- discards -----------------------------------------------------------------------------
+    "skip a retraction": _bug(
+        "does not retract discards that were not committed",
+        _RETRACTIONS,
+        "        if retraction.offset < bound.end:\n",
+        "        if False:\n",
+    ),
+    "discard without an epoch": _bug(
+        "records discards before their epoch is committed",
+        _DISCARDS,
+        "        if not cursor.producer_epoch:\n",
+        "        if False:\n",
+    ),
+    "drop a discard": _bug(
+        "finishes a discarded message without a record of it",
+        _DISCARDS,
+        "        await self._parts.undelivered.write(record)\n        # Close",
+        "        # Close",
+    ),
+    "record twice": _bug(
+        "stores records of the stream that are stored already",
+        _RECORDER,
+        "            self._next[partition] = next_offset\n",
+        "            pass\n",
+    ),
+    "skip records": _bug(
+        "skips records of the stream when the database fails",
+        _RECORDER,
+        "                await asyncio.sleep(self._retry_pause.total_seconds())\n"
+        "            else:\n"
+        "                self._advance",
+        "                self._advance(partition, next_offset)\n"
+        "                return\n"
+        "            else:\n"
+        "                self._advance",
+    ),
+    # ---- retries ------------------------------------------------------------------------------
+    "lose a retry": _bug(
+        "forgets a message that must be retried, and never finishes it",
+        _RESPONSES,
+        "        self._retry_queue.add(job, due)\n",
+        "        if job.attempts != 2:\n            self._retry_queue.add(job, due)\n",
+    ),
+    "drop a retry": _bug(
+        "takes a failed retry for a delivery",
+        _RESPONSES,
+        "            case Retry():\n                return self._retry(job, outcome)",
+        "            case Retry():\n                if job.attempts > 2:\n"
+        "                    job.delivered()\n                    return None\n"
+        "                return self._retry(job, outcome)",
+    ),
+    "retry too early": _bug(
+        "retries before the backoff is over",
+        _RESPONSES,
+        "due = now + self._delay(job, outcome).total_seconds()",
+        "due = now + self._delay(job, outcome).total_seconds() / 2",
+    ),
+    "one attempt too many": _bug(
+        "tries once more than it may",
+        _RESPONSES,
+        "job.attempts > retries_max:",
+        "job.attempts > retries_max + 1:",
+    ),
+    "live for ever": _bug(
+        "retries after the time to live",
+        _RESPONSES,
+        "return TTL_ELAPSED if self._scheduler.is_over(job, due) else None",
+        "return None",
+    ),
+    "keep retries on revoke": _bug(
+        "retries messages of partitions that it gave away",
+        _CONSUMER,
+        "        self._retry_queue.remove(lambda job: job.leave(cursors))\n",
+        "",
+    ),
+    "overfill the buffer": _bug(
+        "takes new messages although the retry buffer is full",
+        _SCHEDULER,
+        "        while not (self._waits_for_room and self.is_full):\n",
+        "        while True:\n",
+    ),
+    # ---- answers ------------------------------------------------------------------------------
+    "take redirects for deliveries": _bug(
+        "takes 3xx for a delivery",
+        _CLASSES,
+        "    if 200 <= status < 300:",
+        "    if 200 <= status < 400:",
+    ),
+    "retry refusals": _bug(
+        "retries what was refused for good",
+        _CLASSES,
+        "    if _is_final(status, subscription):",
+        "    if False:",
+    ),
+    "discard server errors": _bug(
+        "discards what failed for now",
+        _CLASSES,
+        "    if _is_final(status, subscription):",
+        "    if _is_final(status, subscription) or status == 500:",
+    ),
+    "ignore Retry-After": _bug(
+        "ignores Retry-After",
+        _CLASSES,
+        "    delay = requested_delay(answer, now)\n",
+        "    delay = None\n",
+    ),
+    "defer one message only": _bug(
+        "defers the message, and not its subscription",
+        _DEFERRAL,
+        "        self._quiet_until = max(self._quiet_until, now + seconds)\n",
+        "",
+    ),
+    "take a broken answer for one": _bug(
+        "takes a connection that ends without an answer for a delivery",
+        "workers.transport.answer",
+        "        if not self._received:\n            raise",
+        "        if not self._received:\n            self._status = 200\n            return\n"
+        "            raise",
+    ),
+    "use a connection twice": _bug(
+        "forgets that a request is in flight when its time is over",
+        _CONNECTION,
+        "        if self._exchange is None:\n            self.close()\n        else:",
+        "        if True:\n            self.close()\n        else:",
+    ),
+    # ---- rate and limits ----------------------------------------------------------------------
+    "send too fast": _bug(
+        "lets more through than the rate in a second",
+        _RATE,
+        "        if len(sent) >= self._per_window:\n",
+        "        if len(sent) >= 2 * self._per_window:\n",
+    ),
+    "forget to count": _bug(
+        "does not count a request against the rate",
+        _PACE,
+        "        self._limiter.sent(now)\n",
+        "",
+    ),
+    "use the whole rate": _bug(
+        "lets each worker use the whole rate",
+        _PACE,
+        "        if self._rate <= 0:\n            return min",
+        "        if False:\n            return min",
+    ),
+    "forget the watchdog": _bug(
+        "sends at once after it stood still",
+        _PACE,
+        "        if now >= self._watchdog.safe_until:\n",
+        "        if False:\n",
+    ),
+    "too many in flight": _bug(
+        "has one request more in flight than it may",
+        _CONSUMER,
+        "while not self._stopped and self.in_flight < self._in_flight_max:",
+        "while not self._stopped and self.in_flight <= self._in_flight_max:",
+    ),
+    # ---- order --------------------------------------------------------------------------------
+    "forget the order of keys": _bug(
+        "does not let a message wait for one with its key",
+        _ORDER,
+        "        lane.behind.append(opened)\n        self.waiting += 1\n"
+        "        self._behind_failing += lane.failing\n        return None",
+        "        return opened",
+    ),
+    "pass failing messages": _bug(
+        "lets a partition go on when a message of it fails",
+        _ORDER,
+        '        """Do nothing: the message stays in delivery."""\n',
+        "        self._under_way.pop(cursor, None)\n",
+    ),
+    "lose what waits for a key": _bug(
+        "forgets messages that wait for one with their key",
+        _ORDER,
+        "        following = lane.behind.popleft()\n        lane.head",
+        "        following = lane.behind.popleft()\n        if failed and lane.behind:\n"
+        "            following = lane.behind.popleft()\n        lane.head",
+    ),
+    # ---- owners and operators -----------------------------------------------------------------
+    "keep what was lost": _bug(
+        "delivers partitions on that it lost",
+        _SUPERVISOR,
+        "                abandon(self._consumers.halt(self._open_in(event.partitions)))\n",
+        "",
+    ),
+    "release at once": _bug(
+        "lets others have a partition before its requests have ended",
+        _SUPERVISOR,
+        "        closing = {key for key in self._closing if key.partition in event.partitions}\n",
+        "        closing = set()\n        event.release()\n",
+    ),
+    "never release": _bug(
+        "keeps a revoked partition until its time is over",
+        _SUPERVISOR,
+        "        event.release()\n",
+        "",
+    ),
+    "deliver when suspended": _bug(
+        "does not close the cursors of suspended subscriptions",
+        _SUPERVISOR,
+        "        self._close(self._consumers.keys() - wanted)\n",
+        "        self._close({k for k in self._consumers.keys() - wanted"
+        " if k.partition not in self.owned})\n",
+    ),
+    "answer before applying": _bug(
+        "says that changes are in effect before they are",
+        "workers.assignment.changes",
+        "        self._target.apply(changes)\n",
+        "        if changes.number % 3:\n            self._target.apply(changes)\n",
+    ),
+    "start at the end": _bug(
+        "starts at the commit of another incarnation",
+        _STARTS,
+        "            progress = parse_progress(subscription.id, there.offset, there.metadata)\n"
+        "            if progress is None:",
+        "            progress = Progress(subscription_id=subscription.id, offset=there.offset)\n"
+        "            if progress is None:",
+    ),
+    "forget a seek": _bug(
+        "does not go where it was moved",
+        _STARTS,
+        "            start = sought(progress, subscription.seek, partition=partition.index)\n",
+        "            start = progress\n",
+    ),
+    "ignore filters": _bug(
+        "sends what the filters do not let pass",
+        "workers.consumer.source.message_source",
+        "            self._chain = self._chain_of(filters) if filters else None\n",
+        "            self._chain = None\n",
+    ),
+    "acknowledge too early": _bug(
+        "answers 201 although the log did not acknowledge",
+        "app.services.publishing.publisher",
+        "            self._writability.failed(_LATE)\n            return _unavailable(_LATE)",
+        "            return None",
+    ),
+    "acknowledge failures": _bug(
+        "answers 201 although the log failed",
+        "app.services.publishing.publisher",
+        "            self._writability.failed(error.message)\n            return error",
+        "            return None",
+    ),
+}

@@ -1,0 +1,292 @@
+"""What must be true of requests: not twice, in order, at the rate, not early, not after the end."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from math import inf
+from typing import Final
+
+from tests.simulation.story import (
+    OF_DATABASE,
+    Attempt,
+    Life,
+    Position,
+    Story,
+    within,
+)
+from tests.simulation.violation import Violation
+from tests.simulation.world import keeps
+
+# A commit follows a completion within 250 ms, and for traced messages a second later.
+COMMIT_MAX_S: Final = 0.5
+TRACED_COMMIT_MAX_S: Final = 2.0
+# A commit that got no answer holds up the next one for so long.
+UNANSWERED_S: Final = 6.0
+# Times of the product are floats and whole milliseconds.
+TOLERANCE_S: Final = 0.002
+# An edit is in force on all workers after this time, or the database was disturbed.
+EDITED_S: Final = 15.0
+# How long a request in flight may still be answered when a partition moves.
+HANDOVER_S: Final = 2.5
+
+
+def nothing_is_sent_after_the_end(story: Story) -> Iterator[Violation]:
+    """After a suspension or deletion was answered, nothing is sent until it is resumed."""
+    for life in story.lives.values():
+        attempts = life.all_attempts()
+        for done in life.done:
+            if done.what not in {"suspend", "delete"} or not done.applied:
+                continue
+            resumes = (o.at for o in life.ordered if o.what == "resume" and o.at >= done.at)
+            until = next(resumes, inf) if done.what == "suspend" else inf
+            for attempt in attempts:
+                sent = attempt.sent
+                if not done.at < sent.begun < until:
+                    continue
+                before = done.at - 20.0
+                paused = story.troubled(before, sent.at, frozenset({"pause"}), where=sent.worker)
+                if not paused and not story.troubled(before, sent.at, OF_DATABASE):
+                    text = f"{life.id} was sent {sent.message} after its {done.what} was answered"
+                    yield Violation("after the end", sent.at, text)
+
+
+def duplicates_were_in_the_air(story: Story) -> Iterator[Violation]:
+    """What was accepted or refused for good is sent again only if a fault hit before its commit."""
+    for life in story.lives.values():
+        if life.seeks or story.is_rewound(life.created.topic):
+            continue
+        for message, attempts in life.attempts.items():
+            position = story.position(message)
+            if position is None or message in story.lost_messages:
+                continue
+            delivered: Attempt | None = None
+            for attempt in attempts:
+                if delivered is not None and delivered.finished_at < attempt.sent.at:
+                    why = _unexcused(story, life, position, first=delivered, again=attempt)
+                    if why:
+                        text = f"{life.id} was sent {message} again: {why}"
+                        yield Violation("duplicate", attempt.sent.at, text)
+                if attempt.finished_at < inf:
+                    delivered = attempt
+
+
+def _unexcused(
+    story: Story, life: Life, position: Position, *, first: Attempt, again: Attempt
+) -> str:
+    """Why a message may not be sent again; empty if it may."""
+    partition, offset = position
+    heard_at, sent = first.finished_at, again.sent
+    read = life.last_read(sent.worker, partition, sent.at)
+    if read is not None and (
+        offset < read.offset or any(low <= offset < high for low, high in read.done)
+    ):
+        return f"{sent.worker} had read that it is finished"
+    if first.sent.worker == sent.worker and (read is None or read.at < heard_at):
+        return f"{sent.worker} had finished it itself"
+    late = TRACED_COMMIT_MAX_S if life.plan.traced else COMMIT_MAX_S
+    if story.disturbed(first.sent.worker, heard_at - UNANSWERED_S, heard_at + late):
+        return ""
+    # A request that was long in flight when its partition moved is not waited for.
+    moved = story.left(first.sent.worker, life.created.topic, partition)
+    if any(first.sent.at <= at and heard_at - at > HANDOVER_S for at in moved):
+        return ""
+    return f"finished {sent.at - heard_at:.3f} s before, and no fault then"
+
+
+def order_is_kept(story: Story) -> Iterator[Violation]:
+    """With an order, a message is sent when those before it are delivered or discarded."""
+    for life in story.lives.values():
+        topic = life.created.topic
+        if life.plan.ordering == "NONE" or life.seeks or story.is_rewound(topic):
+            continue
+        finished = _finished_at(story, life)
+        lines: dict[tuple[int, str | None], list[tuple[Position, str]]] = defaultdict(list)
+        for position, stored in sorted(story.records[topic].items()):
+            key = story.published[stored.message].key
+            if life.plan.ordering == "PARTITION" or key is not None:
+                place = position.partition, key if life.plan.ordering == "KEY" else None
+                lines[place].append((position, stored.message))
+        for line in lines.values():
+            yield from _in_order(story, life, line=line, finished=finished)
+
+
+def _finished_at(story: Story, life: Life) -> dict[Position, float]:
+    finished: dict[Position, float] = {}
+    for discard in life.discarded:
+        finished.setdefault(Position(discard.partition, discard.offset), discard.at)
+    for position, stored in story.records[life.created.topic].items():
+        accepted = [each.accepted_at for each in life.attempts.get(stored.message, ())]
+        at = min([*accepted, finished.get(position, inf)], default=inf)
+        finished[position] = at
+    return finished
+
+
+def _in_order(
+    story: Story,
+    life: Life,
+    *,
+    line: list[tuple[Position, str]],
+    finished: dict[Position, float],
+) -> Iterator[Violation]:
+    before, blocker = -inf, ""
+    for position, message in line:
+        if position.offset < life.start(position.partition):
+            continue
+        if life.plan.filtered and not keeps(message):
+            continue
+        single = story.position(message) is not None and message not in story.lost_messages
+        attempts = life.attempts.get(message, ())
+        for attempt in attempts if single else ():
+            if attempt.sent.at < before:
+                text = f"{life.id} was sent {message} before {blocker} was finished"
+                yield Violation("order", attempt.sent.at, text)
+        if finished[position] > before and single:
+            before, blocker = finished[position], message
+
+
+def the_rate_is_kept(story: Story) -> Iterator[Violation]:
+    """In any second at most `rate` requests leave to a subscription, over all workers."""
+    for life in story.lives.values():
+        times = sorted(attempt.sent.begun for attempt in life.all_attempts())
+        for index, at in enumerate(times):
+            sent = within(times, index, 1.0 - TOLERANCE_S)
+            if sent <= life.plan.rate // 2:
+                continue
+            rate, _ = life.settings(at - EDITED_S, at)
+            if sent > rate:
+                yield Violation("rate", at, f"{life.id} was sent {sent} in a second, of {rate}")
+                break
+
+
+def retry_after_is_kept(story: Story) -> Iterator[Violation]:
+    """A worker that was told to come later sends nothing to the subscription before that time."""
+    for life in story.lives.values():
+        quiet_until: dict[str, float] = {}
+        events: list[tuple[float, int, Attempt]] = []
+        for attempt in life.all_attempts():
+            events.append((attempt.sent.begun, 0, attempt))
+            if attempt.heard is not None and attempt.heard.retry_after is not None:
+                events.append((attempt.heard.at, 1, attempt))
+        for at, is_answer, attempt in sorted(events, key=lambda each: each[:2]):
+            worker = attempt.sent.worker
+            if is_answer and attempt.heard and attempt.heard.retry_after is not None:
+                until = at + attempt.heard.retry_after
+                quiet_until[worker] = max(quiet_until.get(worker, 0.0), until)
+            elif not is_answer and at < quiet_until.get(worker, 0.0) - TOLERANCE_S:
+                early = quiet_until[worker] - at
+                text = f"{life.id} was sent {attempt.sent.message} {early:.3f} s too early"
+                yield Violation("retry-after", at, text)
+
+
+def attempts_are_limited(story: Story) -> Iterator[Violation]:
+    """A message is tried at most `max_retries` times more, but for attempts that a fault forgot."""
+    for life in story.lives.values():
+        retries = life.plan.max_retries
+        if retries is None or life.seeks or story.is_rewound(life.created.topic):
+            continue
+        for message, attempts in life.attempts.items():
+            position = story.position(message)
+            if position is None or len(attempts) <= retries + 1 or message in story.lost_messages:
+                continue
+            forgotten = sum(
+                _may_be_forgotten(story, life, each, position=position) for each in attempts
+            )
+            if len(attempts) > retries + 1 + forgotten:
+                text = f"{life.id} was sent {message} {len(attempts)} times, of {retries + 1}"
+                yield Violation("attempts", attempts[-1].sent.at, text)
+
+
+def _may_be_forgotten(story: Story, life: Life, attempt: Attempt, *, position: Position) -> bool:
+    late = TRACED_COMMIT_MAX_S if life.plan.traced else COMMIT_MAX_S
+    until = attempt.ended_at + late
+    since = attempt.sent.at - UNANSWERED_S
+    if attempt.ended_at == inf or story.disturbed(attempt.sent.worker, since, until):
+        return True
+    moved = story.left(attempt.sent.worker, life.created.topic, position.partition)
+    return any(attempt.sent.at <= at <= until for at in moved)
+
+
+def retries_are_in_time(story: Story) -> Iterator[Violation]:
+    """A worker tries a message again not before its backoff, and not after its time to live."""
+    for life in story.lives.values():
+        if story.is_rewound(life.created.topic):
+            continue
+        for message, attempts in life.attempts.items():
+            position = story.position(message)
+            if position is None:
+                continue
+            by_worker: dict[str, list[Attempt]] = defaultdict(list)
+            for attempt in attempts:
+                by_worker[attempt.sent.worker].append(attempt)
+            for worker, mine in by_worker.items():
+                for before, after in pairwise(mine):
+                    yield from _retry(story, life, position, before=before, after=after)
+                yield from _lived(story, life, position, worker=worker, mine=mine)
+
+
+def _retry(
+    story: Story, life: Life, position: Position, *, before: Attempt, after: Attempt
+) -> Iterator[Violation]:
+    worker, sent = after.sent.worker, after.sent
+    read = life.last_read(worker, position.partition, sent.at)
+    begun_anew = read is None or read.at > before.sent.at
+    runs = life.plan.on_exhausted == "RUN"
+    if (
+        begun_anew
+        or runs
+        or story.troubled(before.sent.at, sent.at, frozenset({"clock"}), where=worker)
+    ):
+        return
+    if sent.at < before.ended_at + life.plan.backoff_s - TOLERANCE_S:
+        text = f"{life.id} was sent {sent.message} again after {sent.at - before.ended_at:.3f} s"
+        yield Violation("backoff", sent.at, text)
+
+
+def _lived(
+    story: Story, life: Life, position: Position, *, worker: str, mine: list[Attempt]
+) -> Iterator[Violation]:
+    if life.plan.breaker:
+        return  # the time to live stops while a circuit is open
+    for attempt in mine[1:]:
+        read = life.last_read(worker, position.partition, attempt.sent.at)
+        since = -inf if read is None else read.at
+        first = next(each.sent.at for each in mine if each.sent.at >= since)
+        lived = attempt.sent.at - first
+        if lived <= life.plan.ttl_s + TOLERANCE_S or life.seeks:
+            continue
+        moved = frozenset({"clock", "pause"})
+        if not story.troubled(first, attempt.sent.at, moved, where=worker):
+            text = f"{life.id} was sent {attempt.sent.message} after {lived:.3f} s"
+            yield Violation("time to live", attempt.sent.at, text)
+
+
+def requests_in_flight_are_limited(story: Story) -> Iterator[Violation]:
+    """A worker has at most `in_flight_max` requests of a subscription in flight."""
+    for life in story.lives.values():
+        changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        for attempt in life.all_attempts():
+            mine = changes[attempt.sent.worker]
+            mine.append((attempt.sent.at, 1))
+            mine.append((attempt.ended_at, -1))
+        for worker, mine in changes.items():
+            in_flight = 0
+            for at, change in sorted(mine):
+                in_flight += change
+                if change > 0 and in_flight > life.plan.in_flight // 2:
+                    _, allowed = life.settings(at - EDITED_S, at)
+                    if in_flight > allowed:
+                        text = f"{worker} has {in_flight} of {life.id} in flight, of {allowed}"
+                        yield Violation("in flight", at, text)
+                        break
+
+
+SENDING_RULES: Final = (
+    nothing_is_sent_after_the_end,
+    duplicates_were_in_the_air,
+    order_is_kept,
+    the_rate_is_kept,
+    retry_after_is_kept,
+    attempts_are_limited,
+    retries_are_in_time,
+    requests_in_flight_are_limited,
+)

@@ -1,0 +1,152 @@
+"""Runs a plan from its beginning to the time when everything is drained."""
+
+import asyncio
+import gc
+import sys
+from random import Random
+from typing import Final
+
+from tests.simulation.faults import Faults
+from tests.simulation.history import Complained, Counted, Ended, Fault, History
+from tests.simulation.operators import Operators
+from tests.simulation.plan import Act, Plan
+from tests.simulation.virtual_loop import START_S, SimulationStuckError, VirtualLoop, passes
+from tests.simulation.world import World
+
+# After the last fault everything is finished within this time.
+DRAIN_MAX_S: Final = 900.0
+LOOK_S: Final = 0.5
+# After the last fault workers find out about it.
+CALM_S: Final = 1.0
+# Workers report their counts every second; a lost report is made again.
+REPORT_S: Final = 3.0
+# How long a clean stop may take.
+STOP_MAX_S: Final = 60.0
+
+
+def simulate(plan: Plan) -> History:
+    """Return the history of a run of `plan`: always the same for the same plan and code."""
+    history = History()
+    loop = VirtualLoop(Random(f"run {plan.seed}"))
+    # When the collector runs depends on what ran before.
+    gc.disable()
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        loop.run_until_complete(_Run(plan, loop, history).run())
+    except SimulationStuckError as stuck:
+        history.add(Complained(at=loop.time(), process="", what=f"stuck: {stuck}"))
+    finally:
+        for failure in loop.failures:
+            history.add(Complained(at=loop.time(), process="", what=failure))
+        history.closed = True
+        loop.finish()
+        # Throws away what dead processes left, while nothing of it can have an effect.
+        del loop
+        gc.collect()
+        sys.unraisablehook = before
+        gc.enable()
+    return history
+
+
+class _Run:
+    def __init__(self, plan: Plan, loop: VirtualLoop, history: History) -> None:
+        self._plan = plan
+        self._loop = loop
+        self._history = history
+        self._world = World(plan, loop, history)
+        self._faults = Faults(self._world)
+        self._operators = Operators(self._world)
+        self._acting: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Live through the storm, heal, and wait until everything is finished."""
+        await self._begin()
+        for message in self._plan.messages:
+            self._loop.call_outside(message.at, self._world.publish, message)
+        for act in self._plan.acts:
+            self._loop.call_outside(act.at, self._act, act)
+        await passes(self._storm_s())
+        # Faults that are still there end now, and changes that wait for something do.
+        self._faults.heal()
+        await self._until_changed()
+        left = await self._drain()
+        await passes(REPORT_S)
+        await self._stop()
+        self._count()
+        self._history.add(Ended(at=self._loop.time(), left=tuple(left)))
+
+    def _storm_s(self) -> float:
+        """Until the last fault, change or message, and a little longer."""
+        messages = max((each.at for each in self._plan.messages), default=0.0)
+        return max(messages, *(act.at for act in self._plan.acts), CALM_S) + CALM_S
+
+    async def _begin(self) -> None:
+        world = self._world
+        for topic in self._plan.topics:
+            world.add_topic(topic)
+        for subscription in self._plan.subscriptions:
+            await self._operators.create(subscription)
+        for number in range(self._plan.workers):
+            world.start_worker(f"w{number}")
+
+    def _act(self, act: Act) -> None:
+        if self._faults.knows(act.what):
+            self._faults.begin(act)
+            return
+        self._history.add(Fault(at=self._loop.time(), what=act.what, where=act.where, begins=True))
+        acting = self._loop.create_task(
+            self._operators.add_partition(act.where)
+            if act.what == "partitions"
+            else self._operators.act(act)
+        )
+        self._acting.add(acting)
+        acting.add_done_callback(self._acting.discard)
+
+    async def _until_changed(self) -> None:
+        while self._acting:
+            await asyncio.wait(self._acting)
+        # Faults that ended late may have made others; from here on nothing goes wrong.
+        over = max((act.at + act.seconds for act in self._plan.acts), default=0.0)
+        await passes(max(0.0, START_S + over - self._loop.time()) + CALM_S)
+        self._faults.heal()
+        await self._operators.resume_all()
+
+    async def _drain(self) -> list[str]:
+        until = self._loop.time() + DRAIN_MAX_S
+        while left := [*self._world.unfinished()]:
+            if self._loop.time() > until:
+                return left
+            await passes(LOOK_S)
+        return []
+
+    async def _stop(self) -> None:
+        stopping = [worker for _, worker in self._world.running()]
+        for worker in stopping:
+            worker.stopping.set()
+        running = [worker.running for worker in stopping if worker.running is not None]
+        if running:
+            _, late = await asyncio.wait(running, timeout=STOP_MAX_S)
+            if late:
+                self._world.complain(f"{len(late)} workers did not stop")
+
+    def _count(self) -> None:
+        plane = self._world.plane
+        for subscription in plane.subscriptions.values():
+            statuses = [
+                status for (id_, _), status in plane.statuses.items() if id_ == subscription.id
+            ]
+            listed = (
+                (each.partition, each.offset)
+                for each in plane.undelivered
+                if each.subscription_id == subscription.id
+            )
+            self._history.add(
+                Counted(
+                    at=self._loop.time(),
+                    incarnation=subscription.id,
+                    delivered=sum(each.delivered for each in statuses),
+                    discarded=sum(each.discarded for each in statuses),
+                    filtered=sum(each.filtered for each in statuses),
+                    listed=tuple(sorted(listed)),
+                )
+            )

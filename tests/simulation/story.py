@@ -1,0 +1,314 @@
+"""A history, sorted for the checker: who sent what when, what came of it, and what went wrong."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, NamedTuple
+
+from tests.simulation.history import (
+    Acknowledged,
+    Answered,
+    Arrived,
+    Broken,
+    CommitRead,
+    Committed,
+    Counted,
+    Discarded,
+    Done,
+    Fault,
+    Heard,
+    History,
+    Lost,
+    Ordered,
+    Owned,
+    Published,
+    Sent,
+    Stored,
+    Subscribed,
+)
+from tests.simulation.plan import Plan, SubscriptionPlan
+
+# Faults that a worker's commits, or its sending, may suffer from.
+OF_LOG: Final = frozenset(
+    {"log down", "log slow", "log lossy", "leader", "unclean", "replicas"}
+    | {"commits refused", "commits late"}
+)
+OF_WORKER: Final = frozenset({"kill", "pause", "log cut", "log deaf"})
+# They have no end: faults that are over at once, and changes.
+_MOMENTS: Final = frozenset(
+    {"kill", "stop", "join", "reset", "retention", "partitions"}
+    | {"suspend", "edit", "delete", "recreate", "create", "seek"}
+)
+OF_DATABASE: Final = frozenset({"database down", "database slow", "database lossy"})
+
+
+class Position(NamedTuple):
+    """Where a record is."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request, and what came of it."""
+
+    sent: Sent
+    arrived: Arrived | None = None
+    answered: Answered | None = None
+    heard: Heard | None = None
+    broken: Broken | None = None
+
+    @property
+    def accepted_at(self) -> float:
+        """When the subscriber accepted the message; infinite if it did not."""
+        accepted = self.answered is not None and 200 <= self.answered.status < 300
+        return self.answered.at if accepted and self.answered else inf
+
+    @property
+    def delivered_at(self) -> float:
+        """When the worker heard of the acceptance; infinite if it did not."""
+        return self.heard.at if self.heard and 200 <= self.heard.status < 300 else inf
+
+    @property
+    def finished_at(self) -> float:
+        """When the worker heard that it was accepted, or refused for good."""
+        refused = self.heard is not None and self.heard.status == 400
+        return self.heard.at if refused and self.heard else self.delivered_at
+
+    @property
+    def ended_at(self) -> float:
+        """When the worker knew an outcome; infinite if it never did."""
+        ends = [each.at for each in (self.heard, self.broken) if each is not None]
+        return min(ends, default=inf)
+
+
+@dataclass(slots=True)
+class Life:
+    """One incarnation of a subscription."""
+
+    created: Subscribed
+    plan: SubscriptionPlan
+    seeks: list[Subscribed] = field(default_factory=list)
+    ordered: list[Ordered] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    attempts: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+    discarded: list[Discarded] = field(default_factory=list)
+    reads: dict[tuple[str, int], list[CommitRead]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    counted: Counted | None = None
+
+    @property
+    def id(self) -> str:
+        """The incarnation's id."""
+        return self.created.incarnation
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return any(each.what == "delete" for each in self.ordered)
+
+    def all_attempts(self) -> list[Attempt]:
+        """All attempts in the order in which they were sent."""
+        every = [each for attempts in self.attempts.values() for each in attempts]
+        return sorted(every, key=lambda each: each.sent.request)
+
+    def start(self, partition: int) -> int:
+        """The first offset of a partition that is certainly to be delivered."""
+        moves = [self.created, *self.seeks]
+        return max(each.start[partition] if partition < len(each.start) else 0 for each in moves)
+
+    def last_read(self, worker: str, partition: int, before: float) -> CommitRead | None:
+        """What a worker read last of where to start, before a time."""
+        reads = self.reads.get((worker, partition), ())
+        found = [each for each in reads if each.at <= before]
+        return found[-1] if found else None
+
+    def settings(self, since: float, until: float) -> tuple[int, int]:
+        """The highest rate, and the most requests in flight, that were in force then."""
+        rate, in_flight = [self.plan.rate], [self.plan.in_flight]
+        for each in self.ordered:
+            if each.at > until:
+                break
+            if each.at <= since and each.what == "edit":
+                rate, in_flight = [], []
+            rate.append(each.rate)
+            in_flight.append(each.in_flight)
+        return max(rate), max(in_flight)
+
+
+class Trouble(NamedTuple):
+    """A fault from its beginning to its end."""
+
+    what: str
+    where: str
+    begins: float
+    ends: float
+
+
+class Story:
+    """All of a history."""
+
+    def __init__(self, plan: Plan, history: History) -> None:
+        self.plan = plan
+        self.history = history
+        self.lives: dict[str, Life] = {}
+        self.published: dict[str, Published] = {}
+        self.acknowledged: dict[str, float] = {}
+        # By topic: what is in the log at the end, and what retention dropped, and other losses.
+        self.records: dict[str, dict[Position, Stored]] = defaultdict(dict)
+        self.places: dict[str, list[tuple[str, Position]]] = defaultdict(list)
+        self.lost: list[Lost] = []
+        self.lost_messages: set[str] = set()
+        self.owned: list[Owned] = []
+        self.committed: list[Committed] = []
+        self.troubles: list[Trouble] = []
+        self._attempts: dict[int, Attempt] = {}
+        self._open_faults: dict[tuple[str, str], list[float]] = defaultdict(list)
+        plans = {each.name: each for each in plan.subscriptions}
+        self._plans: Mapping[str, SubscriptionPlan] = plans
+        for event in history.events:
+            self._tell(event)
+        for (what, where), begun in self._open_faults.items():
+            lasting = 0.0 if what in _MOMENTS else inf
+            self.troubles += [Trouble(what, where, at, at + lasting) for at in begun]
+        self.troubles.sort(key=lambda each: each.begins)
+
+    def _tell(self, event: object) -> None:
+        match event:
+            case Subscribed():
+                self._subscribed(event)
+            case Sent() | Arrived() | Answered() | Heard() | Broken():
+                self._of_attempt(event)
+            case Fault():
+                self._fault(event)
+            case Discarded() | CommitRead() | Ordered() | Done() | Counted():
+                self._of_life(event)
+            case Committed():
+                self.committed.append(event)
+            case Owned():
+                self.owned.append(event)
+            case _:
+                self._of_log(event)
+
+    def _of_attempt(self, event: Sent | Arrived | Answered | Heard | Broken) -> None:
+        match event:
+            case Sent():
+                attempt = self._attempts[event.request] = Attempt(event)
+                if event.incarnation in self.lives:
+                    self.lives[event.incarnation].attempts[event.message].append(attempt)
+            case Arrived():
+                self._attempts[event.request].arrived = event
+            case Answered():
+                self._attempts[event.request].answered = event
+            case Heard():
+                self._attempts[event.request].heard = event
+            case Broken():
+                self._attempts[event.request].broken = event
+
+    def _of_life(self, event: Discarded | CommitRead | Ordered | Done | Counted) -> None:
+        life = self.lives.get(event.incarnation)
+        if life is None:
+            return
+        match event:
+            case Discarded():
+                life.discarded.append(event)
+            case CommitRead():
+                life.reads[event.process, event.partition].append(event)
+            case Ordered():
+                life.ordered.append(event)
+            case Done():
+                life.done.append(event)
+            case Counted():
+                life.counted = event
+
+    def _of_log(self, event: object) -> None:
+        match event:
+            case Published():
+                self.published[event.message] = event
+            case Acknowledged():
+                self.acknowledged[event.message] = event.at
+            case Stored():
+                position = Position(event.partition, event.offset)
+                self.records[event.topic][position] = event
+                self.places[event.message].append((event.topic, position))
+            case Lost():
+                self._lost(event)
+            case _:
+                pass
+
+    def _subscribed(self, event: Subscribed) -> None:
+        if event.seek:
+            if event.incarnation in self.lives:
+                self.lives[event.incarnation].seeks.append(event)
+            return
+        name = event.subscription
+        plan = self._plans.get(name) or self._plans[name.rpartition("x")[0]]
+        self.lives[event.incarnation] = Life(event, plan)
+
+    def _lost(self, event: Lost) -> None:
+        self.lost.append(event)
+        records = self.records[event.topic]
+        for offset in range(event.start, event.end):
+            position = Position(event.partition, offset)
+            stored = records.pop(position, None)
+            if stored is not None:
+                self.lost_messages.add(stored.message)
+                self.places[stored.message].remove((event.topic, position))
+
+    def _fault(self, event: Fault) -> None:
+        begun = self._open_faults[event.what, event.where]
+        if event.begins:
+            begun.append(event.at)
+        elif begun:
+            self.troubles.append(Trouble(event.what, event.where, begun.pop(0), event.at))
+
+    # ---- questions ------------------------------------------------------------------------------
+
+    def position(self, message: str) -> Position | None:
+        """Where the message is, if it is in the log exactly once."""
+        places = self.places.get(message, ())
+        return places[0][1] if len(places) == 1 else None
+
+    def troubled(
+        self, since: float, until: float, kinds: frozenset[str], *, where: str = ""
+    ) -> bool:
+        """Whether such a fault was there in that time: anywhere, or at a place."""
+        return any(
+            trouble.begins <= until
+            and trouble.ends >= since
+            and trouble.what in kinds
+            and (not where or trouble.where == where)
+            for trouble in self.troubles
+        )
+
+    def disturbed(self, worker: str, since: float, until: float) -> bool:
+        """Whether a worker's commits may have failed, or itself, in that time."""
+        return self.troubled(since, until, OF_LOG) or self.troubled(
+            since, until, OF_WORKER, where=worker
+        )
+
+    def left(self, worker: str, topic: str, partition: int) -> Iterator[float]:
+        """When a worker was told that it does not own a partition any more."""
+        return (
+            each.at
+            for each in self.owned
+            if not each.gained
+            and (each.process, each.topic, each.partition) == (worker, topic, partition)
+        )
+
+    def is_rewound(self, topic: str) -> bool:
+        """Whether readers lost what they had read: then everything may be read again."""
+        return any(each.topic == topic and each.why == "unclean leader" for each in self.lost)
+
+    def is_trimmed(self, topic: str) -> bool:
+        """Whether retention dropped records of the topic."""
+        return any(each.topic == topic and each.why == "retention" for each in self.lost)
+
+
+def within(times: Sequence[float], index: int, seconds: float) -> int:
+    """How many of the sorted times are in the `seconds` up to the one at `index`."""
+    return index + 1 - bisect_left(times, times[index] - seconds, 0, index + 1)

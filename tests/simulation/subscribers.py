@@ -1,0 +1,144 @@
+"""Simulated subscribers, in every mood that a subscriber can have."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
+from typing import Final
+
+from tests.simulation.history import Answered, Arrived, History
+from tests.simulation.network import Request, Response
+from tests.simulation.virtual_loop import VirtualLoop
+
+DIGEST_BYTES: Final = 8
+
+
+def digest_of(body: bytes) -> str:
+    """A short name of a body."""
+    return blake2b(body, digest_size=DIGEST_BYTES).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mood:
+    """How a subscriber treats requests. Shares are of all requests; the rest is accepted.
+
+    `status` is what it refuses with, `retry_after` what it then asks for. `latency_s` is the
+    longest time that it thinks. A request that it drops was accepted before, for a half of them.
+    """
+
+    name: str
+    refuses: float = 0.0
+    status: int = 503
+    retry_after: float | None = None
+    hangs: float = 0.0
+    drops: float = 0.0
+    garbles: float = 0.0
+    latency_s: float = 0.01
+    # Whether it takes connections: None if it does not even say no.
+    takes: bool | None = True
+    keeps_alive: bool = True
+
+
+WELL: Final = Mood(name="well")
+MOODS: Final[Mapping[str, Mood]] = {
+    each.name: each
+    for each in (
+        WELL,
+        Mood(name="slow", latency_s=0.9),
+        Mood(name="too slow", latency_s=4.0),
+        Mood(name="flaky", refuses=0.3, drops=0.1),
+        Mood(name="failing", refuses=1.0, status=500),
+        Mood(name="later", refuses=0.5, status=503, retry_after=3.0),
+        Mood(name="much later", refuses=1.0, status=429, retry_after=12.0),
+        Mood(name="redirecting", refuses=1.0, status=302),
+        Mood(name="refusing some", refuses=0.3, status=400),
+        Mood(name="hanging", hangs=1.0),
+        Mood(name="hanging at times", hangs=0.3),
+        Mood(name="dropping", drops=0.5),
+        Mood(name="garbling", garbles=0.5),
+        Mood(name="without keep-alive", keeps_alive=False),
+        Mood(name="down", takes=False),
+        Mood(name="away", takes=None),
+    )
+}
+
+
+class Subscriber:
+    """One endpoint."""
+
+    def __init__(self, name: str, loop: VirtualLoop, history: History) -> None:
+        self.name = name
+        self.mood = WELL
+        self._loop = loop
+        self._history = history
+
+    @property
+    def _random(self) -> Random:
+        return self._loop.random
+
+    def accepts(self) -> bool | None:
+        return self.mood.takes
+
+    def on_request(self, request: Request, respond: Callable[[Response], None]) -> None:
+        self._history.add(
+            Arrived(
+                at=self._loop.time(),
+                request=request.number,
+                message=request.message,
+                body=digest_of(request.body),
+            )
+        )
+        mood, drawn = self.mood, self._random.random()
+        think_s = self._random.random() * mood.latency_s
+        for share, act in (
+            (mood.hangs, self._hang),
+            (mood.drops, self._drop),
+            (mood.garbles, self._garble),
+            (mood.refuses, self._refuse),
+        ):
+            if drawn < share:
+                self._loop.call_outside(think_s, act, request, respond, mood)
+                return
+            drawn -= share
+        self._loop.call_outside(think_s, self._accept, request, respond, mood)
+
+    def _accept(self, request: Request, respond: Callable[[Response], None], mood: Mood) -> None:
+        self._decided(request, 200)
+        respond(Response(_answer(200, mood), 200, closes=not mood.keeps_alive))
+
+    def _refuse(self, request: Request, respond: Callable[[Response], None], mood: Mood) -> None:
+        self._decided(request, mood.status, mood.retry_after)
+        payload = _answer(mood.status, mood)
+        respond(Response(payload, mood.status, mood.retry_after, closes=not mood.keeps_alive))
+
+    def _hang(self, request: Request, _respond: Callable[[Response], None], _mood: Mood) -> None:
+        self._decided(request, 0)
+
+    def _drop(self, request: Request, respond: Callable[[Response], None], _mood: Mood) -> None:
+        self._decided(request, self._random.choice((0, 200)))
+        respond(Response(b"", closes=True))
+
+    def _garble(self, request: Request, respond: Callable[[Response], None], _mood: Mood) -> None:
+        self._decided(request, self._random.choice((0, 200)))
+        payload = self._random.choice((b"HTTP/1.1 20", b"\x00\x01\x02\x03 not HTTP\r\n\r\n"))
+        respond(Response(payload, closes=True))
+
+    def _decided(self, request: Request, status: int, retry_after: float | None = None) -> None:
+        self._history.add(
+            Answered(
+                at=self._loop.time(),
+                request=request.number,
+                message=request.message,
+                status=status,
+                retry_after=retry_after,
+            )
+        )
+
+
+def _answer(status: int, mood: Mood) -> bytes:
+    lines = [f"HTTP/1.1 {status} Said"]
+    if mood.retry_after is not None and status != 200:
+        lines.append(f"Retry-After: {mood.retry_after:.0f}")
+    if not mood.keeps_alive:
+        lines.append("Connection: close")
+    return ("\r\n".join([*lines, "Content-Length: 0", "", ""])).encode()

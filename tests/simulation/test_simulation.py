@@ -1,0 +1,95 @@
+"""Many lives of the real workers, each from a seed, and a checker that sees what goes wrong."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from tests.simulation.__main__ import ENVIRONMENT, ROOT
+from tests.simulation.planted_bugs import PLANTED
+
+# Each takes about 0.17 s of CPU.
+SEEDS: Final = 300
+PART: Final = 100
+LONG_SEEDS: Final = 20_000
+# Within so many seeds each planted bug is found.
+PLANTED_SEEDS: Final = 1_000
+# A busy machine takes its time; nothing here depends on that.
+PATIENCE_S: Final = 3 * 3_600
+
+
+async def simulation(*arguments: str) -> tuple[int, str]:
+    """Run `python -m tests.simulation`; return its exit code and what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.simulation", *arguments),
+        cwd=ROOT,
+        env=os.environ | ENVIRONMENT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    return await process.wait(), printed.decode()
+
+
+async def digests(first: int, last: int) -> Sequence[str]:
+    code, printed = await simulation("--seeds", str(first), str(last), "--digests")
+    assert code == 0, printed
+    return printed.splitlines()
+
+
+@pytest.mark.timeout(PATIENCE_S)
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+async def test_no_seed_breaks_a_promise(first: int) -> None:
+    code, printed = await simulation("--seeds", str(first), str(first + PART))
+    assert code == 0, printed
+    assert f"{PART} seeds, 0 failed" in printed
+
+
+@pytest.mark.long
+@pytest.mark.timeout(PATIENCE_S)
+async def test_none_of_many_seeds_breaks_a_promise() -> None:
+    last = SEEDS + LONG_SEEDS
+    code, printed = await simulation("--seeds", str(SEEDS), str(last), "--processes", "2")
+    # With `-rP` this is shown: how often each fault began in each state.
+    sys.stdout.write(printed)
+    assert code == 0, printed
+    assert f"{LONG_SEEDS} seeds, 0 failed" in printed
+
+
+async def test_a_seed_has_the_same_history_each_time() -> None:
+    assert await digests(4, 6) == (await digests(2, 6))[2:]
+
+
+async def test_a_failing_seed_is_made_smaller_and_printed_with_the_line_that_repeats_it() -> None:
+    bug = "forget the order of keys"
+    code, printed = await simulation("--seeds", "0", "12", "--planted", bug)
+    assert code == 1, printed
+    found = re.search(r"repeat: python -m tests\.simulation (--seed \d+) --planted", printed)
+    assert found is not None, printed
+    before = printed.partition("repeat:")[0]
+    # Two messages with one key are enough for an order.
+    assert before.count("MessagePlan") == 2
+    assert before.count("Act(") == 0
+    code, again = await simulation(*found[1].split(), "--planted", bug)
+    assert code == 1
+    assert "order at" in again
+
+
+@pytest.mark.long
+@pytest.mark.timeout(PATIENCE_S)
+@pytest.mark.parametrize("bug", PLANTED)
+async def test_a_planted_bug_is_found(bug: str) -> None:
+    _, printed = await simulation(*("--seeds", "0", str(PLANTED_SEEDS), "--find", "--planted", bug))
+    sys.stdout.write(printed)
+    assert "found by seed" in printed, printed
+
+
+async def test_a_bug_that_does_not_fit_the_code_any_more_is_noticed() -> None:
+    for name, bug in PLANTED.items():
+        for module, text, _ in bug.replaced:
+            source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8")
+            assert source.count(text) == 1, name

@@ -1,0 +1,265 @@
+"""An asyncio event loop in virtual time that runs several simulated processes in one thread.
+
+Nothing here takes real time: when no callback is ready, the time jumps to the next timer. Each
+callback belongs to the process in whose context it was scheduled. The callbacks of one process run
+in the order in which asyncio promises to run them. Which process runs next, and which of two timers
+for the same moment comes first, is drawn from the seed.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from itertools import count
+from random import Random
+from typing import Any, Final, Protocol, TypeVar, cast
+
+T = TypeVar("T")
+
+# The wall clock at the start of each run: 2026-01-05 08:00 UTC, and a fraction.
+EPOCH_S: Final = 1_767_600_000.25
+# The monotonic clock at the start of each run.
+START_S: Final = 5_000.0
+# A run with more callbacks than this is a busy loop. The longest runs have a tenth of it.
+CALLBACKS_MAX: Final = 4_000_000
+# The share of a process's turns that end early.
+_BROKEN_TURNS: Final = 0.1
+
+
+class SimulationStuckError(Exception):
+    """Nothing can ever happen any more, or too much happens without time passing."""
+
+
+class SimulatedProcess:
+    """One process: its callbacks run, wait while it is paused, or never run again.
+
+    `wall_offset_s` is by how much the process's wall clock is wrong.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ready: deque[asyncio.Handle] = deque()
+        self.paused = False
+        self.dead = False
+        self.wall_offset_s = 0.0
+        self.scheduled = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether its callbacks run now."""
+        return not (self.paused or self.dead)
+
+
+PROCESS: Final[ContextVar[SimulatedProcess]] = ContextVar("process")
+"""The simulated process of the running callback."""
+
+
+class Accepts(Protocol):
+    """Makes a transport for a protocol: a simulated socket."""
+
+    def transport_for(self, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """Return the transport, on which `protocol` was not notified yet."""
+
+
+class Connects(Protocol):
+    """The simulated network."""
+
+    async def connect(self, address: tuple[str, int]) -> Accepts:
+        """Return a socket that is connected to `address`."""
+
+
+class _Task(asyncio.Task[T]):
+    """A task with a number as its hash, so that sets of tasks have the same order in each run."""
+
+    number: int
+
+    def __new__(cls, *_args: object, loop: "VirtualLoop", **_kwargs: object) -> "_Task[T]":
+        task = super().__new__(cls)
+        task.number = next(loop.tasks)
+        return task
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """The loop of one simulated run. `random` decides all that asyncio leaves open."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self.random = random
+        self.outside = SimulatedProcess("outside")
+        self.network: Connects | None = None
+        self.failures: list[str] = []
+        self.callbacks = 0
+        self.tasks = count()
+        self._now = START_S
+        self._timers: list[tuple[float, float, int, asyncio.TimerHandle, SimulatedProcess]] = []
+        self._numbers = count()
+        self._ring: list[SimulatedProcess] = []
+        self._finished = False
+        self.set_task_factory(self._task)
+        self.set_exception_handler(self._failed)
+
+    def time(self) -> float:
+        return self._now
+
+    def wall_s(self) -> float:
+        """The wall clock of the running process, in seconds since 1970."""
+        return EPOCH_S + self._now - START_S + PROCESS.get(self.outside).wall_offset_s
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        process = self._process_of(context)
+        process.ready.append(handle)
+        self._schedule(process)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: object,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        entry = (when, self.random.random(), next(self._numbers), timer, self._process_of(context))
+        heapq.heappush(self._timers, entry)
+        return timer
+
+    def call_outside(
+        self, delay_s: float, callback: Callable[..., object], *args: object
+    ) -> asyncio.TimerHandle:
+        """Call later in no process: in the network, in the log, in the database."""
+        return self.call_at(self._now + delay_s, callback, *args, context=Context())
+
+    async def create_connection(  # type: ignore[override]  # only what the product calls
+        self, factory: Callable[[], asyncio.Protocol], *, sock: Accepts
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        protocol = factory()
+        transport = sock.transport_for(protocol)
+        await asyncio.sleep(0)
+        protocol.connection_made(transport)
+        return transport, protocol
+
+    def run_in_executor(self, *_args: object, **_kwargs: object) -> Any:  # noqa: ANN401 - as asyncio
+        raise SimulationStuckError("a simulated process has no threads")
+
+    def pause(self, process: SimulatedProcess) -> None:
+        """Let nothing of the process run, as by SIGSTOP."""
+        process.paused = True
+
+    def resume(self, process: SimulatedProcess) -> None:
+        """Let the process go on."""
+        process.paused = False
+        self._schedule(process)
+
+    def finish(self) -> None:
+        """Let nothing run any more: what is left of the run can be thrown away."""
+        self._finished = True
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - dead processes leave their tasks
+        self._timers.clear()
+        self._ring.clear()
+        self.close()
+
+    def _check_closed(self) -> None:
+        """Let coroutines that are thrown away call what they like."""
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Leave cancelled timers in the heap: they are dropped when they are due."""
+
+    def _process_events(self, event_list: object) -> None:
+        raise NotImplementedError
+
+    def _process_of(self, context: Context | None) -> SimulatedProcess:
+        if context is None:
+            return PROCESS.get(self.outside)
+        return context.get(PROCESS, self.outside)
+
+    def _schedule(self, process: SimulatedProcess) -> None:
+        if process.ready and process.runs and not process.scheduled and not self._finished:
+            process.scheduled = True
+            self._ring.append(process)
+
+    def _run_once(self) -> None:
+        if not self._ring:
+            self._jump()
+        if self._ring:
+            self._turn(self._ring.pop(self.random.randrange(len(self._ring))))
+
+    def _jump(self) -> None:
+        """Go to the next timer, and make all that are due then ready."""
+        timers = self._timers
+        while timers and timers[0][3].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            raise SimulationStuckError("nothing will ever happen")
+        self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            *_, timer, process = heapq.heappop(timers)
+            if not timer.cancelled() and not process.dead:
+                process.ready.append(timer)
+                self._schedule(process)
+
+    def _turn(self, process: SimulatedProcess) -> None:
+        """Run what is ready of a process now, as one turn of its own event loop."""
+        process.scheduled = False
+        ready = process.ready
+        size = len(ready)
+        if size > 1 and self.random.random() < _BROKEN_TURNS:
+            # Another process may run in between, or a fault may come.
+            size = self.random.randrange(1, size)
+        for _ in range(size):
+            if not process.runs:
+                return
+            handle = ready.popleft()
+            if not handle.cancelled():
+                self.callbacks += 1
+                handle._run()  # noqa: SLF001 - as asyncio's own loops do
+        if self.callbacks > CALLBACKS_MAX:
+            raise SimulationStuckError("too much happens at once")
+        self._schedule(process)
+
+    def _task(
+        self,
+        _loop: asyncio.AbstractEventLoop,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        **kwargs: Any,  # noqa: ANN401 - as asyncio
+    ) -> asyncio.Task[T]:
+        return _Task(cast("Coroutine[Any, Any, T]", coro), loop=self, **kwargs)
+
+    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def virtual() -> VirtualLoop:
+    """Return the running loop."""
+    return cast("VirtualLoop", asyncio.get_running_loop())
+
+
+def context_of(process: SimulatedProcess) -> Context:
+    """Return a new context in which all belongs to `process`."""
+    context = copy_context()
+    context.run(PROCESS.set, process)
+    return context
+
+
+async def passes(seconds: float) -> None:
+    """Let so much virtual time pass."""
+    over = asyncio.get_running_loop().create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    timer = asyncio.get_running_loop().call_later(seconds, end)
+    try:
+        await over
+    finally:
+        timer.cancel()

@@ -1,0 +1,148 @@
+"""Writes into the history what happens in the log, and what the product complains about."""
+
+from collections.abc import Collection, MutableMapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from app.domain.commit import parse_progress
+from app.domain.discards.retractions import entry_of
+from app.domain.discards.undelivered import Undelivered
+from app.domain.message import HEADER_ID, NewRecord, Partition, Record
+from app.domain.streams import OWN, UNDELIVERED
+from app.log.interface import Committed as CommittedOffset
+from tests.simulation.history import (
+    CommitRead,
+    Committed,
+    Complained,
+    Discarded,
+    History,
+    Lost,
+    Owned,
+    Stored,
+)
+from tests.simulation.virtual_loop import PROCESS, VirtualLoop
+
+# What the product logs only when something is wrong with itself.
+_COMPLAINTS: Final = frozenset({"internal_error", "append_broke"})
+
+
+class Witness:
+    """Observes the log for the history."""
+
+    def __init__(self, loop: VirtualLoop, history: History) -> None:
+        self._loop = loop
+        self._history = history
+
+    def stored(self, partition: Partition, first: int, records: Sequence[NewRecord]) -> None:
+        if partition.topic == UNDELIVERED:
+            self._discarded(records)
+        if partition.topic in OWN:
+            return
+        for offset, record in enumerate(records, start=first):
+            message = dict(record.headers).get(HEADER_ID, b"?").decode()
+            self._history.add(
+                Stored(
+                    at=self._loop.time(),
+                    topic=partition.topic,
+                    partition=partition.index,
+                    offset=offset,
+                    message=message,
+                    size=len(record.value),
+                )
+            )
+
+    def lost(self, partition: Partition, start: int, end: int, *, why: str) -> None:
+        self._history.add(
+            Lost(
+                at=self._loop.time(),
+                topic=partition.topic,
+                partition=partition.index,
+                start=start,
+                end=end,
+                why=why,
+            )
+        )
+
+    def committed(
+        self, process: str, group: str, *, partition: Partition, what: CommittedOffset
+    ) -> None:
+        incarnation = _incarnation(what)
+        if (found := parse_progress(incarnation, what.offset, what.metadata)) is not None:
+            self._history.add(
+                Committed(
+                    at=self._loop.time(),
+                    process=process,
+                    group=group,
+                    incarnation=incarnation,
+                    partition=partition.index,
+                    offset=what.offset,
+                    done=tuple(found.finished),
+                    delivered=found.delivered,
+                    discarded=found.discarded,
+                    filtered=found.filtered,
+                )
+            )
+
+    def commit_read(
+        self, process: str, group: str, *, partition: Partition, what: CommittedOffset
+    ) -> None:
+        incarnation = _incarnation(what)
+        if (found := parse_progress(incarnation, what.offset, what.metadata)) is not None:
+            self._history.add(
+                CommitRead(
+                    at=self._loop.time(),
+                    process=process,
+                    group=group,
+                    incarnation=incarnation,
+                    partition=partition.index,
+                    offset=what.offset,
+                    done=tuple(found.finished),
+                )
+            )
+
+    def owned(self, process: str, partitions: Collection[Partition], *, gained: bool) -> None:
+        for partition in sorted(partitions):
+            self._history.add(
+                Owned(
+                    at=self._loop.time(),
+                    process=process,
+                    topic=partition.topic,
+                    partition=partition.index,
+                    gained=gained,
+                )
+            )
+
+    def complain(self, what: str) -> None:
+        """Add a complaint of the running process."""
+        process = PROCESS.get(self._loop.outside).name
+        self._history.add(Complained(at=self._loop.time(), process=process, what=what))
+
+    def logged(self, _logger: object, method: str, entry: MutableMapping[str, Any]) -> str:
+        """A processor of structlog that keeps complaints, and drops everything."""
+        if method in {"exception", "critical"} or entry.get("event") in _COMPLAINTS:
+            self.complain(repr(sorted((name, str(each)) for name, each in entry.items())))
+        raise structlog.DropEvent
+
+    def _discarded(self, records: Sequence[NewRecord]) -> None:
+        for new in records:
+            entry = entry_of(Record(0, 0, None, new.value, list(new.headers)))
+            if isinstance(entry, Undelivered):
+                self._history.add(
+                    Discarded(
+                        at=self._loop.time(),
+                        incarnation=entry.subscription_id,
+                        topic=entry.topic,
+                        partition=entry.partition,
+                        offset=entry.offset,
+                        message=entry.message_id,
+                        reason=entry.reason,
+                        epoch=entry.producer_epoch,
+                    )
+                )
+
+
+def _incarnation(what: CommittedOffset) -> str:
+    """The subscription's id in a commit's text."""
+    words = what.metadata.split(" ")
+    return words[1] if len(words) > 1 else ""

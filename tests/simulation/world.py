@@ -1,0 +1,319 @@
+"""All that a run consists of: the log, the database, the network, and processes on them."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from ipaddress import ip_network
+from typing import Final
+
+import structlog
+
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import (
+    DeliveryPolicy,
+    OnExhausted,
+    Ordering,
+    State,
+    Subscription,
+)
+from app.domain.catalogue.topic import Ack, Topic
+from app.domain.circuit import CircuitBreaker
+from app.domain.commit import parse_progress
+from app.domain.errors import AngeliaError, StorageUnavailableError
+from app.domain.message import Partition
+from app.domain.network.egress import EgressPolicy
+from app.domain.streams import UNDELIVERED
+from app.domain.trace import TrackingMode
+from app.log.interface import LogTopic
+from app.services.applied_changes import AppliedChanges
+from app.services.publishing.publisher import Publication, Publisher, record_of
+from tests.fakes.sending import Sendings
+from tests.fakes.worker import Unpinged
+from tests.simulation.conditions import Service
+from tests.simulation.control_plane import (
+    SimulatedCircuits,
+    SimulatedDatabase,
+    SimulatedPlane,
+    SimulatedTraces,
+)
+from tests.simulation.history import (
+    Acknowledged,
+    Complained,
+    History,
+    Published,
+    Unacknowledged,
+)
+from tests.simulation.network import Network
+from tests.simulation.plan import MessagePlan, Plan, SubscriptionPlan, TopicPlan
+from tests.simulation.remote import Remote
+from tests.simulation.simulated_log import SimulatedLog
+from tests.simulation.subscribers import MOODS, Subscriber
+from tests.simulation.virtual_loop import SimulatedProcess, VirtualLoop, context_of
+from tests.simulation.witness import Witness
+from workers.assignment.pings import PingDesk
+from workers.delivery.sender import Sender
+from workers.main import Seams, Worker
+
+EVERYWHERE: Final = EgressPolicy(allowed=(ip_network("0.0.0.0/0"),))
+PORT: Final = 8080
+
+
+class WorkerProcess:
+    """A worker that runs, or ran."""
+
+    def __init__(self, process: SimulatedProcess, stopping: asyncio.Event) -> None:
+        self.process = process
+        self.stopping = stopping
+        self.running: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was killed, or has stopped."""
+        return self.process.dead or self.running is None or self.running.done()
+
+
+class World:
+    """One run's world."""
+
+    def __init__(self, plan: Plan, loop: VirtualLoop, history: History) -> None:
+        self.plan = plan
+        self.loop = loop
+        self.history = history
+        self.witness = Witness(loop, history)
+        self.log_service = Service(loop.random)
+        self.database_service = Service(loop.random)
+        self.network = Network(loop, history, Service(loop.random))
+        loop.network = self.network
+        self.log = SimulatedLog(
+            lambda: int(loop.wall_s() * 1_000),
+            self.log_service,
+            observer=self.witness,
+            replication_s=plan.replication_s,
+        )
+        self.log.numbered = plan.numbered
+        self.plane = SimulatedPlane()
+        self.applied = AppliedChanges(self.plane.live)
+        self.sendings = Sendings(self.plane.subscriptions)
+        self.subscribers: dict[str, Subscriber] = {}
+        # The workers by the name of their place, the last one of each.
+        self.workers: dict[str, WorkerProcess] = {}
+        self._starts = 0
+        self._publishers: dict[int, tuple[SimulatedProcess, Publisher]] = {}
+        structlog.configure(processors=[self.witness.logged], cache_logger_on_first_use=False)
+
+    # ---- what is there from the beginning -------------------------------------------------------
+
+    def add_topic(self, plan: TopicPlan) -> None:
+        """Make a topic, in the log and for workers."""
+        ack = Ack.ALL if plan.ack_all else Ack.LEADER
+        topic = Topic(name=plan.name, partitions=plan.partitions, ack=ack)
+        self.log.create(log_topic(topic))
+        self.plane.add(topic)
+
+    def add_subscriber(self, name: str, mood: str) -> None:
+        """Make the endpoint of a subscription."""
+        if name not in self.subscribers:
+            made = self.subscribers[name] = Subscriber(name, self.loop, self.history)
+            made.mood = MOODS[mood]
+            self.network.servers[f"10.0.0.{len(self.subscribers)}", PORT] = made
+
+    def endpoint(self, name: str, incarnation: str) -> str:
+        """The URL of a subscription's endpoint."""
+        place = list(self.subscribers).index(name) + 1
+        return f"http://10.0.0.{place}:{PORT}/{incarnation}"
+
+    def draft(self, plan: SubscriptionPlan, incarnation: str) -> Subscription:
+        """The subscription of a plan, for the control plane."""
+        return Subscription(
+            id=incarnation,
+            topic=plan.topic,
+            name=plan.name,
+            endpoint=self.endpoint(plan.name, incarnation),
+            policy=policy_of(plan),
+            ordering=Ordering(plan.ordering),
+            tracking=TrackingMode.ALL if plan.traced else TrackingMode.OFF,
+            circuit_breaker=breaker_of(plan),
+            filters=FILTERS if plan.filtered else (),
+        )
+
+    # ---- processes ------------------------------------------------------------------------------
+
+    def start_worker(self, place: str) -> None:
+        """Start a worker at a place where none runs."""
+        if place in self.workers and not self.workers[place].is_over:
+            return
+        self._starts += 1
+        process = SimulatedProcess(f"{place}.{self._starts}")
+        worker = self.workers[place] = WorkerProcess(process, asyncio.Event())
+        worker.running = self.loop.create_task(
+            self._work(process.name, worker.stopping), context=context_of(process)
+        )
+        worker.running.add_done_callback(self._ended, context=context_of(process))
+
+    async def _work(self, name: str, stopping: asyncio.Event) -> None:
+        async with Sender(egress=EVERYWHERE) as sender:
+            await Worker(self._seams(name, sender)).run(stopping)
+
+    def _ended(self, running: "asyncio.Task[None]") -> None:
+        if not running.cancelled() and running.exception() is not None:
+            self.witness.complain(f"a worker ended: {running.exception()!r}")
+
+    def _seams(self, name: str, sender: Sender) -> Seams:
+        remote = Remote(name, self.database_service, StorageUnavailableError)
+        database = SimulatedDatabase(self.plane, remote, self.history)
+        database.applied = self.applied
+        return Seams(
+            worker_id=name,
+            log=self.log.client(name),
+            changes=database,
+            status=database,
+            suspensions=database,
+            notes=database,
+            circuits=SimulatedCircuits(self.plane, remote),
+            undelivered=database,
+            traces=SimulatedTraces(self.plane, remote),
+            endpoints=sender,
+            pings=PingDesk(name, Unpinged(), Unpinged()),
+            sending=self.sendings.of(name),
+            connections=sender.transport,
+        )
+
+    def running(self) -> Iterator[tuple[str, WorkerProcess]]:
+        """The workers that are not over, by place."""
+        return ((place, each) for place, each in self.workers.items() if not each.is_over)
+
+    def kill(self, place: str) -> None:
+        """End a worker as kill -9 does."""
+        worker = self.workers[place]
+        worker.process.dead = True
+        # Its machine closes its connections: subscribers and the log see that.
+        for connection in [*self.network.open]:
+            if connection.process == worker.process.name:
+                self.network.open.remove(connection)
+
+    # ---- publishing -----------------------------------------------------------------------------
+
+    def publisher(self, number: int) -> SimulatedProcess:
+        """The process of a publisher; it is made when it is needed."""
+        if number not in self._publishers:
+            process = SimulatedProcess(f"p{number}")
+            publisher = Publisher(self.log.client(process.name))
+            self._publishers[number] = process, publisher
+            self.loop.create_task(self._serve(publisher), context=context_of(process))
+        return self._publishers[number][0]
+
+    async def _serve(self, publisher: Publisher) -> None:
+        async with publisher:
+            await asyncio.get_running_loop().create_future()
+
+    def publish(self, message: MessagePlan) -> None:
+        """Publish a message now."""
+        process = self.publisher(message.publisher)
+        self.loop.create_task(self._publish(message), context=context_of(process))
+
+    async def _publish(self, message: MessagePlan) -> None:
+        topic = self.plane.topics[message.topic]
+        publication = Publication(
+            id=message.name.encode(),
+            body=body_of(message),
+            content_type=b"application/json",
+            partition_key=None if message.key is None else message.key.encode(),
+        )
+        self.history.add(
+            Published(
+                at=self.loop.time(), message=message.name, topic=message.topic, key=message.key
+            )
+        )
+        record = record_of(publication, now_ms=int(self.loop.wall_s() * 1_000))
+        _, publisher = self._publishers[message.publisher]
+        try:
+            await publisher.publish(topic, record)
+        except AngeliaError as error:
+            self.history.add(
+                Unacknowledged(at=self.loop.time(), message=message.name, why=type(error).__name__)
+            )
+        else:
+            self.history.add(Acknowledged(at=self.loop.time(), message=message.name))
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    def unfinished(self) -> Iterator[str]:
+        """What is still to be done, when nothing goes wrong any more."""
+        for subscription in self.plane.subscriptions.values():
+            for partition in self.log.partitions_of(subscription.topic):
+                if left := self._unfinished_in(subscription, partition):
+                    yield f"{subscription.id} has {left} in {partition.topic}/{partition.index}"
+        for partition in self.log.partitions_of(UNDELIVERED):
+            if self.plane.stream.get(partition, 0) < self.log.stored[partition].high:
+                yield f"the recorder is behind in {partition}"
+
+    def _unfinished_in(self, subscription: Subscription, partition: Partition) -> str:
+        stored = self.log.stored[partition]
+        committed = self.log.commits.get(subscription.group, {}).get(partition)
+        found = committed and parse_progress(subscription.id, committed.offset, committed.metadata)
+        start = subscription.start.get(partition.index, 0)
+        offset = found.offset if found else start
+        if offset < stored.high and (stored.high > stored.start):
+            return f"committed {offset} of {stored.high}"
+        if found and subscription.seek and (found.seek or 0) < subscription.seek.number:
+            sought = subscription.seek.offset_in(partition.index)
+            return "" if sought is None or sought >= stored.high else "not moved"
+        return ""
+
+    def complain(self, what: str) -> None:
+        """Add a complaint of nobody in particular."""
+        self.history.add(Complained(at=self.loop.time(), process="", what=what))
+
+
+FILTERS: Final = (Filter(type=FilterType.JSONPATH, path="$.keep", matcher="true"),)
+
+
+def keeps(message: str) -> bool:
+    """Whether filters let the message pass."""
+    return int(message[1:]) % 3 != 0
+
+
+def body_of(message: MessagePlan) -> bytes:
+    """The body of a message."""
+    keep = "true" if keeps(message.name) else "false"
+    return f'{{"id": "{message.name}", "keep": {keep}, "pad": "{"x" * message.size}"}}'.encode()
+
+
+def policy_of(plan: SubscriptionPlan) -> DeliveryPolicy:
+    """The delivery policy of a plan."""
+    return DeliveryPolicy(
+        rate=plan.rate,
+        in_flight_max=plan.in_flight,
+        message_ttl=timedelta(seconds=plan.ttl_s),
+        request_timeout=timedelta(seconds=plan.timeout_s),
+        message_backoff=timedelta(seconds=plan.backoff_s),
+        max_retries=plan.max_retries,
+        adaptive_rate=plan.adaptive,
+        retry_buffer_max=plan.retry_buffer,
+        on_exhausted=OnExhausted(plan.on_exhausted),
+        heartbeat_max=timedelta(seconds=5),
+    )
+
+
+def breaker_of(plan: SubscriptionPlan) -> CircuitBreaker | None:
+    """The circuit breaker of a plan."""
+    if not plan.breaker:
+        return None
+    name = "together" if plan.breaker == "shared" else None
+    return CircuitBreaker(errors_threshold=3, trip_timeout=4, circuit_name=name)
+
+
+def log_topic(topic: Topic) -> LogTopic:
+    """The topic as the log has it."""
+    return LogTopic(
+        name=topic.name,
+        partitions=topic.partitions,
+        retention=topic.retention,
+        message_size_max=topic.message_size_max,
+    )
+
+
+def resumed(subscription: Subscription) -> Subscription:
+    """The subscription, active again."""
+    return replace(subscription, state=State.ACTIVE)
