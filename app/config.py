@@ -434,3 +434,21 @@ def java_command() -> str | None:
     """Return the Java that Spark would start, found as by its scripts; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(f"{home}/bin/java" if home else "java")
+
+
+def spark_conf_folder() -> Path | None:
+    """Return the folder of `spark-defaults.conf`, as in Spark's scripts; None: PySpark's own."""
+    folder, home = os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME")
+    if folder:
+        return Path(folder)
+    return Path(home) / "conf" if home else None
+
+
+def let_spark_run(python: str, *, executors: str | None = None) -> None:
+    """Let Spark run this Python, on this machine and on executors.
+
+    On executors it runs the one of `PYSPARK_PYTHON` if that is set, or else `executors`, if that is
+    given. Spark reads both from the environment when it starts.
+    """
+    os.environ["PYSPARK_DRIVER_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_PYTHON", executors or python)

@@ -7,8 +7,9 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from app.config import Settings
+from app.config import Settings, let_spark_run
 from spark.connectors import connectors
+from spark.defaults import operator_settings
 from spark.kafka_options import java_options
 from spark.records import RowsSource
 from spark.sources import UndeliveredSource
@@ -25,17 +26,25 @@ _KEPT: Final = (
 )
 # Settings that every session needs so that results are the same everywhere.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
-_LOCAL: Final[Mapping[str, str]] = {
+# Keep Python workers on this machine from importing from the current directory.
+_LOCAL_ALWAYS: Final[Mapping[str, str]] = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
+# Our defaults. What the operator sets in `spark-defaults.conf` replaces them.
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Keep few old details: a session runs for long, and its plans are large.
+    **dict.fromkeys(_KEPT, "50"),
+}
+_LOCAL_DEFAULTS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     # Only for local executors: remote executors may not have Angelia installed.
     "spark.python.daemon.module": "spark.worker_daemon",
-    # Keep Python workers from importing from the current directory.
-    "spark.executorEnv.PYTHONSAFEPATH": "1",
     # Start with few partitions: adaptive execution merges small ones, but does not split any on one
     # machine.
     "spark.sql.shuffle.partitions": "4",
 }
+_MEMORY: Final = "spark.driver.memory"
 
 
 def new_session(settings: Settings, **conf: str) -> SparkSession:
@@ -44,22 +53,10 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
     Starting a session takes seconds, so keep it.
     """
     local = settings.spark_master.startswith("local")
-    kafka = java_options(settings.kafka_security)
-    chosen = {
-        "spark.driver.memory": settings.spark_memory,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # Keep few old details: a session runs for long, and its plans are large.
-        **dict.fromkeys(_KEPT, "50"),
-        # Set up logging: otherwise Spark writes a dozen lines when it starts.
-        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} {kafka}",
-        "spark.executor.defaultJavaOptions": kafka,
-        **(_LOCAL if local else {}),
-        **connectors(settings),
-        **conf,
-    }
+    theirs = operator_settings()
+    let_spark_run(sys.executable, executors=theirs.get("spark.pyspark.python"))
     builder = SparkSession.builder.appName(APP_NAME).master(settings.spark_master)
-    for name, value in chosen.items():
+    for name, value in {**chosen(settings, theirs), **conf}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if local:
@@ -68,8 +65,35 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
     return prepared(session)
 
 
+def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the configuration of a session, besides what the operator has set (`theirs`).
+
+    Correctness needs some settings: these replace the operator's.
+    """
+    local = settings.spark_master.startswith("local")
+    kafka = java_options(settings.kafka_security)
+    ours = {
+        **_DEFAULTS,
+        **(_LOCAL_DEFAULTS if local else {}),
+        _MEMORY: settings.spark_memory,
+    }
+    defaults = {name: value for name, value in ours.items() if name not in theirs}
+    if "spark_memory" in settings.model_fields_set:
+        # The operator has set both; ours is the one that the documents name.
+        defaults[_MEMORY] = settings.spark_memory
+    return {
+        **defaults,
+        # Set up logging: otherwise Spark writes a dozen lines when it starts.
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} {kafka}",
+        "spark.executor.defaultJavaOptions": kafka,
+        **(_LOCAL_ALWAYS if local else {}),
+        **connectors(settings),
+    }
+
+
 def submitted_session() -> SparkSession:
     """Return the session of a process that `spark-submit` started, with its arguments."""
+    let_spark_run(sys.executable)
     return prepared(SparkSession.builder.appName(APP_NAME).getOrCreate())
 
 

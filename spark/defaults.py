@@ -1,0 +1,29 @@
+"""What the operator has set in `spark-defaults.conf`; Angelia's own defaults do not replace it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from app.config import spark_conf_folder
+
+# A line as Java's properties have it: a name, then spaces, `=` or `:`, then the value.
+_LINE: Final = re.compile(r"([^\s=:]+)\s*[=:\s]?\s*(.*)")
+_COMMENTS: Final = ("#", "!")
+
+
+def operator_settings() -> Mapping[str, str]:
+    """Return the settings of `spark-defaults.conf`, in the folder where Spark looks for it."""
+    folder = spark_conf_folder() or Path(pyspark.__file__).parent / "conf"
+    file = folder / "spark-defaults.conf"
+    return dict(_settings(file.read_text("utf-8"))) if file.is_file() else {}
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    # A line that ends with a backslash goes on in the next one.
+    for line in re.sub(r"\\\n\s*", "", text).splitlines():
+        found = _LINE.fullmatch(line.strip())
+        if found and not line.strip().startswith(_COMMENTS):
+            yield found[1], found[2]
