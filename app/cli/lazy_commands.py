@@ -4,6 +4,7 @@ Imports for a command (servers, drivers, Spark) take seconds; a list of commands
 command, needs none of them.
 """
 
+import gc
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+from app.domain.uncollected import Uncollected
 
 # What typer makes of a function, or of a group of functions.
 Loaded = TyperCommand | TyperGroup
@@ -41,7 +44,10 @@ class Deferred(TyperCommand):
     def loaded(self) -> Loaded:
         """Import and return the command."""
         module, _, name = self._entry.target.partition(":")
-        found = getattr(importlib.import_module(module), name)
+        with Uncollected():
+            found = getattr(importlib.import_module(module), name)
+            # Nothing that is loaded by now is garbage.
+            gc.freeze()
         group = found if isinstance(found, typer.Typer) else _alone(found)
         command = get_command(group)
         command.name = self._entry.name

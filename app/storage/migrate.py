@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 import structlog
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from app.domain.errors import StorageUnavailableError
 from app.postgres.connecting import connected
@@ -18,6 +15,7 @@ from app.postgres.urls import DatabaseUrl, direct
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from sqlalchemy import Engine
 
 # The number of the advisory lock that a migrating process holds: "angelia" in ASCII.
 MIGRATION_LOCK: Final = 0x616E67656C6961
@@ -55,8 +53,8 @@ def upgrade(url: DatabaseUrl) -> str:
             _require_known(revision)
             _migrate(url)
             return head()
-    except (psycopg.Error, DBAPIError) as exc:
-        raise StorageUnavailableError(f"Cannot migrate the database: {_reason(exc)}") from exc
+    except psycopg.Error as exc:
+        raise _problem(exc, exc) from exc
 
 
 def head() -> str:
@@ -90,20 +88,30 @@ def _require_known(revision: str | None) -> None:
 
 def _migrate(url: DatabaseUrl) -> None:
     from alembic import command  # noqa: PLC0415 - 0.2 s of CPU, seldom needed
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - the same
 
-    command.upgrade(alembic_config(url), "head")
+    try:
+        command.upgrade(alembic_config(url), "head")
+    except DBAPIError as exc:
+        raise _problem(exc, exc.orig) from exc
     _log.info("database_migrated", revision=head())
 
 
-def engine_of(url: DatabaseUrl) -> Engine:
+def engine_of(url: DatabaseUrl) -> "Engine":
     """Return Alembic's engine, which opens a new connection to the server itself each time."""
+    from sqlalchemy import create_engine  # noqa: PLC0415 - commands start without it
+    from sqlalchemy.pool import NullPool  # noqa: PLC0415 - the same
+
     creator = partial(connected, direct(url), connect_timeout=_CONNECT_TIMEOUT_S)
     return create_engine("postgresql+psycopg://", creator=creator, poolclass=NullPool)
 
 
-def _reason(error: psycopg.Error | DBAPIError) -> str:
+def _problem(error: Exception, cause: BaseException | None) -> StorageUnavailableError:
     """Return the problem of the database in one line; raise errors that are bugs of a migration."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    return StorageUnavailableError(f"Cannot migrate the database: {_reason(error, cause)}")
+
+
+def _reason(error: Exception, cause: BaseException | None) -> str:
     first = next(iter(str(cause).splitlines()), type(cause).__name__)
     match cause:
         case psycopg.errors.InsufficientPrivilege():

@@ -37,6 +37,8 @@ _WEB: Final = frozenset({"fastapi", "starlette", "uvicorn"})
         ("app.__main__", _OPTIONAL | _NEVER_IN_PROCESSES | {"h2", "httpx"}),
         # A worker has a server only if its status page has an address.
         ("workers.__main__", _OPTIONAL | _NEVER_IN_PROCESSES | _WEB | {"click", "h2"}),
+        # What asks whether the service is ready is loaded while the service starts.
+        ("app.cli.commands.up.command", _OPTIONAL | {"angelia_client", "httpx", "sqlalchemy"}),
         ("app.cli.main", _OPTIONAL | {"fastapi", "httpx", "pydantic", "sqlalchemy", "structlog"}),
     ],
 )

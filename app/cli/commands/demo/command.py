@@ -15,7 +15,8 @@ from app.cli.async_client import connected_async, readiness
 from app.cli.commands.demo.demonstration import Demonstration
 from app.cli.commands.demo.show import show_accounts
 from app.cli.commands.up.port import free_port
-from app.cli.commands.up.service import service, until_ready
+from app.cli.commands.up.readiness import until_ready
+from app.cli.commands.up.service import service
 from app.cli.environment import address
 from app.cli.errors import CliError
 from app.cli.interrupt import run_until_signalled

@@ -11,11 +11,10 @@ from rich.markup import escape
 from rich.text import Text
 
 from app.cli import output
-from app.cli.async_client import connected_async
 from app.cli.commands.spark import missing_for_spark
 from app.cli.commands.up.lock import only_one
 from app.cli.commands.up.port import free_port
-from app.cli.commands.up.service import service, until_ready
+from app.cli.commands.up.service import service
 from app.cli.interrupt import run_until_signalled
 from app.cli.quiet import quiet_logs
 from app.cli.settings import api_url, changed, settings_with
@@ -40,12 +39,21 @@ async def _up(wanted: Settings) -> None:
         settings = changed(wanted, port=free_port(wanted.host, wanted.port))
         output.err.print("Starting Angelia …")
         with_spark = not any(missing_for_spark())
-        running = service(settings, _notify, with_spark=with_spark)
-        async with running, connected_async(api_url(settings)) as client:
-            await until_ready(client, _notify)
+        async with service(settings, _notify, with_spark=with_spark):
+            await _until_ready(settings)
             output.out.print(_screen(settings, with_spark=with_spark))
             # Wait until the command is stopped.
             await asyncio.Event().wait()
+
+
+async def _until_ready(settings: Settings) -> None:
+    # Let the processes begin before the imports take their time.
+    await asyncio.sleep(0)
+    from app.cli.async_client import connected_async  # noqa: PLC0415 - while the processes start
+    from app.cli.commands.up.readiness import until_ready  # noqa: PLC0415 - the same
+
+    async with connected_async(api_url(settings)) as client:
+        await until_ready(client, _notify)
 
 
 def _notify(line: str) -> None:

@@ -3,13 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import timedelta
 from typing import Final
 
 from pydantic import SecretStr
 
-from angelia_client import AsyncAngelia
-from app.cli.async_client import readiness_of
 from app.cli.commands.up.child import Child
 from app.cli.python import python_command, python_environment
 from app.cli.settings import changed
@@ -23,8 +20,6 @@ Notify = Callable[[str], None]
 
 _ALWAYS: Final = (("API", "app"), ("worker", "workers"))
 _SPARK: Final = (("Spark runner", "spark"),)
-_LOOK_EVERY: Final = timedelta(milliseconds=50)
-_REMIND_EVERY: Final = timedelta(seconds=30)
 
 
 @asynccontextmanager
@@ -44,23 +39,6 @@ async def service(
         ]
         async with _kept_running(children):
             yield
-
-
-async def until_ready(client: AsyncAngelia, notify: Notify) -> None:
-    """Return when the API can accept messages.
-
-    Until then, `notify` is called with a line from time to time.
-    """
-    loop = asyncio.get_running_loop()
-    remind_at = loop.time() + _REMIND_EVERY.total_seconds()
-    while True:
-        ready, words = await readiness_of(client)
-        if ready:
-            return
-        if loop.time() >= remind_at:
-            notify(f"Not ready yet: {words}")
-            remind_at += _REMIND_EVERY.total_seconds()
-        await asyncio.sleep(_LOOK_EVERY.total_seconds())
 
 
 def _profile(settings: Settings) -> Settings:
