@@ -12,7 +12,8 @@ from angelia_client.requests import Query, time_text
 class DiscardQuery:
     """Selects discarded messages that match all given fields.
 
-    `since` inclusive, `until` not. `status`: the last response status. `reason`: a part of it.
+    `since` inclusive, `until` not. `status`: the last response status. `reason` and `text`: a part
+    of the reason and of the body.
     """
 
     since: datetime | None = None
@@ -21,6 +22,7 @@ class DiscardQuery:
     reason: str | None = None
     key: str | None = None
     message_id: str | None = None
+    text: str | None = None
     page_size: int = 100
 
     def as_query(self) -> Query:
@@ -32,6 +34,7 @@ class DiscardQuery:
             "reason": self.reason,
             "key": self.key,
             "messageId": self.message_id,
+            "text": self.text,
             "limit": self.page_size,
         }
 
@@ -41,7 +44,8 @@ class Redrive:
     """Discarded messages to send again: those that match all given fields.
 
     The time of their discard (`since` inclusive, `until` not), a part of the reason, the last
-    response status, their ids; `again`: also those that were sent again before.
+    response status, their ids, their partition key, a part of the body; `again`: also those that
+    were sent again before.
     """
 
     since: datetime | None = None
@@ -50,6 +54,8 @@ class Redrive:
     status_codes: Sequence[int] = ()
     message_ids: Sequence[str] = ()
     again: bool = False
+    key: str | None = None
+    text: str | None = None
 
     def as_body(self) -> dict[str, Any]:
         """Return the API's body."""
@@ -60,5 +66,7 @@ class Redrive:
             "statusCodes": list(self.status_codes),
             "messageIds": list(self.message_ids),
             "again": self.again,
+            "key": self.key,
+            "text": self.text,
         }
         return {"only": "discarded"} | {name: value for name, value in given.items() if value}

@@ -27,7 +27,8 @@ _CONTENT_TYPE: Final = "content-type"
 class RedriveFilter:
     """Selects discards: `since` is inclusive, `until` is not.
 
-    `reason` is a part of the discard's reason, upper or lower case. An empty tuple means all.
+    `reason` is a part of the discard's reason, upper or lower case, and `text` a part of the body.
+    `key` is the whole partition key. An empty tuple means all.
     Discards that were already sent again match only with `again`.
     """
 
@@ -37,6 +38,8 @@ class RedriveFilter:
     statuses: tuple[int, ...] = ()
     message_ids: tuple[str, ...] = ()
     again: bool = False
+    key: bytes | None = None
+    text: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ class UndeliveredFilter:
 
     If nothing has the name in `whose`, nothing matches. `since` is inclusive, `until` is exclusive.
     `reason` is a part of the discard's reason, upper or lower case. `key` is the whole partition
-    key.
+    key, `text` a part of the body.
     """
 
     whose: TopicOrSubscription | None = None
@@ -65,6 +65,7 @@ class UndeliveredFilter:
     reason: str | None = None
     key: bytes | None = None
     message_id: str | None = None
+    text: bytes | None = None
 
 
 def to_record(undelivered: Undelivered) -> NewRecord:

@@ -1,4 +1,4 @@
-"""Searches messages in the log by key, or by a value in their bodies, within limits."""
+"""Searches messages in the log by key, id, or what is in their bodies, within limits."""
 
 import asyncio
 import base64
@@ -43,7 +43,8 @@ class Sought:
     """Messages published from `since` to before `until` that match all given fields.
 
     `path` is a JSONPath that must find `value` in the body, or anything if `value` is None. `value`
-    is the content of a JSON string, or another JSON value as it is written.
+    is the content of a JSON string, or another JSON value as it is written. `text` is a part of the
+    body.
     """
 
     since: datetime
@@ -51,6 +52,8 @@ class Sought:
     key: bytes | None = None
     path: str | None = None
     value: str | None = None
+    message_id: bytes | None = None
+    text: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,12 +181,16 @@ def _matcher(sought: Sought) -> Matches:
         raise ValidationFailedError.of("until", "must be after since")
     if sought.key is not None:
         conditions.append(lambda message: message.key == sought.key)
+    if sought.message_id is not None:
+        conditions.append(lambda message: message.id == sought.message_id)
+    if (text := sought.text) is not None:
+        conditions.append(lambda message: text in (message.body or b""))
     if sought.path is not None:
         conditions.append(_in_body(sought.path, sought.value))
     elif sought.value is not None:
         raise ValidationFailedError.of("path", "must be given with value")
     if len(conditions) == 1:
-        raise ValidationFailedError.of("key", "must be given, or path")
+        raise ValidationFailedError.of("key", "must be given, or path, text or messageId")
     return lambda message: all(condition(message) for condition in conditions)
 
 

@@ -42,6 +42,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     "since": "discarded_at >= %(since)s",
     "until": "discarded_at < %(until)s",
     "reason": "reason ILIKE %(reason)s",
+    "text": "position(%(text)s IN body) > 0",
     "before": "(discarded_at, id) < (%(before)s, %(before_id)s)",
 }
 
@@ -108,6 +109,7 @@ def _values(asked: UndeliveredFilter) -> dict[str, Any]:
         "status": asked.status,
         "key": asked.key,
         "message_id": asked.message_id,
+        "text": asked.text,
         "since": asked.since,
         "until": asked.until,
         "reason": None if asked.reason is None else f"%{_literal(storable(asked.reason))}%",

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, func, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.discards.redrive import Redrivable, RedriveFilter
@@ -108,6 +108,10 @@ def _conditions(wanted: RedriveFilter) -> list[ColumnElement[bool]]:
     found.append(~UndeliveredRow.superseded)
     if not wanted.again:
         found.append(UndeliveredRow.redriven_at.is_(None))
+    if wanted.key is not None:
+        found.append(UndeliveredRow.key == wanted.key)
+    if wanted.text is not None:
+        found.append(func.position(literal(wanted.text).op("IN")(UndeliveredRow.body)) > 0)
     if wanted.statuses:
         found.append(UndeliveredRow.status.in_(wanted.statuses))
     if wanted.message_ids:

@@ -31,6 +31,7 @@ _QUERY: Final = asks(
     reason="part of the reason",
     key="the message's Partition-Key",
     messageId="the message's id",
+    text="part of the body, as it was published",
     limit=f"1 to {LIMIT_MAX}, 100 by default",
     after="from the `Link` of the page before",
 )
@@ -38,16 +39,21 @@ _QUERY: Final = asks(
 
 async def _wanted(request: Request) -> UndeliveredRequest:
     given = request.query_params.get
-    status, key = given("status"), given("key")
+    status = given("status")
     requested = UndeliveredFilter(
         since=instant_of(given("since"), path="since"),
         until=instant_of(given("until"), path="until"),
         status=None if not status or status == _DISCARDED else status_code_of(status),
         reason=given("reason"),
-        key=None if key is None else key.encode("utf-8", "replace"),
+        key=_bytes_of(given("key")),
         message_id=given("messageId"),
+        text=_bytes_of(given("text")),
     )
     return UndeliveredRequest(asked=requested, limit=limit_of(given("limit")), after=given("after"))
+
+
+def _bytes_of(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "replace")
 
 
 WantedOf = Annotated[UndeliveredRequest, Depends(_wanted)]

@@ -39,6 +39,10 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
     value: Annotated[
         str | None, Query(description="what the path finds: a string's text, or JSON as 42, true")
     ] = None,
+    message_id: Annotated[
+        str | None, Query(alias="messageId", description="the message's id")
+    ] = None,
+    text: Annotated[str | None, Query(description="part of the body")] = None,
     since: Annotated[
         str | None, Query(description="RFC 3339 or ms, inclusive; an hour ago by default")
     ] = None,
@@ -58,6 +62,8 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
         key=None if key is None else key.encode("utf-8", "replace"),
         path=path,
         value=value,
+        message_id=None if message_id is None else message_id.encode("utf-8", "replace"),
+        text=None if text is None else text.encode("utf-8", "replace"),
     )
     page = await services.searching.page(topic, sought, limit=limit_of(limit), after=after)
     # Give the next pages the same limits of time, so that later messages are not included.

@@ -43,6 +43,8 @@ class RedriveBody(OwnSchema):
         default=None, min_length=1, max_length=100, description="the subscriber's last answer"
     )
     message_ids: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
+    key: Text | None = Field(default=None, description="the messages' Partition-Key")
+    text: Text | None = Field(default=None, description="part of the body, as it was published")
     again: bool = Field(default=False, description="also those that were sent again before")
     mode: Literal["replay"] = Field(default="replay", description="seek moves a subscription")
     dry_run: bool = Field(default=False, description="only say what would be sent")

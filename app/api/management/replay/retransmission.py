@@ -205,7 +205,13 @@ def _redrive_filter(body: RedriveBody) -> RedriveFilter:
         statuses=tuple(body.status_codes or ()),
         message_ids=tuple(body.message_ids or ()),
         again=body.again,
+        key=_bytes_of(body.key),
+        text=_bytes_of(body.text),
     )
+
+
+def _bytes_of(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "replace")
 
 
 async def _moved(

@@ -208,6 +208,8 @@ async def test_undelivered_messages_are_paged_newest_first(
         ({"status": "DISCARDED"}, [2, 1, 0]),
         ({"reason": "code:402"}, [2]),
         ({"reason": "timeout"}, []),
+        ({"text": "dy"}, [2, 1, 0]),
+        ({"text": "DY"}, []),
     ],
 )
 async def test_undelivered_messages_are_found_by(

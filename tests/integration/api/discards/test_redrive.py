@@ -50,6 +50,8 @@ BODY: dict[str, Setting] = {
     "statusCodes.0": Setting(wrong=number(100, 599)),
     "messageIds": Setting(wrong=[*lists(1000, "m"), *wrong("at least 1 item", [])]),
     "messageIds.0": Setting(wrong=text(0, 10**4)[:4]),
+    "key": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *wrong("zero", "x\0")]),
+    "text": Setting(wrong=[*wrong("must be a string", *NO_STRINGS), *wrong("zero", "x\0")]),
     "again": Setting(wrong=flag()),
     "mode": Setting(wrong=wrong("must be 'replay'", "back", "", 1)),
     "dryRun": Setting(wrong=flag()),
@@ -219,6 +221,10 @@ async def test_what_was_sent_again_is_only_sent_again_when_that_is_asked_for(
         ({"messageIds": ["m3", "m0", "none"]}, ["m0", "m3"]),
         ({"messageIds": ["m3", "m1"], "statusCodes": [401]}, ["m1"]),
         ({"statusCodes": [500]}, []),
+        ({"text": "y 3"}, ["m3"]),
+        ({"text": "Y 3"}, []),
+        ({"key": "key", "text": "body", "statusCodes": [402]}, ["m2"]),
+        ({"key": "ke"}, []),
     ],
 )
 async def test_only_those_are_sent_that_pass_all_that_is_given(
@@ -235,6 +241,14 @@ async def test_only_those_are_sent_that_pass_all_that_is_given(
     await record(database, [discarded(stored, number) for number in range(5)] + others)
     assert (await done(api, path, **asked))["count"] == len(expected)
     assert sent(log) == expected
+
+
+@pytest.mark.parametrize("field", ["key", "text"])
+async def test_what_is_no_text_is_refused(api: httpx.AsyncClient, path: str, field: str) -> None:
+    body = f'{{"only": "discarded", "{field}": "\\ud800"}}'
+    headers = {"Content-Type": "application/json"}
+    answer = await api.post(path, content=body.encode("ascii"), headers=headers)
+    assert answer.status_code == 400
 
 
 async def test_a_dry_run_says_what_would_be_sent_and_sends_nothing(

@@ -57,6 +57,16 @@ async def test_a_message_is_found_by_its_key_and_comes_as_it_is(
     assert await found(api, topic, key="customer-7", path="$.order.number", value="2") == []
 
 
+async def test_a_message_is_found_by_its_id_and_by_a_part_of_its_body(
+    api: httpx.AsyncClient, topic: str
+) -> None:
+    ids = [await publish(api, topic, an_order(number)) for number in range(3)]
+    assert await found(api, topic, messageId=ids[1]) == [ids[1]]
+    assert await found(api, topic, messageId="none") == []
+    assert await found(api, topic, text='"o-2"') == [ids[2]]
+    assert await found(api, topic, text='"O-2"') == []
+
+
 async def test_what_is_no_json_is_passed_over(
     api: httpx.AsyncClient, topic: str, log: MemoryLog
 ) -> None:
