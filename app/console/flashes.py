@@ -14,6 +14,8 @@ FLASHES: Final[Mapping[str, str]] = {
     "resumed": "It is resumed. Messages that wait are sent now.",
     "moved": "It is moved, and goes on from there.",
     "ended": "The secret signs no more.",
+    "resent": "The messages are in the log again. They are sent at the subscription's rate.",
+    "none_chosen": "No message was chosen.",
     "published": "The message is in the log. What happens to it appears here.",
     "requested": "It is requested. The next free Spark runner takes it.",
     "cancelled": "It is cancelled.",

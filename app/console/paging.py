@@ -1,6 +1,7 @@
 """Pages of a list: the API's `Link`, as a parameter of our own pages."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -11,5 +12,13 @@ _NEXT: Final = re.compile(r'<[^>]*\?([^>]*)>; rel="next"')
 
 def next_after(answer: ApiAnswer) -> str | None:
     """Return where the next page begins; None if this is the last."""
+    found = next_query(answer)
+    return None if found is None else found["after"]
+
+
+def next_query(answer: ApiAnswer) -> Mapping[str, str] | None:
+    """Return all parameters of the next page; None if this is the last."""
     found = _NEXT.search(answer.headers.get("link", ""))
-    return None if found is None else parse_qs(found[1])["after"][0]
+    if found is None:
+        return None
+    return {name: values[0] for name, values in parse_qs(found[1]).items()}

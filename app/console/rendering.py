@@ -10,7 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.console import charts, words
+from app.console import charts, trace_chart, words
 from app.console.api import Call
 from app.console.forms import in_groups
 from app.console.histories import SPANS
@@ -55,6 +55,7 @@ def _environment() -> Environment:
     made.globals.update(
         chart=charts.line_chart,
         meter=charts.meter,
+        trace_chart=trace_chart.trace_chart,
         SPANS=SPANS,
         TOKEN=TOKEN_MARK,
         TOPIC_TABS=TOPIC_TABS,

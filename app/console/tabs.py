@@ -11,10 +11,15 @@ class Tab(NamedTuple):
     path: str
 
 
-TOPIC_TABS: Final[Sequence[Tab]] = (Tab("Overview", ""), Tab("Newest messages", "newest"))
+TOPIC_TABS: Final[Sequence[Tab]] = (
+    Tab("Overview", ""),
+    Tab("Newest messages", "newest"),
+    Tab("Undelivered", "undelivered"),
+)
 SUBSCRIPTION_TABS: Final[Sequence[Tab]] = (
     Tab("Overview", ""),
     Tab("Settings", "edit"),
+    Tab("Undelivered", "undelivered"),
     Tab("Send again", "resend"),
     Tab("Move", "move"),
     Tab("Ledger", "ledger"),

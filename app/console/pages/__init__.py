@@ -12,6 +12,7 @@ from app.console.pages import (
     jobs,
     keys,
     ledger,
+    messages,
     move,
     now,
     operations,
@@ -24,6 +25,7 @@ from app.console.pages import (
     topic,
     topics,
     trace,
+    undelivered,
 )
 from app.console.view import PageRoute
 
@@ -40,6 +42,8 @@ class Section(NamedTuple):
 SECTIONS: Final[Sequence[Section]] = (
     Section("now", "Now", (), "n"),
     Section("topics", "Topics", ("topics",), "t"),
+    Section("messages", "Messages", ("messages",), "m"),
+    Section("undelivered", "Undelivered", ("undelivered",), "u"),
     Section("jobs", "Jobs", ("jobs",), "j"),
     Section("operations", "Operations", ("operations",), "o"),
 )
@@ -51,6 +55,8 @@ ROUTES: Final[Sequence[PageRoute]] = (
     *topic.ROUTES,
     *publish.ROUTES,
     *trace.ROUTES,
+    *messages.ROUTES,
+    *undelivered.ROUTES,
     *subscription.ROUTES,
     *subscription_form.ROUTES,
     *ledger.ROUTES,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console.api import path_of
-from app.console.view import PageRoute, PageView, ShownPage
+from app.console.view import PageRoute, PageView, Redirect, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
@@ -12,6 +12,9 @@ async def show(view: PageView) -> ShownPage:
     message = view.params["message"]
     answer = await view.api.call("GET", f"{view.topic_path}{path_of('events', message)}/trace")
     entries: Sequence[Mapping[str, Any]] = answer.body or []
+    discards = await view.api.find(f"{view.topic_path}/undelivered", {"messageId": message}) or ()
+    names = {each["subscription"] for each in discards}
+    redrivable = {each for each in names if (await view.rights(view.topic, each)).subscription}
     return ShownPage(
         template="trace.html",
         title=f"Message {message}",
@@ -21,12 +24,23 @@ async def show(view: PageView) -> ShownPage:
             "message": message,
             "entries": entries,
             "start": entries[0]["timestamp"] if entries else None,
+            "discards": discards,
+            "redrivable": redrivable,
             "why_none": answer.headers.get("angelia-trace", ""),
         },
         live={"trace": "trace_entries.html"},
     )
 
 
+async def send_again(view: PageView) -> Redirect:
+    """Send the message again to a subscription that discarded it."""
+    message = view.params["message"]
+    path = f"{path_of('topics', view.topic, 'subscriptions', view.form['subscription'])}"
+    body = {"only": "discarded", "messageIds": [message], "again": True}
+    await view.api.send("POST", f"{path}/retransmission", body)
+    return Redirect(to=view.link("topics", view.topic, "messages", message, done="resent"))
+
+
 ROUTES: Final[Sequence[PageRoute]] = (
-    PageRoute(path="/topics/{topic}/messages/{message:path}", show=show),
+    PageRoute(path="/topics/{topic}/messages/{message:path}", show=show, submit=send_again),
 )

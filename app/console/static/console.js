@@ -45,9 +45,15 @@ function forgetFlash() {
   history.replaceState(null, "", here);
 }
 
+// The answer to a form that is not done yet has the rest as a form, which goes on by itself.
+function continuation() {
+  document.querySelector("form[data-continue]")?.requestSubmit();
+}
+
 forgetFlash();
 confirmations();
 copying();
+continuation();
 copies(document);
 localTimes(document);
 keyboard();

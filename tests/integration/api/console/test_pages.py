@@ -21,6 +21,12 @@ PAGES = (
     "/topics/shop.orders/new-subscription",
     SUBSCRIPTION,
     f"{SUBSCRIPTION}/edit",
+    "/messages",
+    "/messages?topic=shop.orders&text=x",
+    "/undelivered",
+    "/topics/shop.orders/undelivered?since=-6h",
+    f"{SUBSCRIPTION}/undelivered?reason=timeout&status=404",
+    f"{SUBSCRIPTION}/undelivered/again",
     f"{SUBSCRIPTION}/delete",
     f"{SUBSCRIPTION}/ledger",
     f"{SUBSCRIPTION}/resend",
@@ -60,7 +66,7 @@ async def test_each_page_keeps_the_rules(browser: Browser, path: str) -> None:
     assert page.text.count("<script") == 1
     links = [*page.attributes("a", "href"), *page.attributes("form", "action")]
     assert not [each for each in links if each.startswith(("/", "http"))]
-    assert "curl " in page.words or path in {"/new-topic", "/new-job", "/new-key"}
+    assert "curl " in page.words or path in {"/new-topic", "/new-job", "/new-key", "/messages"}
 
 
 @pytest.mark.parametrize("path", PAGES)
