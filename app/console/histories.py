@@ -16,7 +16,7 @@ _STEPS: Final[Mapping[str, timedelta]] = {
 }
 
 
-class Span(NamedTuple):
+class ChartSpan(NamedTuple):
     """A time that charts can show: its name in the URL, its title, and what the API is asked."""
 
     name: str
@@ -26,17 +26,17 @@ class Span(NamedTuple):
 
 
 # The first is shown unless another is asked for.
-SPANS: Final[Sequence[Span]] = (
-    Span("day", "a day", "-1d", "minute"),
-    Span("hour", "an hour", "-1h", "minute"),
-    Span("week", "a week", "-7d", "hour"),
-    Span("month", "30 days", "-30d", "hour"),
-    Span("quarter", "90 days", "-90d", "day"),
+SPANS: Final[Sequence[ChartSpan]] = (
+    ChartSpan("day", "a day", "-1d", "minute"),
+    ChartSpan("hour", "an hour", "-1h", "minute"),
+    ChartSpan("week", "a week", "-7d", "hour"),
+    ChartSpan("month", "30 days", "-30d", "hour"),
+    ChartSpan("quarter", "90 days", "-90d", "day"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class HistoryChart:
     """A chart to draw: see `charts.line_chart`."""
 
     title: str
@@ -44,16 +44,16 @@ class Chart:
     unit: str
 
 
-def span_of(name: str) -> Span:
+def span_of(name: str) -> ChartSpan:
     """Return the span of that name, or the first."""
     return next((each for each in SPANS if each.name == name), SPANS[0])
 
 
-def subscription_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
+def subscription_charts(history: Mapping[str, Any]) -> Sequence[HistoryChart]:
     """Return the charts of a subscription's history."""
     line = _Lines(history)
     return (
-        Chart(
+        HistoryChart(
             title="Messages",
             unit="rate",
             lines=(
@@ -61,7 +61,7 @@ def subscription_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
                 line.rate("discarded", "bad", "discarded"),
             ),
         ),
-        Chart(
+        HistoryChart(
             title="Requests, allowed and used",
             unit="rate",
             lines=(
@@ -70,18 +70,18 @@ def subscription_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
             ),
         ),
         _failed(line),
-        Chart(
+        HistoryChart(
             title="Lag", unit="number", lines=(line.value("messages", "warn", "lag", nothing=0.0),)
         ),
         _latency(line),
     )
 
 
-def topic_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
+def topic_charts(history: Mapping[str, Any]) -> Sequence[HistoryChart]:
     """Return the charts of a topic's history, over all its subscriptions."""
     line = _Lines(history)
     return (
-        Chart(
+        HistoryChart(
             title="Messages",
             unit="rate",
             lines=(
@@ -94,8 +94,8 @@ def topic_charts(history: Mapping[str, Any]) -> Sequence[Chart]:
     )
 
 
-def _failed(line: "_Lines") -> Chart:
-    return Chart(
+def _failed(line: "_Lines") -> HistoryChart:
+    return HistoryChart(
         title="Failed requests",
         unit="rate",
         lines=(
@@ -107,8 +107,8 @@ def _failed(line: "_Lines") -> Chart:
     )
 
 
-def _latency(line: "_Lines") -> Chart:
-    return Chart(
+def _latency(line: "_Lines") -> HistoryChart:
+    return HistoryChart(
         title="Time until the answer",
         unit="span",
         lines=(

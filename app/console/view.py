@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.console.api import Api, path_of
 from app.console.forms import SentForm
-from app.console.histories import Span, span_of
+from app.console.histories import ChartSpan, span_of
 from app.console.links import Links
 from app.domain.access.keys import Caller, Role
 from app.services.access.authorization import AccessService, Target
@@ -105,7 +105,7 @@ class PageView:
         owned = Role.TOPIC_OWNER in await self.access.roles(self.caller, Target(topic=topic))
         return owned or grants.publishes_to(topic)
 
-    async def history(self, path: str) -> tuple[Span, Mapping[str, Any] | None]:
+    async def history(self, path: str) -> tuple[ChartSpan, Mapping[str, Any] | None]:
         """Return the span of charts that the reader asked for, and the metrics of that time.
 
         Live parts have no charts: None for them.

@@ -7,7 +7,7 @@ import orjson
 
 from app.domain.errors import FieldProblem, MessageInvalidError
 from app.json_reading import read_json
-from app.schemas.json_pieces import PIECE_BYTES, Piece, pieces
+from app.schemas.json_pieces import PIECE_BYTES, BodyPiece, pieces
 
 # The maximum number of levels, which is orjson's.
 LEVELS_MAX: Final = 1_024
@@ -56,7 +56,9 @@ async def check_json_body(body: bytes) -> None:
         await asyncio.sleep(0)
 
 
-def _in_whole(body: bytes, piece: Piece, error: orjson.JSONDecodeError) -> orjson.JSONDecodeError:
+def _in_whole(
+    body: bytes, piece: BodyPiece, error: orjson.JSONDecodeError
+) -> orjson.JSONDecodeError:
     """Return the error of a piece with its place in the body."""
     text = body.decode(errors="replace")
     before = len(body[: piece.start].decode(errors="replace"))

@@ -20,7 +20,7 @@ _CLOSING: Final = {ord("["): b"]", ord("{"): b"}"}
 _RUNS: Final = re.compile(rb"[\[{]+|[\]}]+").findall
 
 
-class Piece(NamedTuple):
+class BodyPiece(NamedTuple):
     """A JSON text with a part of a larger one, beginning at `start` there.
 
     The first `added` bytes open what is open in the larger text.
@@ -37,7 +37,7 @@ class _Cut(NamedTuple):
     brackets: bytes
 
 
-def pieces(body: bytes, size: int = PIECE_BYTES) -> Iterator[Piece]:
+def pieces(body: bytes, size: int = PIECE_BYTES) -> Iterator[BodyPiece]:
     """Yield JSON texts of about `size` bytes: `body` is JSON if each of them is.
 
     Each cut is behind a comma. The comma stays in both pieces, with a value in place of the others.
@@ -49,9 +49,9 @@ def pieces(body: bytes, size: int = PIECE_BYTES) -> Iterator[Piece]:
         cut = _cut(body, start, size)
         if cut is None or not _follow(open_ones, cut.brackets):
             # The rest: it is not JSON if the comma is outside of all containers.
-            yield Piece(start, len(opening), opening + body[start:])
+            yield BodyPiece(start, len(opening), opening + body[start:])
             return
-        yield Piece(start, len(opening), opening + body[start : cut.at] + _closed(open_ones))
+        yield BodyPiece(start, len(opening), opening + body[start : cut.at] + _closed(open_ones))
         start = cut.at + 1
 
 

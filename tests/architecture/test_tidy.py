@@ -18,6 +18,7 @@ FOLDER_MODULES_MAX: Final = 35
 # Every exception to a rule, by the place as the rule reports it, with its reason.
 ALLOWED: Final[Mapping[str, Mapping[str, str]]] = {
     "banned_calls": {
+        "tests/benchmarks/bench_console.py::spent_in": "measures what pages cost in a time",
         "tests/benchmarks/receivers.py::_await_port": (
             "a server process that has only its port to say that it is ready"
         ),

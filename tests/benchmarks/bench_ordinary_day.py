@@ -3,8 +3,8 @@
 500 messages of 900 bytes a second, then 2,000, to 20 topics of 50 subscriptions: 2.5 deliveries of
 each. They come on ten kept connections, on Kafka. Publisher and subscribers are processes of their
 own. CPU is the user and system time of a process; wake-ups are how often its threads waited for
-something, and system calls are counted by `perf`, where it is installed and may be used. Both are a
-property of the code: a machine that does other things hardly changes them. Nothing is pinned.
+something, and system calls are counted by `perf`, where it is installed and may be used. All
+need a quiet machine: messages that queue share a wake-up. Nothing is pinned.
 
 With `BENCH_BESIDE=<folder>` in the environment, the code of another tree runs by turns with this
 one, for example that of a git worktree. After `make native`, compiled and interpreted code do. Also
@@ -125,11 +125,11 @@ async def one_round(service: Service, receiver: Stopwatch, rate: int) -> Figures
             after = {name: Used.by(pid) for name, pid in scene.processes.items()}
             figures = {"p50 ms": percentile(latencies, 50), "p99 ms": percentile(latencies, 99)}
             for name in scene.processes:
-                figures |= per_message(name, before[name], after[name], count)
+                figures |= per_message(name, before[name], after[name], count=count)
             return figures | await system_calls(scene)
 
 
-def per_message(name: str, before: Used, after: Used, count: int) -> Figures:
+def per_message(name: str, before: Used, after: Used, *, count: int) -> Figures:
     wakeups, of_loop = after.wakeups - before.wakeups, after.of_loop - before.of_loop
     return {
         f"{name} CPU us": (after.cpu_s - before.cpu_s) / count * 1e6,

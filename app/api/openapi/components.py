@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 _TWICE: Final = 2
@@ -36,17 +36,20 @@ def simplify_parameters(document: Json) -> None:
 
 
 def shared(document: Json) -> Json:
-    """Return the same document, with references to repeated parameters and errors."""
+    """Return the same document, with references to repeated parameters, errors and headers."""
     parameters, responses = _Components("parameters"), _Components("responses")
+    headers = _Components("headers")
     for operation in _operations(document):
         for parameter in operation.get("parameters", ()):
             parameters.count(f"{parameter['in']}-{parameter['name']}", parameter)
         for status, response in operation["responses"].items():
             if codes := sorted(_codes(response)):
                 responses.count("-".join((status, *codes)), response)
+            for name, header in response.get("headers", {}).items():
+                headers.count(name, header)
     paths = {
         path: {
-            method: _with_references(operation, parameters, responses)
+            method: _with_references(operation, parameters, responses, headers=headers)
             for method, operation in operations.items()
         }
         for path, operations in document["paths"].items()
@@ -55,6 +58,7 @@ def shared(document: Json) -> Json:
         **document["components"],
         "parameters": parameters.named(),
         "responses": responses.named(),
+        "headers": headers.named(),
     }
     return {**document, "paths": paths, "components": components}
 
@@ -111,12 +115,25 @@ def _codes(response: Json) -> Iterator[str]:
         yield from content.get("examples", ())
 
 
-def _with_references(operation: Json, parameters: _Components, responses: _Components) -> Json:
-    said: Mapping[str, Json] = operation["responses"]
+def _with_references(
+    operation: Json, parameters: _Components, responses: _Components, *, headers: _Components
+) -> Json:
     found: Json = {
         **operation,
-        "responses": {status: responses.reference(each) for status, each in said.items()},
+        "responses": {
+            status: _response(each, responses, headers)
+            for status, each in operation["responses"].items()
+        },
     }
     if "parameters" in operation:
         found["parameters"] = [parameters.reference(each) for each in operation["parameters"]]
     return found
+
+
+def _response(response: Json, responses: _Components, headers: _Components) -> Json:
+    """Return a reference to the response, or the response with references to its headers."""
+    found = responses.reference(response)
+    if found is not response or "headers" not in response:
+        return found
+    named = response["headers"].items()
+    return {**response, "headers": {name: headers.reference(each) for name, each in named}}

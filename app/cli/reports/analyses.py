@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from app.cli import output
 from app.cli.errors import CliError
-from app.cli.reports.report import Bar, Chart, Report
+from app.cli.reports.report import Bar, BarChart, Report
 
 # The number of bars that a reader still takes in.
 _BARS_MAX: Final = 20
@@ -31,7 +31,7 @@ def undelivered_report(found: Answer) -> Report:
         subtitle=_scope(found),
         columns=[*(name.upper() for name in keys), "MESSAGES", "ATTEMPTS", "BYTES"],
         rows=rows,
-        charts=[Chart(title="Messages", series=["messages"], bars=bars[:_BARS_MAX])],
+        charts=[BarChart(title="Messages", series=["messages"], bars=bars[:_BARS_MAX])],
         raw=found,
     )
 
@@ -60,7 +60,7 @@ def failures_report(found: Answer) -> Report:
         ],
         rows=rows,
         conclusions=[_cluster_said(each) for each in clusters],
-        charts=[Chart(title="Messages", series=["messages"], bars=bars[:_BARS_MAX])],
+        charts=[BarChart(title="Messages", series=["messages"], bars=bars[:_BARS_MAX])],
         raw=found,
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ def latency_report(found: Answer) -> Report:
         rows=rows,
         conclusions=[f"No time is known of messages to {name}" for name in untimed],
         charts=[
-            Chart(
+            BarChart(
                 title="From publication to delivery", series=_TIMES, bars=bars[:_BARS_MAX],
                 unit=" ms", are_parts=False,
             )
@@ -125,7 +125,7 @@ def slo_report(found: Answer) -> Report:
         columns=["SUBSCRIPTION", "ATTAINED %", "WITHIN", "DELIVERED", "DISCARDED", "UNKNOWN"],
         rows=rows,
         charts=[
-            Chart(title="Attained", series=["share"], bars=bars[:_BARS_MAX], unit=" %", most=100)
+            BarChart(title="Attained", series=["share"], bars=bars[:_BARS_MAX], unit=" %", most=100)
         ],
         raw=found,
     )

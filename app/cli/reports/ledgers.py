@@ -5,7 +5,7 @@ from typing import Final
 
 from angelia_client import Ledger, LedgerEntry
 from app.cli import output
-from app.cli.reports.report import Bar, Chart, Report
+from app.cli.reports.report import Bar, BarChart, Report
 
 COLUMNS: Final = (
     "NO", "TO", "CARRIED", "PUBLISHED", "RESENT", "DELIVERED", "DISCARDED", "FILTERED",
@@ -32,7 +32,7 @@ def ledger_report(found: Ledger, *, name: str) -> Report:
         columns=COLUMNS,
         rows=[row_of(entry) for entry in found.entries],
         conclusions=list(conclusions(found)),
-        charts=[Chart(title="What became of messages, by entry", series=series, bars=bars)],
+        charts=[BarChart(title="What became of messages, by entry", series=series, bars=bars)],
         raw=found.raw,
     )
 

@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from app.cli.output import printable
-from app.cli.reports.report import Bar, Chart, Report
+from app.cli.reports.report import Bar, BarChart, Report
 
 # Colours that people with any colour vision can tell apart (Okabe and Ito).
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#999999")
@@ -74,7 +74,7 @@ def _row(tag: str, cells: Sequence[object], numeric: Sequence[bool]) -> str:
     return f"<tr>{''.join(written)}</tr>\n"
 
 
-def svg_of(chart: Chart) -> str:
+def svg_of(chart: BarChart) -> str:
     """Return the chart as an inline SVG."""
     lines = 1 if chart.are_parts else len(chart.series)
     height = _LINE * (1 + sum(lines for _ in chart.bars))
@@ -91,7 +91,7 @@ def svg_of(chart: Chart) -> str:
     )
 
 
-def _legend(chart: Chart) -> str:
+def _legend(chart: BarChart) -> str:
     step = _BARS // max(len(chart.series), 1)
     return "".join(
         f'<rect x="{_LABELS + place * step}" y="4" width="10" height="10" fill="{_colour(place)}"/>'
@@ -100,7 +100,7 @@ def _legend(chart: Chart) -> str:
     )
 
 
-def _bar(chart: Chart, bar: Bar, *, top: int, most: float) -> str:
+def _bar(chart: BarChart, bar: Bar, *, top: int, most: float) -> str:
     drawn = [_label(bar.label, top=top)]
     x, y = float(_LABELS), top
     for place, (name, value) in enumerate(zip(chart.series, bar.values, strict=True)):

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 
-class Form(StrEnum):
+class ReportForm(StrEnum):
     """The form in which a report is written."""
 
     TEXT = "text"
@@ -17,17 +17,17 @@ class Form(StrEnum):
     HTML = "html"
 
 
-def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> Form:
+def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> ReportForm:
     """Return the form that the options ask for.
 
     Raises:
         typer.BadParameter: They ask for several.
     """
-    asked = {Form.JSON: as_json, Form.CSV: as_csv, Form.HTML: as_html}
+    asked = {ReportForm.JSON: as_json, ReportForm.CSV: as_csv, ReportForm.HTML: as_html}
     wanted = [form for form, is_asked in asked.items() if is_asked]
     if len(wanted) > 1:
         raise typer.BadParameter("give only one of --json, --csv and --html")
-    return wanted[0] if wanted else Form.TEXT
+    return wanted[0] if wanted else ReportForm.TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class BarChart:
     """Horizontal bars. The values of a bar are parts of a whole, or stand below each other.
 
     `most` is the value of a full bar; None: the largest value that there is.
@@ -62,5 +62,5 @@ class Report:
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     conclusions: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
+    charts: Sequence[BarChart] = ()
     raw: Mapping[str, Any]

@@ -5,22 +5,22 @@ import io
 
 from app.cli import output
 from app.cli.reports.page import page_of
-from app.cli.reports.report import Form, Report
+from app.cli.reports.report import Report, ReportForm
 
 
-def write_report(report: Report, form: Form) -> None:
+def write_report(report: Report, form: ReportForm) -> None:
     """Write the report to standard output."""
     match form:
-        case Form.TEXT:
+        case ReportForm.TEXT:
             output.write_text(f"{report.title}: {report.subtitle}")
             output.write_table(report.columns, report.rows)
             if report.conclusions:
                 output.write_text("\n" + "\n".join(report.conclusions))
-        case Form.JSON:
+        case ReportForm.JSON:
             output.write_json(report.raw)
-        case Form.CSV:
+        case ReportForm.CSV:
             output.out.out(csv_of(report), end="", highlight=False)
-        case Form.HTML:
+        case ReportForm.HTML:
             output.out.out(page_of(report), end="", highlight=False)
 
 

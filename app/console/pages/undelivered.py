@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from app.console.api import ApiRefusedError
-from app.console.links import Links
 from app.console.paging import next_after
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -112,8 +111,8 @@ async def _list(view: PageView, path: str, *, name: str = "") -> ShownPage:
             "problem": problem,
             "items": items,
             "is_first": after is None,
-            "here": _here(view.link, view.topic, name, filters),
-            "next": _here(view.link, view.topic, name, {**filters, "after": more or ""}),
+            "here": _here(view, name, filters),
+            "next": _here(view, name, {**filters, "after": more or ""}),
             "more": more is not None,
             "all_of_it": view.link.subscription(view.topic, name, "undelivered", "again", **filters)
             if name
@@ -123,10 +122,10 @@ async def _list(view: PageView, path: str, *, name: str = "") -> ShownPage:
     )
 
 
-def _here(link: Links, topic: str, name: str, query: Mapping[str, str]) -> str:
+def _here(view: PageView, name: str, query: Mapping[str, str]) -> str:
     if name:
-        return link.subscription(topic, name, "undelivered", **query)
-    return link("topics", topic, "undelivered", **query)
+        return view.link.subscription(view.topic, name, "undelivered", **query)
+    return view.link("topics", view.topic, "undelivered", **query)
 
 
 async def show_again(view: PageView) -> ShownPage:

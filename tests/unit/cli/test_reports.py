@@ -20,7 +20,7 @@ from app.cli.reports.analyses import (
     undelivered_report,
 )
 from app.cli.reports.page import page_of, svg_of
-from app.cli.reports.report import Bar, Chart, Form, form_of
+from app.cli.reports.report import Bar, BarChart, ReportForm, form_of
 from app.cli.reports.writing import csv_of
 from app.domain.insight.analytics import FailureCluster, FailurePattern, UndeliveredCount
 from app.domain.job import Job, JobKind, JobScope, JobState
@@ -129,21 +129,21 @@ def test_a_page_has_its_charts_in_it_and_loads_nothing_from_elsewhere() -> None:
 def test_bars_are_as_long_as_their_values() -> None:
     bars = [Bar(label="one", values=[10, 30]), Bar(label="two" * 40, values=[0, 20])]
 
-    def widths(chart: Chart) -> list[float]:
+    def widths(chart: BarChart) -> list[float]:
         drawn = ET.fromstring(svg_of(chart))  # noqa: S314 - our own
         return [float(each.attrib["width"]) for each in drawn.iter("rect")][len(chart.series) :]
 
-    parts = widths(Chart(title="t", series=["a", "b"], bars=bars))
+    parts = widths(BarChart(title="t", series=["a", "b"], bars=bars))
     assert parts == [115, 345, 0, 230]
-    beside = widths(Chart(title="t", series=["a", "b"], bars=bars, are_parts=False))
+    beside = widths(BarChart(title="t", series=["a", "b"], bars=bars, are_parts=False))
     assert beside == pytest.approx([460 / 3, 460, 0, 920 / 3], abs=0.1)
-    assert widths(Chart(title="t", series=["a", "b"], bars=bars, most=80))[1] == 172.5
-    assert widths(Chart(title="t", series=["a"], bars=[Bar(label="x", values=[0])])) == [0]
-    assert widths(Chart(title="t", series=["a"], bars=[])) == []
+    assert widths(BarChart(title="t", series=["a", "b"], bars=bars, most=80))[1] == 172.5
+    assert widths(BarChart(title="t", series=["a"], bars=[Bar(label="x", values=[0])])) == [0]
+    assert widths(BarChart(title="t", series=["a"], bars=[])) == []
 
 
 def test_only_one_form_can_be_asked_for() -> None:
-    assert form_of(as_json=False, as_csv=False, as_html=False) is Form.TEXT
-    assert form_of(as_json=False, as_csv=False, as_html=True) is Form.HTML
+    assert form_of(as_json=False, as_csv=False, as_html=False) is ReportForm.TEXT
+    assert form_of(as_json=False, as_csv=False, as_html=True) is ReportForm.HTML
     with pytest.raises(typer.BadParameter, match="only one"):
         form_of(as_json=True, as_csv=True, as_html=False)
