@@ -68,6 +68,31 @@ async def test_hours_and_days_add_up_what_the_minutes_had(histories: Histories) 
     ]  # fmt: skip
 
 
+async def test_an_hour_that_becomes_a_row_while_it_is_read_counts_once(
+    histories: Histories,
+) -> None:
+    billing = await histories.watched.subscription()
+    await histories.counted(billing, delivered=3)
+    await histories.pass_by()
+    since = histories.now - DAY
+    async with histories.database.transaction() as session:
+        # As a reader sees it who read `metrics_recorded` before.
+        before = await session.execute(
+            text("SELECT hour, minutes FROM metrics_recorded WHERE subscription_id IS NOT NULL")
+        )
+        hour, minutes = before.one()
+    await histories.pass_by(HOUR)
+    await histories.counted(billing, delivered=5)
+    await histories.pass_by()
+    async with histories.database.transaction() as session:
+        earlier = {"hour": hour, "minutes": minutes}
+        update = "UPDATE metrics_recorded SET hour = :hour, minutes = :minutes, delivered = 3"
+        await session.execute(text(f"{update} WHERE subscription_id IS NOT NULL"), earlier)
+    for step in ("minute", "hour", "day"):
+        points = (await histories.of(billing, step=step, since=since)).points
+        assert sum(count for _, count in shown(points)) == 5, step
+
+
 async def test_attempts_of_all_workers_are_recorded_once_however_often_reported(
     histories: Histories,
 ) -> None:
