@@ -11,12 +11,14 @@ from typing import Any
 import orjson
 import psycopg
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from app.config import Settings
 from app.domain.message import Partition
 from app.log.interface import Committed
 from app.storage.database import open_database
+from app.storage.keyring import open_vault
 from app.storage.notices import JOBS, listen
 from app.tracing.packs import packed, read_pack
 from spark.engine import SparkEngine
@@ -118,11 +120,13 @@ async def a_runner(
         spark_output=str(place),
         kafka_bootstrap=configuration.get("ANGELIA_KAFKA_BOOTSTRAP"),
         namespace=configuration.get("ANGELIA_NAMESPACE", ""),
+        # Entries that it signs are intact for the service, which has the same key.
+        secret_key=SecretStr(configuration["ANGELIA_SECRET_KEY"]),
     )
     engine = SparkEngine(settings, database_url=url, start=lambda _: spark)
     stopping, pace = asyncio.Event(), RunnerPace(report_every=timedelta(milliseconds=200))
     async with (
-        open_database(url) as database,
+        open_database(url, vault=open_vault(settings)) as database,
         listen(url, [JOBS]) as notices,
         asyncio.TaskGroup() as tasks,
     ):
@@ -305,7 +309,8 @@ async def each_is_accounted_for(
         statuses[each.get("status")] += each["messages"]
     assert statuses == +Counter({400: len(refused)})
     check = (await service.http.get(f"{path}/ledger/check")).raise_for_status().json()
-    assert check == {"intact": True, "entries": 2, "signed": False, "hash": rest["hash"]}
+    said = {name: check[name] for name in ("intact", "entries", "signed", "hash")}
+    assert said == {"intact": True, "entries": 2, "signed": True, "hash": rest["hash"]}, check
 
 
 async def lose_traces(configuration: Mapping[str, str], ids: Collection[str]) -> None:
