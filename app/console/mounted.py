@@ -36,7 +36,7 @@ class WithConsole:
         self.feeds = LiveFeeds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ApiAnswer one request."""
+        """Answer one request."""
         path = scope["path"]
         if path.startswith(_PAGES):
             await self._pages()(scope, receive, send)

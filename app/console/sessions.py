@@ -79,7 +79,9 @@ def form_token(cookie: str) -> str:
 def is_form_of(request: Request, token: str) -> bool:
     """Whether a form with that token is of a page that the same browser got."""
     known = (*cookies_of(request, SESSION_COOKIE), *cookies_of(request, FORM_COOKIE))
-    return any(hmac.compare_digest(form_token(each), token) for each in known)
+    # As bytes: texts are compared only if they are ASCII.
+    given = token.encode()
+    return any(hmac.compare_digest(form_token(each).encode(), given) for each in known)
 
 
 def is_from_our_page(request: Request) -> bool:

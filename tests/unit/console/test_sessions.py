@@ -57,6 +57,7 @@ def test_a_form_goes_with_any_of_the_cookies_that_the_browser_sends() -> None:
         assert sessions.is_form_of(request, sessions.form_token(cookie))
     assert not sessions.is_form_of(request, sessions.form_token("four"))
     assert not sessions.is_form_of(request, "")
+    assert not sessions.is_form_of(request, "f\u00fcnf")
     assert not sessions.is_form_of(a_request(), sessions.form_token(""))
 
 
