@@ -35,14 +35,14 @@ async def show(view: PageView) -> ShownPage:
             "entries": list(reversed(ledger["entries"])),
             "check": await view.api.get(f"{path}/check"),
             "doubts": DOUBTS,
-            "said": said(ledger),
+            "verdict": verdict(ledger),
             "rights": await view.rights(view.topic, view.name),
         },
     )
 
 
-def said(ledger: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what the ledger says in a sentence, and its class of the style sheet."""
+def verdict(ledger: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a sentence about the sums of a ledger, and the style class for it."""
     missing = ledger["sums"]["missing"]
     if not ledger["entryCount"]:
         return "There is no entry about this time.", "calm"

@@ -1,7 +1,7 @@
-"""*Send again*: choose messages, look at what would be sent, send it, and follow how far it is.
+"""*Send again*: choose messages, count them first, send them, and see the progress.
 
-What was chosen stands in the URL, so that it can be sent to a colleague. First a dry run counts
-the messages (`looked` is its id); then the same choice is sent.
+The choice is in the URL, so that a colleague can open it. A dry run counts the messages; its id is
+the parameter `looked`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ _AS_GIVEN: Final = tuple(replace(each, read=as_is) for each in FIELDS)
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the form with the choice of the URL, its dry run, and the newest retransmissions."""
+    """Show the form with the choice in the URL, its dry run, and the newest retransmissions."""
     given = {name: view.query.get(name, "") for name in _PATHS}
     return await _page(view, given, NO_PROBLEMS)
 

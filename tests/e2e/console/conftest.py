@@ -1,4 +1,4 @@
-"""A browser, and pages in it that notice what a person would not see."""
+"""A browser, and pages whose unseen problems fail the test."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """An empty page. At the end of the test, nothing may have gone wrong in it unseen."""
+    """An empty page. The test fails if the page had problems that a person does not see."""
     context = browser.new_context(locale="en-GB", timezone_id="Europe/Berlin")
     page = context.new_page()
     watched = Watched(page)

@@ -1,4 +1,4 @@
-"""Every page in a browser, with data: nothing fails unseen, and everybody can use it."""
+"""Every page in a browser, with data: it has no unseen problems, and it is accessible."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -70,7 +70,7 @@ def filled(served_place: Place) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_keeps_nobody_out(page: Page, filled: str, name: str) -> None:
+def test_a_page_is_accessible(page: Page, filled: str, name: str) -> None:
     page.goto(f"{filled}{PAGES[name]}")
     page.get_by_role("heading", level=1).wait_for()
     violations = Axe().run(page).response["violations"]

@@ -1,4 +1,4 @@
-"""What goes wrong in a page without anybody seeing it."""
+"""Problems of a page that a person does not see."""
 
 from http import HTTPStatus
 

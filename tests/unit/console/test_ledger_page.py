@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.console.pages.ledger import DOUBTS, said
+from app.console.pages.ledger import DOUBTS, verdict
 from app.domain.insight.ledger import Doubt
 
 
@@ -20,8 +20,10 @@ def a_ledger(*, missing: int = 0, entries: int = 1, proved: bool = True) -> dict
         (a_ledger(proved=False), "Nothing is known to be missing", "warn"),
     ],
 )
-def test_a_ledger_is_said_in_a_sentence(ledger: dict[str, Any], start: str, tone: str) -> None:
-    text, found = said(ledger)
+def test_the_verdict_on_a_ledger_is_a_sentence(
+    ledger: dict[str, Any], start: str, tone: str
+) -> None:
+    text, found = verdict(ledger)
     assert text.startswith(start)
     assert found == tone
 
