@@ -6,7 +6,7 @@ by its own clock a little sooner than the group. Events of an earlier membership
 """
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -180,6 +180,8 @@ class Membership:
         self._joining = False
         self._heard_at = asyncio.get_running_loop().time()
         self._arrives_at = 0.0
+        # What the group has sent, and has not arrived.
+        self._outbox: deque[tuple[int, OwnershipEvent]] = deque()
         # What was released here, and the group has not heard of.
         self._released: list[frozenset[Partition]] = []
         # Runs the client's part in the process of the member.
@@ -204,6 +206,9 @@ class Membership:
                 self.process, event.partitions, gained=isinstance(event, Assigned)
             )
             yield event
+            if isinstance(event, Lost):
+                # Only now: until the worker has heard of it, it may commit nothing for them.
+                self._held -= event.partitions
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator["Membership"]:
@@ -226,16 +231,12 @@ class Membership:
         """Called by the group when others are to have the partitions."""
 
         def let_go() -> None:
-            timers[0].cancel()
             if self._generation == generation:
                 self._held -= partitions
                 self._released.append(partitions)
                 self._send(self._let_go, generation)
 
         release = ReleaseOnce(let_go)
-        loop = asyncio.get_running_loop()
-        # Runs in the process of the member, as a part of its client.
-        timers = [loop.call_later(self._revoke_s, release, context=self._context)]
         self._deliver(generation, Revoked(partitions, release))
 
     def _let_go(self, generation: int) -> None:
@@ -245,18 +246,21 @@ class Membership:
             self._group.lets_go(self.process, generation, partitions)
 
     def _deliver(self, generation: int, event: OwnershipEvent) -> None:
-        delay_s = self._service.answer_s(self.process)
-        if delay_s is None:
-            # The connection is down: the client hears of it when it is back, or its session ends.
-            later(HEARTBEAT_S, self._deliver_again, generation, event)
-            return
-        now = asyncio.get_running_loop().time()
-        self._arrives_at = max(self._arrives_at + 1e-6, now + delay_s)
-        later(self._arrives_at - now, self._arrive, generation, event)
+        self._outbox.append((generation, event))
+        if len(self._outbox) == 1:
+            self._send_out()
 
-    def _deliver_again(self, generation: int, event: OwnershipEvent) -> None:
-        if generation == self._generation:
-            self._deliver(generation, event)
+    def _send_out(self) -> None:
+        """Send events in their order; while the connection is down, the first one waits."""
+        while self._outbox:
+            delay_s = self._service.answer_s(self.process)
+            if delay_s is None:
+                later(HEARTBEAT_S, self._send_out)
+                return
+            generation, event = self._outbox.popleft()
+            now = asyncio.get_running_loop().time()
+            self._arrives_at = max(self._arrives_at + 1e-6, now + delay_s)
+            later(self._arrives_at - now, self._arrive, generation, event)
 
     def _arrive(self, generation: int, event: OwnershipEvent) -> None:
         asyncio.get_running_loop().call_soon(self._take, generation, event, context=self._context)
@@ -266,8 +270,9 @@ class Membership:
             return
         if isinstance(event, Assigned):
             self._held |= event.partitions
-        elif isinstance(event, Lost):
-            self._held -= event.partitions
+        elif isinstance(event, Revoked):
+            # The client waits for the release only so long; a second call has no effect.
+            asyncio.get_running_loop().call_later(self._revoke_s, event.release)
         self._events.put_nowait(event)
 
     # ---- heartbeats -----------------------------------------------------------------------------
@@ -325,9 +330,7 @@ class Membership:
         self._generation = 0
         self._released.clear()
         if self._held:
-            lost = frozenset(self._held)
-            self._held.clear()
-            self._events.put_nowait(Lost(lost))
+            self._events.put_nowait(Lost(frozenset(self._held)))
 
     def _send(self, act: Callable[..., object], *args: object) -> bool:
         delay_s = self._service.request_s(self.process)

@@ -171,9 +171,9 @@ PLANTED: Final[Mapping[str, Planted]] = {
     ),
     "live for ever": _bug(
         "retries after the time to live",
-        _RESPONSES,
-        "return TTL_ELAPSED if self._scheduler.is_over(job, due) else None",
-        "return None",
+        _SCHEDULER,
+        "            return at > job.deadline\n",
+        "            return False\n",
     ),
     "keep retries on revoke": _bug(
         "retries messages of partitions that it gave away",
@@ -295,12 +295,6 @@ PLANTED: Final[Mapping[str, Planted]] = {
         _SUPERVISOR,
         "        closing = {key for key in self._closing if key.partition in event.partitions}\n",
         "        closing = set()\n        event.release()\n",
-    ),
-    "never release": _bug(
-        "keeps a revoked partition until its time is over",
-        _SUPERVISOR,
-        "        event.release()\n",
-        "",
     ),
     "deliver when suspended": _bug(
         "does not close the cursors of suspended subscriptions",

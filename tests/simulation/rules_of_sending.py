@@ -81,7 +81,8 @@ def _unexcused(
         offset < read.offset or any(low <= offset < high for low, high in read.done)
     ):
         return f"{sent.worker} had read that it is finished"
-    if first.sent.worker == sent.worker and (read is None or read.at < heard_at):
+    begun = _begun_at(story, life, partition, again=again)
+    if first.sent.worker == sent.worker and begun < heard_at:
         return f"{sent.worker} had finished it itself"
     late = TRACED_COMMIT_MAX_S if life.plan.traced else COMMIT_MAX_S
     if story.disturbed(first.sent.worker, heard_at - UNANSWERED_S, heard_at + late):
@@ -91,6 +92,14 @@ def _unexcused(
     if any(first.sent.at <= at and heard_at - at > HANDOVER_S for at in moved):
         return ""
     return f"finished {sent.at - heard_at:.3f} s before, and no fault then"
+
+
+def _begun_at(story: Story, life: Life, partition: int, *, again: Attempt) -> float:
+    """When the worker of an attempt began with its partition: it read a commit, or got it."""
+    sent = again.sent
+    read = life.last_read(sent.worker, partition, sent.at)
+    got = story.got(sent.worker, life.created.topic, partition, before=sent.at)
+    return max(-inf if read is None else read.at, got)
 
 
 def order_is_kept(story: Story) -> Iterator[Violation]:
@@ -228,8 +237,7 @@ def _retry(
     story: Story, life: Life, position: Position, *, before: Attempt, after: Attempt
 ) -> Iterator[Violation]:
     worker, sent = after.sent.worker, after.sent
-    read = life.last_read(worker, position.partition, sent.at)
-    begun_anew = read is None or read.at > before.sent.at
+    begun_anew = _begun_at(story, life, position.partition, again=after) > before.sent.at
     runs = life.plan.on_exhausted == "RUN"
     if (
         begun_anew
@@ -237,7 +245,7 @@ def _retry(
         or story.troubled(before.sent.at, sent.at, frozenset({"clock"}), where=worker)
     ):
         return
-    if sent.at < before.ended_at + life.plan.backoff_s - TOLERANCE_S:
+    if sent.begun < before.ended_at + life.plan.backoff_s - TOLERANCE_S:
         text = f"{life.id} was sent {sent.message} again after {sent.at - before.ended_at:.3f} s"
         yield Violation("backoff", sent.at, text)
 
@@ -248,10 +256,9 @@ def _lived(
     if life.plan.breaker:
         return  # the time to live stops while a circuit is open
     for attempt in mine[1:]:
-        read = life.last_read(worker, position.partition, attempt.sent.at)
-        since = -inf if read is None else read.at
+        since = _begun_at(story, life, position.partition, again=attempt)
         first = next(each.sent.at for each in mine if each.sent.at >= since)
-        lived = attempt.sent.at - first
+        lived = attempt.sent.begun - first
         if lived <= life.plan.ttl_s + TOLERANCE_S or life.seeks:
             continue
         moved = frozenset({"clock", "pause"})

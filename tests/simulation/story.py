@@ -300,6 +300,17 @@ class Story:
             and (each.process, each.topic, each.partition) == (worker, topic, partition)
         )
 
+    def got(self, worker: str, topic: str, partition: int, *, before: float) -> float:
+        """When a worker was told last that it owns a partition, before a time."""
+        told = (
+            each.at
+            for each in self.owned
+            if each.gained
+            and each.at <= before
+            and (each.process, each.topic, each.partition) == (worker, topic, partition)
+        )
+        return max(told, default=-inf)
+
     def is_rewound(self, topic: str) -> bool:
         """Whether readers lost what they had read: then everything may be read again."""
         return any(each.topic == topic and each.why == "unclean leader" for each in self.lost)

@@ -33,6 +33,8 @@ class Witness:
     def __init__(self, loop: VirtualLoop, history: History) -> None:
         self._loop = loop
         self._history = history
+        # The highest offset that was ever committed, by incarnation.
+        self.furthest: dict[tuple[str, Partition], int] = {}
 
     def stored(self, partition: Partition, first: int, records: Sequence[NewRecord]) -> None:
         if partition.topic == UNDELIVERED:
@@ -69,6 +71,8 @@ class Witness:
     ) -> None:
         incarnation = _incarnation(what)
         if (found := parse_progress(incarnation, what.offset, what.metadata)) is not None:
+            place = incarnation, partition
+            self.furthest[place] = max(self.furthest.get(place, 0), what.offset)
             self._history.add(
                 Committed(
                     at=self._loop.time(),

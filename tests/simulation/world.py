@@ -252,9 +252,12 @@ class World:
         stored = self.log.stored[partition]
         committed = self.log.commits.get(subscription.group, {}).get(partition)
         found = committed and parse_progress(subscription.id, committed.offset, committed.metadata)
+        # A late commit may have replaced the last one: what was committed once is done.
+        place = subscription.id, partition
+        best = 0 if subscription.seek else self.witness.furthest.get(place, 0)
         start = subscription.start.get(partition.index, 0)
         offset = found.offset if found else start
-        if offset < stored.high and (stored.high > stored.start):
+        if max(offset, best) < stored.high and (stored.high > stored.start):
             return f"committed {offset} of {stored.high}"
         if found and subscription.seek and (found.seek or 0) < subscription.seek.number:
             sought = subscription.seek.offset_in(partition.index)
