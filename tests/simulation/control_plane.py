@@ -36,10 +36,12 @@ class SimulatedPlane(ControlPlane):
 
     def keep(self, entry: Entry) -> None:
         """List the last discard of each message at each place, as the table's key does."""
-        if isinstance(entry, Undelivered):
-            place = _place(entry)
-            self.undelivered[:] = [each for each in self.undelivered if _place(each) != place]
+        before = [*self.undelivered]
         super(SimulatedPlane, self).keep(entry)
+        # A retracted discard is not listed, so it takes nobody's place.
+        if isinstance(entry, Undelivered) and len(self.undelivered) > len(before):
+            others = [each for each in before if _place(each) != _place(entry)]
+            self.undelivered[:] = [*others, entry]
 
     def notify(self) -> None:
         """Tell all who listen that something was changed."""

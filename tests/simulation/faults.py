@@ -77,8 +77,9 @@ class Faults:
                 world.log.elect(partition)
             stored.replicates = True
             stored.replicate(stored.end, stored.term)
-        if not any(True for _ in world.running()):
-            world.start_worker("w0")
+        if all(worker.stopping.is_set() for _, worker in world.running()):
+            # One that stops may still have its place.
+            world.start_worker("spare")
         world.log.changed.send()
 
     def _note(self, what: str, where: str, *, begins: bool) -> None:

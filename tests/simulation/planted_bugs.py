@@ -250,12 +250,6 @@ PLANTED: Final[Mapping[str, Planted]] = {
         "        if self._rate <= 0:\n            return min",
         "        if False:\n            return min",
     ),
-    "forget the watchdog": _bug(
-        "sends at once after it stood still",
-        _PACE,
-        "        if now >= self._watchdog.safe_until:\n",
-        "        if False:\n",
-    ),
     "too many in flight": _bug(
         "has one request more in flight than it may",
         _CONSUMER,

@@ -82,7 +82,9 @@ def _unexcused(
     ):
         return f"{sent.worker} had read that it is finished"
     begun = _begun_at(story, life, partition, again=again)
-    if first.sent.worker == sent.worker and begun < heard_at:
+    # A worker that has a partition again does not know what was in the air when it lost it.
+    in_the_air = first.sent.begun < begun
+    if first.sent.worker == sent.worker and begun < heard_at and not in_the_air:
         return f"{sent.worker} had finished it itself"
     late = TRACED_COMMIT_MAX_S if life.plan.traced else COMMIT_MAX_S
     if story.disturbed(first.sent.worker, heard_at - UNANSWERED_S, heard_at + late):

@@ -133,11 +133,17 @@ class Life:
         for each in self.ordered:
             if each.at > until:
                 break
-            if each.at <= since and each.what == "edit":
+            # An edit that was not answered may not be stored.
+            if each.what == "edit" and self._is_answered(each, since):
                 rate, in_flight = [], []
             rate.append(each.rate)
             in_flight.append(each.in_flight)
         return max(rate), max(in_flight)
+
+    def _is_answered(self, ordered: Ordered, until: float) -> bool:
+        return any(
+            each.what == ordered.what and ordered.at <= each.at <= until for each in self.done
+        )
 
 
 class Trouble(NamedTuple):
@@ -170,6 +176,10 @@ class Story:
         self._open_faults: dict[tuple[str, str], list[float]] = defaultdict(list)
         plans = {each.name: each for each in plan.subscriptions}
         self._plans: Mapping[str, SubscriptionPlan] = plans
+        # First all subscriptions: workers may begin before the operator has heard of a creation.
+        for created in history.of(Subscribed):
+            if not created.seek:
+                self.lives[created.incarnation] = Life(created, self._plan_of(created))
         for event in history.events:
             self._tell(event)
         for (what, where), begun in self._open_faults.items():
@@ -241,13 +251,12 @@ class Story:
                 pass
 
     def _subscribed(self, event: Subscribed) -> None:
-        if event.seek:
-            if event.incarnation in self.lives:
-                self.lives[event.incarnation].seeks.append(event)
-            return
-        name = event.subscription
-        plan = self._plans.get(name) or self._plans[name.rpartition("x")[0]]
-        self.lives[event.incarnation] = Life(event, plan)
+        if event.seek and event.incarnation in self.lives:
+            self.lives[event.incarnation].seeks.append(event)
+
+    def _plan_of(self, created: Subscribed) -> SubscriptionPlan:
+        name = created.subscription
+        return self._plans.get(name) or self._plans[name.rpartition("x")[0]]
 
     def _lost(self, event: Lost) -> None:
         self.lost.append(event)
