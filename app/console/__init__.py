@@ -1,5 +1,5 @@
 """The console: web pages over the REST API, for people.
 
-A page is made from requests to the REST API inside of this process, with the caller's own key. So
-a page can show and change what its reader may see and change by REST, and nothing else.
+A page calls the REST API inside this process, with the reader's own API key. So a page can show
+and change only what its reader may see and change by REST.
 """

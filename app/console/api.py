@@ -1,4 +1,4 @@
-"""The REST API inside of this process, as the pages call it: no socket, the same routes."""
+"""Calls of the REST API inside this process: the same routes, without a socket."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from starlette.types import ASGIApp, Message, Scope
 
 from app.accepted import JSON, TEXT
 
-# What a page may say in the query: a text, a number, or a text several times.
+# The parameters of a query by name. A list of texts repeats its parameter.
 Query = Mapping[str, str | int | Sequence[str] | None]
 
 _ERROR: Final = 400
 
 
 class FieldError(NamedTuple):
-    """A field that the API refused, by its path in the body."""
+    """An error of the API about one field. `path` is the path of the field in the body."""
 
     path: str
     message: str
 
 
 class ApiRefusedError(Exception):
-    """The API has answered with an error, which pages show."""
+    """The API answered with an error. The page shows its message."""
 
     def __init__(
         self, status: int, message: str, *, code: str = "OTHER", details: Sequence[FieldError] = ()
@@ -38,7 +38,7 @@ class ApiRefusedError(Exception):
 
 
 class ApiAnswer(NamedTuple):
-    """An answer of the API. `body` is JSON, a text, or None."""
+    """An answer of the API. `body` is parsed JSON, a text, bytes, or None without a body."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,7 +47,7 @@ class ApiAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request to the API, as pages show it to be copied."""
+    """A request to the API. Pages show each request as a command that readers can copy."""
 
     method: str
     path: str
@@ -55,15 +55,15 @@ class Call:
 
 
 def path_of(*names: str) -> str:
-    """Return a path of the API; each of `names` is one part of it, whatever characters it has."""
+    """Return a path of the API. Each name is one part of the path; its characters are escaped."""
     return "".join(f"/{quote(name, safe='')}" for name in names)
 
 
 @dataclass(slots=True, kw_only=True)
 class Api:
-    """Calls the routes of `app` in the name of the caller whose key `token` is.
+    """Calls the routes of `app` with the API key `token`.
 
-    `calls` are the requests so far, for the page to show.
+    `calls` has all requests so far. The page shows them.
     """
 
     app: ASGIApp
@@ -79,10 +79,9 @@ class Api:
         return (await self.call("GET", path, query=query)).body
 
     async def find(self, path: str, query: Query | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return what the API has at `path`; None if it has nothing, or cannot say it now.
+        """Return what the API has at `path`; None if the API answers with an error.
 
-        A part of a page that is less than the page itself is read so: the rest of the page is
-        shown without it.
+        Use this method for a part of a page that may be absent: the rest is shown without it.
         """
         try:
             return await self.get(path, query)
@@ -90,7 +89,7 @@ class Api:
             return None
 
     async def state(self, path: str) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return what a route of `/status` has, which answers 503 if something does not work."""
+        """Return the body of a route of `/status`, also if the status of the answer is 503."""
         self.calls.append(Call(method="GET", path=path))
         sent = _scope("GET", path, query="", headers={"accept": JSON})
         return (await _answered(self.app, sent, b"")).body
@@ -98,7 +97,7 @@ class Api:
     async def send(
         self, method: str, path: str, body: object = None, *, query: Query | None = None
     ) -> ApiAnswer:
-        """Send JSON to `path`, or no body if it is None; return the answer.
+        """Send `body` as JSON to `path`, and return the answer. If `body` is None, send none.
 
         Raises:
             ApiRefusedError: The API has answered with an error.
@@ -114,7 +113,7 @@ class Api:
         body: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> ApiAnswer:
-        """Call a route; bytes are sent as they are, and other bodies as JSON.
+        """Call a route, and return its answer. A body of bytes is sent unchanged, others as JSON.
 
         Raises:
             ApiRefusedError: The API has answered with an error.

@@ -1,4 +1,4 @@
-"""The console as an application of its own, imported with the first request to it."""
+"""The console as an ASGI application. It is imported at the first request for a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ _ELSEWHERE: Final = "Forms are accepted only from the console's own pages."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleParts:
-    """What the console needs: the REST API of this process, and who may do what."""
+    """What the console needs from this API process."""
 
     api: ASGIApp
     access: AccessService
@@ -65,7 +65,7 @@ class ConsoleParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reader:
-    """Who reads a page: the caller, the key of the session, and the cookie that forms go with."""
+    """The reader of a page: the caller, the API key (`token`), and the cookie of the forms."""
 
     caller: Caller
     token: str | None
@@ -74,7 +74,7 @@ class _Reader:
 
 
 def console_app(parts: ConsoleParts) -> Starlette:
-    """Return the console, whose paths begin below PREFIX."""
+    """Return the console. All its paths begin with PREFIX."""
     pages = _Pages(parts)
     routes = [
         Route(f"{PREFIX}/static/{{digest}}/{{name}}", static_file),
@@ -103,7 +103,7 @@ class _Pages:
         self._parts = parts
 
     async def answer(self, request: Request, *, route: PageRoute) -> Response:
-        """Show a page, stream its live parts, or do what a form asks for."""
+        """Answer with a page, with a stream of its live parts, or with the result of a form."""
         reader = None
         try:
             reader = await self._reader(request)
@@ -121,7 +121,7 @@ class _Pages:
             return self._refused(request, error, reader)
 
     async def sign_in(self, request: Request) -> Response:
-        """Ask for an API key, and begin a session with it."""
+        """Show the form for an API key. When the form is sent, begin a session with the key."""
         problem = ""
         status = 200
         if request.method == "POST":
@@ -148,17 +148,17 @@ class _Pages:
         return response
 
     async def missing(self, request: Request) -> Response:
-        """Say that there is no such page."""
+        """Answer that the page does not exist."""
         return self._refused(request, ApiRefusedError(404, "There is no such page."))
 
     async def broken(self, request: Request, error: Exception) -> Response:
-        """Say that something broke; the log has what."""
+        """Answer that an unexpected error happened, and log the error."""
         _log.error("console_page_broke", path=request.url.path, kind=type(error).__name__)
         hidden = ApiRefusedError(500, "Something broke. The service's log says what.")
         return self._refused(request, hidden)
 
     async def _reader(self, request: Request) -> _Reader | None:
-        """Return who reads; None if the reader must sign in first."""
+        """Return the reader of the page; None if the reader must sign in first."""
         if not self._parts.access.controlled:
             return _with_form_cookie(request, await self._parts.access.caller(None))
         for cookie in sessions.cookies_of(request, sessions.SESSION_COOKIE):
@@ -272,7 +272,7 @@ class _Pages:
         return self._bare(request, page, reader)
 
     def _bare(self, request: Request, page: ShownPage, reader: _Reader | None = None) -> Response:
-        """Return a page that nobody needs to be signed in for."""
+        """Return a page that is shown without signing in."""
         reader = reader or _with_form_cookie(request, NOBODY)
         return self._shown(request, page, reader=reader, view=self._view(request, reader))
 
@@ -317,7 +317,7 @@ def _rendered(page: ShownPage, view: PageView) -> Mapping[str, str]:
 
 
 def _form_problem(request: Request, form: SentForm) -> str:
-    """Return why a form is refused; an empty text if it is not."""
+    """Return why a form is refused; an empty text if the form is accepted."""
     if not sessions.is_from_our_page(request):
         return _ELSEWHERE
     return "" if sessions.is_form_of(request, form[sessions.TOKEN_FIELD]) else _STALE
@@ -336,7 +336,7 @@ def _back(request: Request) -> str:
 
 
 def _is_ours(link: str) -> bool:
-    """Whether a link leads to a page of the console, and to no other host."""
+    """Whether a link leads to a page of the console, not to another host."""
     plain = link.isprintable() and "\\" not in link and ":" not in link.partition("?")[0]
     return plain and bool(link) and not link.startswith(("/", "."))
 

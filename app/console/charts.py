@@ -1,7 +1,7 @@
 """Charts as SVG, drawn by the server (pure).
 
-Colours come from the style sheet by class, so charts follow light and dark. No attribute `style` is
-used: the pages' policy forbids it.
+The style sheet sets the colours by class, so a chart has a light and a dark form. The attribute
+`style` is not used, because the content security policy of the pages forbids it.
 """
 
 import math
@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from app.console import words
 
-# Twice the usual width in pixels: whole numbers are exact enough, and short.
+# Twice the usual width in pixels, so that coordinates can be rounded to whole numbers.
 WIDTH: Final = 960
 HEIGHT: Final = 300
 _LEFT: Final = 104
@@ -22,14 +22,14 @@ _RIGHT: Final = 16
 _TOP: Final = 20
 _BOTTOM: Final = 44
 _TICKS: Final = 4
-# The most points that a line is drawn with: more than pixels would only be larger.
+# The maximum number of points in a line. More would not be visible.
 POINTS_MAX: Final = 240
 
 _STEPS_S: Final = (60, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800)
 
 
 class ChartPoint(NamedTuple):
-    """A value at a time in seconds since the epoch; None, a gap in the line, if it is unknown."""
+    """A value at the time `at` (seconds since the epoch). The value None is a gap in the line."""
 
     at: float
     value: float | None
@@ -37,7 +37,7 @@ class ChartPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLine:
-    """A line of a chart. `kind` is a class of the style sheet: good, bad, warn, calm, limit."""
+    """A line of a chart. `kind` is its CSS class: good, bad, warn, calm or limit."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Frame:
-    """The values at the edges of a chart, and where they are in the picture."""
+    """The first and the last time of a chart, and its highest value (`top`)."""
 
     start: float
     end: float
@@ -61,9 +61,10 @@ class _Frame:
 
 
 def line_chart(title: str, lines: Sequence[ChartLine], *, unit: str = "number") -> Markup:
-    """Return a chart of lines over time, with axes and a legend; a sentence if there is nothing.
+    """Return a chart of lines over time, with axes and a legend.
 
-    `unit` is how values are written: number, rate, size or span.
+    Without values, return a sentence instead. `unit` is the form of the values: number, rate, size
+    or span.
     """
     drawn = [each for each in lines if any(point.value is not None for point in each.points)]
     times = [point.at for each in drawn for point in each.points]
@@ -92,7 +93,7 @@ def line_chart(title: str, lines: Sequence[ChartLine], *, unit: str = "number") 
 
 
 def meter(value: float, limit: float, kind: str = "good") -> Markup:
-    """Return a bar that shows a part of a whole."""
+    """Return a bar that shows `value` as a part of `limit`."""
     part = 0.0 if limit <= 0 else min(1.0, max(0.0, value / limit))
     return Markup(
         '<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
@@ -102,7 +103,7 @@ def meter(value: float, limit: float, kind: str = "good") -> Markup:
 
 
 def nice_top(highest: float) -> float:
-    """Return the end of a value axis: 1, 2, 2.5 or 5 times a power of ten, at least `highest`."""
+    """Return the top of a value axis: 1, 2, 2.5 or 5 times a power of 10, at least `highest`."""
     if highest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))
@@ -110,12 +111,12 @@ def nice_top(highest: float) -> float:
 
 
 def time_step(seconds: float) -> int:
-    """Return the time between two marks, so that a chart has at most six."""
+    """Return the seconds between two marks of the time axis, for six marks or so."""
     return next((each for each in _STEPS_S if seconds / each <= 6), _STEPS_S[-1])  # noqa: PLR2004 - they fit
 
 
 def thinned(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
-    """Return at most POINTS_MAX points: of each group of neighbours, the one that is highest."""
+    """Return at most POINTS_MAX points: the highest point of each group of neighbours."""
     group = math.ceil(len(points) / POINTS_MAX)
     if group <= 1:
         return points

@@ -1,14 +1,14 @@
-"""What a change changes, field by field (pure)."""
+"""The differences between two versions of settings, field by field (pure)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-# Fields that change with every change.
+# Fields that are not shown as differences.
 _BESIDE: Final = frozenset({"modifiedAt", "createdAt", "supportTeam", "trackingEnabled"})
 
 
 class Difference(NamedTuple):
-    """A field with another value; None where there is none."""
+    """A field whose value differs. None means that one version does not have the field."""
 
     path: str
     before: Any
@@ -16,7 +16,7 @@ class Difference(NamedTuple):
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Difference]:
-    """Return the fields that differ, by path."""
+    """Return the fields that differ, ordered by path."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
     return [
         Difference(path, old.get(path), new.get(path))

@@ -1,6 +1,6 @@
-"""What a page says after a form did what it should, by the word in its URL.
+"""The messages that a page shows after a form succeeded, by the word in the page's URL.
 
-The URL has a word and no text, so that nobody can send a link that lets a page say anything else.
+The URL has only a word, not the message. So nobody can make a link to a page with a false message.
 """
 
 from collections.abc import Mapping

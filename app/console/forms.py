@@ -1,4 +1,4 @@
-"""Forms: what a reader sent, as the JSON that the API takes, and errors at their fields."""
+"""Converts forms to the JSON of the API, and puts the errors of the API at their fields."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from app.api.body import MANAGEMENT_BODY_MAX, media_type, read_body
 from app.console.api import ApiRefusedError, FieldError
 
 _FORM: Final = "application/x-www-form-urlencoded"
-# A character of a form may take three, and a form has more than one field.
+# A form may need three bytes for a character (`%20`), and it has more than one field.
 _BODY_MAX: Final = 4 * MANAGEMENT_BODY_MAX
 _FIELDS_MAX: Final = 1_000
 
@@ -26,7 +26,7 @@ class SentForm:
         self._pairs = pairs
 
     def __getitem__(self, name: str) -> str:
-        # Browsers send lines with CR and LF.
+        # Browsers end each line with CR and LF.
         said = next((value for known, value in self._pairs if known == name), "")
         return said.replace("\r\n", "\n")
 
@@ -34,16 +34,16 @@ class SentForm:
         return any(known == name for known, _ in self._pairs)
 
     def all(self, name: str) -> list[str]:
-        """Return the values of a field that may be there several times."""
+        """Return all values of the fields with this name."""
         return [value for known, value in self._pairs if known == name]
 
 
 async def form_of(request: Request) -> SentForm:
-    """Return the form that was sent.
+    """Read the form from the body of the request.
 
     Raises:
-        ApiRefusedError: It is no form.
-        MessageTooLargeError: It is larger than what the API takes.
+        ApiRefusedError: The body is not a form, or has too many fields.
+        MessageTooLargeError: The form is too large.
     """
     if media_type(request.headers.get("content-type")) != _FORM:
         status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
@@ -63,7 +63,7 @@ async def form_of(request: Request) -> SentForm:
 
 
 def whole(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return a whole number; another text as it is, which the API then refuses at its field."""
+    """Parse a whole number. Return any other text unchanged: the API then refuses the field."""
     try:
         return int(text)
     except ValueError:
@@ -71,7 +71,7 @@ def whole(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def decimal(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return a number; another text as it is."""
+    """Parse a number. Return any other text unchanged: the API then refuses the field."""
     try:
         return float(text)
     except ValueError:
@@ -79,12 +79,12 @@ def decimal(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def numbers(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return whole numbers that are separated by commas or blanks."""
+    """Parse whole numbers that are separated by commas or blanks."""
     return [whole(each) for each in text.replace(",", " ").split()]
 
 
 def json_object(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return JSON; another text as it is."""
+    """Parse JSON. Return any other text unchanged: the API then refuses the field."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -92,16 +92,16 @@ def json_object(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def as_is(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return the text."""
+    """Return the text unchanged."""
     return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a form for the field at `path` of the API's body.
+    """A field of a form. It sets the field at `path` in the body for the API.
 
-    `kind` is text, number, area, check or choice. `read` makes the JSON value of its text. An
-    `optional` field that is left empty is null: the API then has its default.
+    `kind` is text, number, area, check or choice. `read` converts the text to a JSON value. An
+    empty `optional` field is null: the API then uses its default.
     """
 
     path: str
@@ -117,14 +117,14 @@ class Field:
     group: str = ""
 
     def value(self, form: SentForm) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the JSON value that the reader gave."""
+        """Return the value of the field in a sent form, as JSON."""
         if self.kind == "check":
             return self.path in form
         text = form[self.path] if self.kind == "area" else form[self.path].strip()
         return None if self.optional and not text else self.read(text)
 
     def shown(self, current: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return what the field has in `current`, for the form to begin with."""
+        """Return the field's value in `current`, in the form in which the page shows it."""
         value = at_path(current, self.path)
         if self.read is json_object:
             return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
@@ -136,7 +136,7 @@ class Field:
 
 
 def in_groups(fields: Sequence[Field]) -> Sequence[tuple[str, Sequence[Field]]]:
-    """Return the fields by the title above them, in their order."""
+    """Return each title with the fields below it, in their order."""
     return [(title, list(group)) for title, group in groupby(fields, key=lambda each: each.group)]
 
 
@@ -149,7 +149,7 @@ def body_of(fields: Sequence[Field], form: SentForm) -> dict[str, Any]:
 
 
 def without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a body without fields that are null, for the API's defaults of something new."""
+    """Return a body without null fields: the API then uses its defaults."""
     below = {
         name: without_nulls(value) if isinstance(value, Mapping) else value
         for name, value in body.items()
@@ -159,7 +159,7 @@ def without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put(body: dict[str, Any], path: str, value: object) -> None:
-    """Set the field at a dotted path."""
+    """Set the field at `path`. Dots separate the parts of a path."""
     *above, last = path.split(".")
     for name in above:
         body = body.setdefault(name, {})
@@ -167,7 +167,7 @@ def put(body: dict[str, Any], path: str, value: object) -> None:
 
 
 def at_path(body: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return the field at a dotted path; None if it is not there."""
+    """Return the field at `path`, or None. Dots separate the parts of a path."""
     value: Any = body
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -176,7 +176,7 @@ def at_path(body: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - JSON c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problems:
-    """What the API refused: each field's errors beside it, and the rest above the form."""
+    """The errors of the API: those of fields by path, and `others` to show above the form."""
 
     by_field: Mapping[str, Sequence[str]] = field(default_factory=dict)
     others: Sequence[str] = ()
@@ -193,9 +193,9 @@ NO_PROBLEMS: Final = Problems()
 
 
 def problems_in(error: ApiRefusedError, paths: Sequence[str]) -> Problems:
-    """Return the errors, those of the fields `paths` at them.
+    """Sort the error's details by field. `paths` are the fields of the form.
 
-    An error inside of a field, such as in one item of a list, is shown at that field.
+    An error inside a field, such as in one item of a list, belongs to that field.
     """
     found: dict[str, list[str]] = {}
     others = []

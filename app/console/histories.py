@@ -120,9 +120,10 @@ def _latency(line: "_Lines") -> HistoryChart:
 
 
 class _Lines:
-    """The steps of a history, in groups that are each a point of the lines made here.
+    """Makes lines from the steps of a history.
 
-    The point of a group is its highest value, so that no peak is lost.
+    Neighbouring steps form a group, and each group is one point of a line. The point has the
+    highest value of the group, so that no peak is lost.
     """
 
     def __init__(self, history: Mapping[str, Any]) -> None:
@@ -131,7 +132,7 @@ class _Lines:
         steps = round((words.moment(history["to"]).timestamp() - start) / step_s)
         group = max(1, math.ceil(steps / POINTS_MAX))
         self._times = [start + step_s * number for number in range(0, steps, group)]
-        # How many steps of each group have a point: the others are those in which nothing happened.
+        # For each group, the number of steps without a point: in these steps nothing happened.
         full = [min(group, steps - number) for number in range(0, steps, group)]
         self._steps: list[tuple[int, Mapping[str, Any]]] = []
         for each in history["points"]:
@@ -142,21 +143,21 @@ class _Lines:
         self._has_empty = [left > 0 for left in full]
 
     def rate(self, name: str, kind: str, count: str) -> ChartLine:
-        """Return the line of a count, in messages a second."""
+        """Return the line of a count, in messages per second."""
         return self._line(name, kind, lambda step: step[count] / self._step_s, nothing=0.0)
 
     def failed(self, name: str, kind: str, count: str) -> ChartLine:
-        """Return the line of a kind of failures, in requests a second."""
+        """Return the line of one kind of failure, in requests per second."""
         return self._line(
             name, kind, lambda step: step["failed"][count] / self._step_s, nothing=0.0
         )
 
     def value(self, name: str, kind: str, key: str, *, nothing: float | None = None) -> ChartLine:
-        """Return the line of a value; `nothing` is what it is where nothing happened."""
+        """Return the line of a value. Steps in which nothing happened have the value `nothing`."""
         return self._line(name, kind, lambda step: step.get(key), nothing=nothing)
 
     def latency(self, name: str, kind: str, share: str) -> ChartLine:
-        """Return the line of a percentile in seconds; it has gaps where nothing was sent."""
+        """Return the line of a percentile, in seconds. It has gaps where nothing was sent."""
         return self._line(name, kind, lambda step: step.get("latency", {}).get(share), nothing=None)
 
     def _line(

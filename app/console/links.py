@@ -1,7 +1,7 @@
-"""Links between pages, relative to the page they are on.
+"""Links between pages, relative to the page that has the link.
 
-A proxy may serve the console under a path prefix, and does not tell this process. Relative links
-work under each.
+A proxy may serve the console below any prefix, which this process does not know. Relative links
+work below every prefix.
 """
 
 from typing import Final
@@ -11,14 +11,14 @@ _UNCHANGED: Final = "-._~"
 
 
 class Links:
-    """The links of the page at `path`, which begins with the console's own slash."""
+    """The links of the page at `path`. The path has no PREFIX, and begins with a slash."""
 
     def __init__(self, path: str) -> None:
-        # The way from the page to the start of the console: `./`, `../`, `../../`, …
+        # The relative link from the page to the first page: `./`, `../`, `../../`, …
         self.root = "../" * (path.count("/") - 1) or "./"
 
     def __call__(self, *names: str, **query: str | int | None) -> str:
-        """Return the link to the page of `names`, each a part of its path."""
+        """Return the link to a page. Each of `names` is one part of its path."""
         path = "/".join(quote(str(name), safe=_UNCHANGED) for name in names)
         text = urlencode({key: value for key, value in query.items() if value not in {None, ""}})
         return f"{self.root}{path}?{text}" if text else f"{self.root}{path}"

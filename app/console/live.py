@@ -1,8 +1,8 @@
-"""Live pages: parts that are rendered again while somebody looks, and sent by server-sent events.
+"""Renders the live parts of open pages again and again, for server-sent events.
 
-A part is rendered once for all readers with the same page and the same rights. All rendering
-together takes at most a small share of one processor: with many different pages open, each is
-renewed less often. A page that nobody looks at costs nothing.
+A part is rendered once for all readers of the same page with the same rights. All rendering
+together takes at most SHARE_MAX of one processor: if many different pages are open, each is
+rendered less often. A page that nobody has open is not rendered.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import structlog
 
 _log = structlog.get_logger(__name__)
 
-# The shortest time between two renderings of a page.
+# The shortest time between two renderings of a page, in seconds.
 EVERY_S: Final = 2.0
 # The share of one processor that all renderings together may take.
 SHARE_MAX: Final = 0.04
@@ -25,31 +25,31 @@ Renders = Callable[[], Awaitable[Parts]]
 
 
 class LiveFeed:
-    """The parts of one page, for all readers that may see the same of it."""
+    """The live parts of one page, for all readers with the same rights."""
 
     def __init__(self, render: Renders) -> None:
         self._render = render
         self.readers = 0
         self.parts: Parts = {}
-        # Whether it is not rendered any more: its readers come again, each in their own name.
+        # True when the feed is not rendered any more. Its readers then connect again.
         self.over = False
-        # Set, and replaced, when there are other parts.
+        # Set when the parts have changed, and then replaced by a new event.
         self._changed = asyncio.Event()
 
     async def renew(self) -> None:
-        """Render again, and wake the readers if anything is different."""
+        """Render the parts again, and wake the readers if a part has changed."""
         parts = await self._render()
         if parts != self.parts:
             self.parts = parts
             self._wake()
 
     def end(self) -> None:
-        """Send all readers away."""
+        """End the feed, and wake all its readers."""
         self.over = True
         self._wake()
 
     async def changed(self, within: float) -> None:
-        """Wait for other parts, at most so many seconds."""
+        """Wait until the parts change, at most `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._changed.wait()
@@ -60,9 +60,9 @@ class LiveFeed:
 
 
 class LiveFeeds:
-    """All live pages of this process, renewed one after the other while somebody looks.
+    """The feeds of all open live pages of this process. One page after the other is rendered.
 
-    `clock` has seconds of processor time, and `pause` waits for so many seconds.
+    `clock` returns processor time in seconds. `pause` waits for the given number of seconds.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LiveFeeds:
         return len(self._feeds)
 
     def join(self, key: Hashable, render: Renders) -> LiveFeed:
-        """Return the feed of a page, with one reader more."""
+        """Return the feed of a page, with one more reader. Create the feed for the first reader."""
         feed = self._feeds.get(key)
         if feed is None:
             feed = self._feeds[key] = LiveFeed(render)
@@ -89,13 +89,13 @@ class LiveFeeds:
         return feed
 
     def leave(self, key: Hashable, feed: LiveFeed) -> None:
-        """Take a reader from the feed; without readers it ends."""
+        """Remove a reader from the feed. Without readers, remove the feed."""
         feed.readers -= 1
         if not feed.readers and self._feeds.get(key) is feed:
             del self._feeds[key]
 
     async def run(self) -> None:
-        """Renew the feeds for ever; without feeds, wait for one."""
+        """Render the feeds in turn until cancelled. Without feeds, wait for the first."""
         while True:
             self._looked_at.clear()
             for key, feed in [*self._feeds.items()]:

@@ -1,4 +1,4 @@
-"""The stream of a live page's parts to one reader."""
+"""Streams the live parts of a page to one reader."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -14,19 +14,19 @@ from app.console.live import LiveFeed, LiveFeeds, Parts, Renders
 from app.console.rendering import TOKEN_MARK
 
 EVENT_STREAM: Final = "text/event-stream"
-# How often the reader's key is checked, and a comment is sent if nothing has changed: a proxy
-# closes connections that are silent for long.
+# How often the reader's key is checked. If nothing has changed, a comment is sent each time,
+# because proxies close idle connections.
 BEAT_S: Final = 10.0
 
 _BEAT: Final = b": still here\n\n"
-# The reader may look no longer: the page then asks to sign in.
+# Says that the reader may not see the page any more. The page then asks to sign in.
 _OVER: Final = b"event: over\ndata: {}\n\n"
 _RETRY: Final = b"retry: 3000\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePage:
-    """A page that a reader looks at; `token` is what the reader's forms are sent with."""
+    """A live page that a reader has open. `token` is put into the forms of this reader."""
 
     feeds: LiveFeeds
     key: Hashable
@@ -36,7 +36,7 @@ class LivePage:
 
 
 class LiveStream(Response):
-    """Sends the parts of a page that change, until the reader is gone or the process stops."""
+    """Sends each changed part of a page, until the reader disconnects or the process stops."""
 
     def __init__(self, page: LivePage, *, headers: Mapping[str, str]) -> None:
         super().__init__(headers={**headers, "X-Accel-Buffering": "no"}, media_type=EVENT_STREAM)
@@ -58,7 +58,7 @@ class LiveStream(Response):
             self._page.feeds.leave(self._page.key, feed)
 
     async def _send(self, send: Send, feed: LiveFeed) -> None:
-        # The server drops a reader who takes nothing: until then `send` waits.
+        # `send` waits for a slow reader. The server closes a connection that reads nothing.
         start = {
             "type": "http.response.start",
             "status": self.status_code,
@@ -76,7 +76,7 @@ class LiveStream(Response):
             await send(_body(b"".join(new) or _BEAT))
             if feed.parts is parts:
                 await feed.changed(BEAT_S)
-        # A part may also end because it could not be rendered: then the reader comes again.
+        # If the feed ended because of an error, do not send _OVER: the reader then connects again.
         await send(_body(b"" if await self._page.may_look() else _OVER, last=True))
 
     def _event(self, part: str, text: str) -> bytes:

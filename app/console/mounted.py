@@ -1,4 +1,4 @@
-"""Puts the console beside the management API, and loads it with the first request for a page."""
+"""Serves the console beside the management API. It is imported at the first request for a page."""
 
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,10 @@ _HTML = b"text/html"
 
 
 class WithConsole:
-    """Serves the console's pages below `/console/`, and all else by `others`.
+    """Serves the console's pages below `/console/`, and passes other requests to `others`.
 
-    `api` is the REST API that the pages call. At `/console` itself is what Hermes' console reads at
-    its start; a browser that asks for a page there is sent to ours.
+    `api` is the REST API that the pages call. `/console` itself is a route of the API, which the
+    console of Hermes reads when it starts. A browser that opens `/console` is redirected to ours.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class WithConsole:
         if path.startswith(_PAGES):
             await self._pages()(scope, receive, send)
         elif path == _CONSOLE and _wants_page(scope):
-            # Relative, as all links are.
+            # The link is relative, like all links of the console: see `app.console.links`.
             await RedirectResponse("console/", 307)(scope, receive, send)
         else:
             await self._others(scope, receive, send)
 
     def _pages(self) -> "Starlette":
         if self._console is None:
-            # Templates and pages take time to load, and many processes never show one.
-            from app.console.application import ConsoleParts, console_app  # noqa: PLC0415 - as above
+            # Import the pages only now: this takes time, and many processes never show a page.
+            from app.console.application import ConsoleParts, console_app  # noqa: PLC0415 - see above
 
             parts = ConsoleParts(
                 api=self._api,

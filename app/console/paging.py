@@ -1,4 +1,4 @@
-"""Pages of a list: the API's `Link`, as a parameter of our own pages."""
+"""Reads from the header `Link` of the API where the next page of a list begins."""
 
 import re
 from collections.abc import Mapping

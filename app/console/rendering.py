@@ -1,4 +1,4 @@
-"""Templates, compiled once, and what they may use."""
+"""Renders templates. Each template is compiled once."""
 
 import json
 import secrets
@@ -17,11 +17,11 @@ from app.console.histories import SPANS
 from app.console.static_files import digest
 from app.console.tabs import SUBSCRIPTION_TABS, TOPIC_TABS
 
-# Stands for the reader's form token in what is rendered once for several readers. Nobody outside
-# of this process can write it.
+# Replaced by each reader's form token, because HTML is rendered once for several readers. It is
+# random, so that no text of others can contain it.
 TOKEN_MARK: Final = f"token-{secrets.token_hex(16)}"
 
-# The largest part of a body of others that a page shows.
+# The maximum number of characters of a body that a page shows.
 SHOWN_MAX: Final = 4_000
 _ELLIPSIS: Final = "…"
 
@@ -35,7 +35,7 @@ def _environment() -> Environment:
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
-        # What is printed is escaped as HTML, and spelled out where it cannot be seen.
+        # Show invisible characters of each value as escapes, such as \u200b.
         finalize=_visible,
     )
     made.filters.update(
@@ -65,18 +65,18 @@ def _environment() -> Environment:
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """Return the HTML of a template of this package."""
+    """Render a template of this package to HTML."""
     return _environment().get_template(template).render({"digest": digest(), **context})
 
 
 def excerpt(text: object, limit: int = SHOWN_MAX) -> str:
-    """Return the start of a text."""
+    """Return at most the first `limit` characters of a text."""
     said = str(text)
     return said if len(said) <= limit else f"{said[:limit]}{_ELLIPSIS}"
 
 
 def pretty(value: object, limit: int = SHOWN_MAX) -> str:
-    """Return JSON, or a text that may be JSON, in lines for people; the start of a long one."""
+    """Return JSON, or a text that contains JSON, with indentation; at most `limit` characters."""
     if isinstance(value, str):
         if len(value) > limit:
             return excerpt(value, limit)
@@ -88,7 +88,7 @@ def pretty(value: object, limit: int = SHOWN_MAX) -> str:
 
 
 def curl(call: Call, root: str, *, key: bool) -> str:
-    """Return the command that sends the same request to the API at the URL `root`."""
+    """Return the curl command for a request to the API at the URL `root`; with a key if `key`."""
     parts = ["curl"] if call.method == "GET" else ["curl", "-X", call.method]
     parts.append(shlex.quote(f"{root}{call.path}"))
     if key:
@@ -102,7 +102,7 @@ def curl(call: Call, root: str, *, key: bool) -> str:
 
 
 def _time(value: float | str) -> Markup:
-    """Return a `<time>`, which the script shows in the reader's time zone; without it, in UTC."""
+    """Return a `<time>` in UTC, which the script of the page converts to the reader's time zone."""
     at = words.moment(value)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.isoformat(timespec="milliseconds"), words.utc(at), words.utc(at)

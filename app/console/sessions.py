@@ -1,11 +1,11 @@
-"""Who is signed in, and which forms are ours: cookies without anything stored in the service.
+"""Sessions of readers, and the check that a form comes from our pages. Both use only cookies.
 
-The session's cookie has the reader's API key, encrypted by the installation's secret key, with the
-time when it ends. So each API process accepts it, and it ends with the key: every request checks
-the key as the REST API does.
+The cookie of a session has the reader's API key and the end of the session, encrypted with the
+secret key of the installation. So every API process accepts the cookie. Every request checks the
+API key as the REST API does, so a session ends when its key is revoked.
 
-Neither cookie names a path: a browser then sends it to the pages beside and below the one that set
-it, also behind a proxy that adds a prefix, which nobody tells this process.
+No cookie has the attribute `Path`. A browser then sends it to the pages beside and below the page
+that set it. This also works behind a proxy that adds a prefix, which this process does not know.
 """
 
 import hmac
@@ -23,11 +23,11 @@ from app.domain.errors import SecretUnreadableError
 from app.vault import Vault
 
 SESSION_COOKIE: Final = "angelia_session"
-# The cookie of readers without a session. Forms are bound to it, also the one that signs in.
+# The cookie of readers without a session. Their forms have a token of it, also the sign-in form.
 FORM_COOKIE: Final = "angelia_form"
-# How long a reader stays signed in: a day at work.
+# How long a reader stays signed in, in seconds: a working day.
 SESSION_S: Final = 12 * 3600
-# The field that proves that a form came from one of our pages.
+# The name of the form field with the token, which proves that a form came from our pages.
 TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name of a field, no secret
 
 _PLACE: Final = ("console", "sessions", "cookie")
@@ -36,7 +36,7 @@ _FORM_BYTES: Final = 24
 
 
 class Sessions:
-    """Makes and reads sessions with the keys of `vault`; `clock` has seconds since the epoch."""
+    """Encrypts and decrypts session cookies. `clock` returns seconds since the epoch."""
 
     def __init__(self, vault: Vault, *, clock: Callable[[], float] = time.time) -> None:
         self._vault = vault
@@ -52,7 +52,7 @@ class Sessions:
         return self._vault.seal(orjson.dumps(said).decode(), _PLACE)
 
     def key_in(self, cookie: str) -> str | None:
-        """Return the API key of a session; None if it has ended, or is none of ours."""
+        """Return the API key in the cookie; None if the session has ended, or is not ours."""
         try:
             said = orjson.loads(self._vault.open(cookie, _PLACE))
         except (SecretUnreadableError, UnicodeEncodeError):
@@ -62,22 +62,22 @@ class Sessions:
 
 
 def cookies_of(request: Request, name: str) -> Sequence[str]:
-    """Return the values of all cookies of that name: browsers send one for each path."""
+    """Return the values of all cookies of this name: a browser may have one for each path."""
     pairs = ";".join(request.headers.getlist("cookie")).split(";")
     split = (pair.strip().partition("=") for pair in pairs)
     return [value for known, _, value in split if known == name and value]
 
 
 def form_token(cookie: str) -> str:
-    """Return the token of forms that are sent with `cookie`.
+    """Return the token for the forms of the reader with this cookie.
 
-    The cookie is the key, which only its browser and this process know.
+    The token is an HMAC. Its key is the cookie, which only the reader's browser knows.
     """
     return hmac.new(cookie.encode(), _FORM, sha256).hexdigest()
 
 
 def is_form_of(request: Request, token: str) -> bool:
-    """Whether a form with that token is of a page that the same browser got."""
+    """Whether a form with this token comes from a page that was sent to the same browser."""
     known = (*cookies_of(request, SESSION_COOKIE), *cookies_of(request, FORM_COOKIE))
     # As bytes: texts are compared only if they are ASCII.
     given = token.encode()
@@ -85,34 +85,34 @@ def is_form_of(request: Request, token: str) -> bool:
 
 
 def is_from_our_page(request: Request) -> bool:
-    """Whether the browser says that a page of this origin sent the request, or says nothing.
+    """Whether a page of the same origin sent the request, according to the browser's headers.
 
-    Browsers say it by Sec-Fetch-Site where they trust the connection, and else by Origin, which is
-    compared with the host that the browser, or the proxy before us, asked for.
+    Browsers send `Sec-Fetch-Site` on trusted connections. Otherwise `Origin` is compared with the
+    requested host, which may be the host of a proxy before us. Without both headers, return True.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         return site == "same-origin"
     if origin is None:
         return True
-    # A page without an origin of its own says `null`.
+    # The origin is `null` if the page has none.
     asked = origin.lower().partition("://")[2]
     hosts = (request.headers.get("host", ""), request.headers.get("x-forwarded-host", ""))
     return bool(asked) and asked in {each.lower() for each in hosts}
 
 
 def new_form_cookie() -> str:
-    """Return a new cookie for a reader without a session."""
+    """Return a random value of FORM_COOKIE for a reader without a session."""
     return secrets.token_urlsafe(_FORM_BYTES)
 
 
 def set_cookie(request: Request, response: Response, *, name: str, value: str) -> None:
-    """Set a cookie that no script reads, and no other site's page makes the browser send."""
+    """Set a cookie that scripts cannot read, and that requests from other sites do not have."""
     response.headers.append("set-cookie", f"{name}={value}; {_ATTRIBUTES}{_secure(request)}")
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
-    """Take a cookie away, from a page beside the one that set it."""
+    """Delete a cookie. The page must be beside the page that set the cookie."""
     response.headers.append("set-cookie", f"{name}=; Max-Age=0; {_ATTRIBUTES}{_secure(request)}")
 
 
@@ -120,9 +120,9 @@ _ATTRIBUTES: Final = "HttpOnly; SameSite=Strict"
 
 
 def _secure(request: Request) -> str:
-    """Return the attribute for connections by TLS: ours, or the one to the proxy before us.
+    """Return the attribute `Secure` if the reader's connection, or that to our proxy, has TLS.
 
-    A client that forges the proxy's header only gets a cookie that it does not send back.
+    A client that forges the proxy's header gets a cookie that it cannot send back without TLS.
     """
     outside = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     return "; Secure" if "https" in {request.url.scheme, outside} else ""

@@ -1,4 +1,4 @@
-"""The console's own style sheet and scripts, under URLs that have a digest of them."""
+"""Serves the console's style sheet and scripts. Their URLs have a digest of all these files."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,11 +15,11 @@ _MEDIA: Final[Mapping[str, str]] = {
     "svg": "image/svg+xml",
 }
 _DIGEST_LENGTH: Final = 16
-# A file under such a URL never changes: another release has another digest.
+# The file at a URL never changes, because another release has another digest.
 _HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
-    # An SVG may be opened as a page of its own: it runs nothing there.
+    # Forbid scripts in an SVG that is opened as a page.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
 }
 
@@ -41,7 +41,7 @@ def _files() -> Mapping[str, _File]:
 
 @cache
 def digest() -> str:
-    """Return the digest of all files together: modules import each other by relative URLs."""
+    """Return one digest of all files, because scripts import each other by relative URLs."""
     whole = sha256()
     for name, file in sorted(_files().items()):
         whole.update(b"%s %d " % (name.encode(), len(file.content)) + file.content)
@@ -49,7 +49,7 @@ def digest() -> str:
 
 
 async def static_file(request: Request) -> Response:
-    """Return a file; only those of this release are here."""
+    """Return a static file; 404 for other names, and for the digest of another release."""
     file = _files().get(request.path_params["name"])
     if file is None or request.path_params["digest"] != digest():
         return Response(status_code=404, headers={"Cache-Control": "no-store"})

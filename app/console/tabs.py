@@ -1,11 +1,11 @@
-"""The pages of one topic and of one subscription, for the row of links at their top."""
+"""The tabs at the top of a topic's pages and of a subscription's pages."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 
 class Tab(NamedTuple):
-    """A page below that of a topic or subscription; an empty path is that page itself."""
+    """A link to a page of a topic or subscription. An empty path leads to its first page."""
 
     title: str
     path: str

@@ -1,4 +1,4 @@
-"""What needs a person now, the most urgent first, each with the one action that fits (pure)."""
+"""The subscriptions that need a person, ordered by urgency, each with an action (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from app.console import words
 
-# Kinds of alerts and indicators of health, the most urgent first: what is lost soon, what is not
-# delivered at all, what is delivered badly, and what only will be wrong.
+# Kinds of alerts and problems of health, the most urgent first: messages will be lost; nothing is
+# delivered; deliveries fail; something will fail later.
 _ORDER: Final = (
     "LOSS_FORECAST",
     "SUSPENDED",
@@ -31,7 +31,7 @@ _SERIOUS: Final = 12
 
 
 class FittingAction(StrEnum):
-    """What a person can do about a problem."""
+    """An action of a person that may solve a problem."""
 
     RESUME = "resume"
     RAISE = "raise"
@@ -59,7 +59,7 @@ _ACTIONS: Final[Mapping[str, FittingAction]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseTrouble:
-    """One thing that is wrong with a subscription."""
+    """One problem of a subscription. `kind` is the kind of an alert, or a code of health."""
 
     kind: str
     text: str
@@ -68,9 +68,10 @@ class CaseTrouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionCase:
-    """A subscription that needs a person. `left_s` is the time until it loses the first message.
+    """A subscription that needs a person.
 
-    `rate_needed` is the rate at which it would lose nothing, if any would do.
+    `left_s` is the number of seconds until the first message is lost. `rate_needed` is the lowest
+    rate at which nothing would be lost; None if no rate is high enough.
     """
 
     topic: str
@@ -82,18 +83,18 @@ class AttentionCase:
 
     @property
     def worst(self) -> CaseTrouble:
-        """What is most urgent."""
+        """The most urgent problem."""
         return self.troubles[0]
 
     @property
     def tone(self) -> str:
-        """The class of the style sheet for its urgency: bad, warn or calm."""
+        """The CSS class for the urgency: bad, warn or calm."""
         rank = _rank(self.worst.kind)
         return "bad" if rank < _GRAVE else "warn" if rank < _SERIOUS else "calm"
 
     @property
     def action(self) -> FittingAction:
-        """The one action that fits the most urgent trouble."""
+        """The action for the most urgent problem."""
         if self.worst.kind == "LOSS_FORECAST":
             return FittingAction.ERRORS if self.rate_needed is None else FittingAction.RAISE
         return _ACTIONS.get(self.worst.kind, FittingAction.LOOK)
@@ -124,7 +125,8 @@ def cases(
 def _said(alert: Mapping[str, Any]) -> str:
     if alert["kind"] != "LOSS_FORECAST":
         return str(alert["description"])
-    # The description has the time left when the alert was raised; the page shows what is left now.
+    # Leave out the description: it has the time left when the alert was raised. The page shows
+    # the time left now.
     return f"Messages will be lost ({alert['details'].get('cause', 'unknown cause')})"
 
 

@@ -1,4 +1,4 @@
-"""What the handler of a page gets and returns."""
+"""The input and the results of the handlers of pages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,10 @@ PAGE_SIZE: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What the reader may do: the roles for what a page is about, and whether changes are allowed.
+    """What the reader of a page may do.
 
-    A page offers only what these allow. The API checks each request all the same.
+    `roles` are the reader's roles for the page's topic or subscription. A page shows only the forms
+    that these rights allow. The API checks each request again.
     """
 
     roles: frozenset[Role]
@@ -32,23 +33,23 @@ class Rights:
 
     @property
     def topic(self) -> bool:
-        """Whether the reader may change the topic that the page is about."""
+        """Whether the reader may change the page's topic."""
         return self.writable and not self.roles.isdisjoint({Role.TOPIC_OWNER, Role.ADMIN})
 
     @property
     def subscription(self) -> bool:
-        """Whether the reader may change the subscription that the page is about."""
+        """Whether the reader may change the page's subscription."""
         return self.writable and not self.roles.isdisjoint({Role.SUBSCRIPTION_OWNER, Role.ADMIN})
 
     @property
     def create(self) -> bool:
-        """Whether the reader may create topics and subscriptions; which, the API decides."""
+        """Whether the reader may create topics and subscriptions. The API decides which ones."""
         return self.writable and self.creates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """A request for a page: whose, for what, and the API in the reader's name."""
+    """A request for a page. Calls of `api` have the reader's API key."""
 
     caller: Caller
     api: Api
@@ -56,37 +57,37 @@ class PageView:
     link: Links
     params: Mapping[str, str]
     query: Mapping[str, str]
-    # Whether only the live parts are rendered: what they do not show is not needed.
+    # Whether only the live parts are rendered. The handler may then leave out the data of others.
     only_live: bool = False
     form: SentForm = field(default_factory=lambda: SentForm(()))
 
     @property
     def controlled(self) -> bool:
-        """Whether readers sign in."""
+        """Whether readers must sign in."""
         return self.access.controlled
 
     @property
     def topic(self) -> str:
-        """The topic that the path names."""
+        """The topic's name in the path of the page."""
         return self.params["topic"]
 
     @property
     def name(self) -> str:
-        """The subscription that the path names."""
+        """The subscription's name in the path of the page."""
         return self.params["name"]
 
     @property
     def topic_path(self) -> str:
-        """The topic's path in the API."""
+        """The path of the topic in the API."""
         return path_of("topics", self.topic)
 
     @property
     def subscription_path(self) -> str:
-        """The subscription's path in the API."""
+        """The path of the subscription in the API."""
         return path_of("topics", self.topic, "subscriptions", self.name)
 
     async def rights(self, topic: str | None = None, name: str | None = None) -> Rights:
-        """Return what the reader may do with a topic, or with a subscription of it."""
+        """Return the reader's rights for a topic, or for a subscription of the topic."""
         target = Target(topic=topic, subscription=name)
         return Rights(
             roles=frozenset(await self.access.roles(self.caller, target)),
@@ -95,7 +96,7 @@ class PageView:
         )
 
     async def may_publish(self, settings: Mapping[str, Any]) -> bool:
-        """Whether the reader may publish to a topic with these settings; see `Gate.require`."""
+        """Whether the reader may publish to the topic with these settings. See `Gate.require`."""
         grants, auth = self.caller.grants, settings["auth"]
         if grants.admin:
             return True
@@ -108,7 +109,7 @@ class PageView:
     async def history(self, path: str) -> tuple[ChartSpan, Mapping[str, Any] | None]:
         """Return the span of charts that the reader asked for, and the metrics of that time.
 
-        Live parts have no charts: None for them.
+        The metrics are None if only live parts are rendered, because live parts have no charts.
         """
         span = span_of(self.query.get("span", ""))
         if self.only_live:
@@ -124,10 +125,10 @@ class PageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPage:
-    """A page: its template, and what that shows.
+    """A page: its template, and the values for the template (`context`).
 
-    `live` are the parts that change while the page is open: for each the id of its element, and
-    the template of what is in it. All templates get the same `context`.
+    `live` has the parts that change while the page is open: the template of each part, by the id
+    of its HTML element. The templates of parts get the same `context`.
     """
 
     template: str
@@ -140,7 +141,7 @@ class ShownPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """The way to another page, after a form did what it should: `to` is a relative link."""
+    """A redirect to another page after a form succeeded. `to` is a relative link."""
 
     to: str
 
@@ -151,7 +152,7 @@ Handler = Callable[[PageView], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRoute:
-    """A page at a path of the console, and what a form that is sent there does."""
+    """A page of the console: `show` handles GET, and `submit` handles a form sent by POST."""
 
     path: str
     show: Handler | None = None
@@ -159,6 +160,6 @@ class PageRoute:
 
 
 def first_of(query: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
-    """Return the value of a parameter if it is allowed, and the first allowed one otherwise."""
+    """Return the value of a parameter if it is allowed; otherwise the first allowed value."""
     value = query.get(name, "")
     return value if value in allowed else allowed[0]

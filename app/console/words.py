@@ -1,10 +1,10 @@
-"""Numbers, times and states in words for people (pure)."""
+"""Converts numbers, times and states to text for people (pure)."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-# Stands for what is not known.
+# The text for an unknown value: a dash.
 UNKNOWN: Final = "\u2013"
 _KILO: Final = 1000
 _UNITS: Final = ("", "k", "M", "G", "T")
@@ -23,8 +23,8 @@ _FAILURES: Final = (
     ("timeouts", "the endpoint does not answer in time to"),
     ("otherErrors", "no connection for"),
 )
-# Characters that change the direction of the text around them, or show nothing. Names and bodies
-# of others must not reorder what stands beside them.
+# Characters that are invisible, or change the direction of text. They are shown as escapes: a name
+# or body of others must not change how the text beside it looks.
 _UNSEEN: Final = {
     *range(0x09),
     *range(0x0B, 0x20),
@@ -40,17 +40,17 @@ _SHOWN: Final = {code: f"\\u{code:04x}" for code in _UNSEEN}
 
 
 def plain(text: object) -> str:
-    """Return a text of others as it may stand on a page: what cannot be seen is spelled out."""
+    """Return a text with its invisible characters spelled out as codes."""
     return str(text).translate(_SHOWN)
 
 
 def number(value: float | None) -> str:
-    """Return a number of three digits or so, such as 12.3 k; a dash if it is unknown."""
+    """Return a number with about three digits, such as 12.3 k; a dash if it is unknown."""
     return UNKNOWN if value is None else _scaled(value, _UNITS, " ")
 
 
 def size(value: float | None) -> str:
-    """Return a number of bytes, such as 12.3 MB."""
+    """Return a number of bytes with its unit, such as 12.3 MB."""
     return UNKNOWN if value is None else _scaled(value, _BYTES, " ")
 
 
@@ -62,7 +62,7 @@ def exact(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Return a rate, such as 41/s. Very slow ones are not called zero."""
+    """Return a rate per second, such as 41/s. A rate above zero is never shown as zero."""
     if value is None:
         return UNKNOWN
     if 0 < value < _TINY:
@@ -71,7 +71,7 @@ def rate(value: float | None) -> str:
 
 
 def share(value: float) -> str:
-    """Return a share of one as a percentage, never 0 % or 100 % for a part of it."""
+    """Return a share from 0 to 1 as a percentage. Only 0 and 1 are shown as 0 % and 100 %."""
     percent = value * 100
     if 0 < percent < 1:
         return "<1 %"
@@ -79,7 +79,7 @@ def share(value: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Return a length of time in two units, such as 2 h 5 min."""
+    """Return a duration with at most two units, such as 2 h 5 min."""
     if seconds is None:
         return UNKNOWN
     if seconds < 1:
@@ -93,12 +93,12 @@ def span(seconds: float | None) -> str:
 
 
 def moment(value: float | str | datetime) -> datetime:
-    """Return a time of the API: seconds or milliseconds since the epoch, or RFC 3339."""
+    """Parse a time of the API: seconds or milliseconds since the epoch, or RFC 3339."""
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     if isinstance(value, str):
         return datetime.fromisoformat(value).astimezone(UTC)
-    # No time in seconds is that large, and none in milliseconds that small.
+    # A larger number is a time in milliseconds: 1e11 seconds would be the year 5138.
     return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)  # noqa: PLR2004 - see above
 
 
@@ -113,7 +113,7 @@ def counted(count: float, noun: str) -> str:
 
 
 def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> str:
-    """Return what a subscription does now, and why it does not send more, in a sentence."""
+    """Return a sentence that says what a subscription does now, and why it does not send more."""
     if state in _RESTING:
         return _RESTING[state]
     if metrics.get("outputRate") is None:
@@ -163,7 +163,7 @@ def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
 
 
 def failing(metrics: Mapping[str, Any]) -> float:
-    """Return the share of the attempts that fail."""
+    """Return the share of attempts that fail, from 0 to 1."""
     failed = sum(metrics.get(name, 0.0) for name, _ in _FAILURES)
     attempts = failed + metrics.get("codes2xx", 0.0)
     return failed / attempts if attempts else 0.0

@@ -1,6 +1,6 @@
-"""The pages of the console, a module for each thing that they show.
+"""The pages of the console. Each module has the pages about one subject.
 
-A new page is listed here: its module's routes in ROUTES, and its section in SECTIONS.
+Add the routes of a new module to ROUTES. Add an entry of the navigation to SECTIONS.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from app.console.view import PageRoute
 
 
 class Section(NamedTuple):
-    """An entry of the navigation. `letter` follows `g` on the keyboard."""
+    """An entry of the navigation. The keys `g` and then `letter` open it."""
 
     name: str
     title: str

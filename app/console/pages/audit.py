@@ -1,4 +1,4 @@
-"""*Changes*: who changed what and when, from the audit; for admins."""
+"""The page *Changes*, for admins: who changed what and when, from the audit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,7 +18,7 @@ FILTERS: Final[Mapping[str, str]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of changes, the newest first, those that fit the filters."""
+    """Show a page of the changes that match the reader's filters, the newest first."""
     given = {name: view.query.get(name, "").strip() for name in FILTERS}
     after = view.query.get("after")
     query = {name: text or None for name, text in given.items()}

@@ -1,4 +1,4 @@
-"""*Jobs*: Spark jobs, the newest first; one job with its log; requests for new ones."""
+"""The pages of Spark jobs: the list, one job with its log, and the form for a new job."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +17,7 @@ from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage, first_of
 
 STATES: Final = ("", "REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED")
-# Jobs that have not ended can be cancelled.
+# The states in which a job can be cancelled.
 OPEN: Final = ("REQUESTED", "RUNNING")
 FIELDS: Final[Sequence[Field]] = (
     Field(
@@ -51,7 +51,7 @@ _PATHS: Final = tuple(each.path for each in FIELDS)
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of jobs, those in one state if it is given."""
+    """Show a page of jobs, the newest first; only those in the chosen state, if any."""
     state = first_of(view.query, "state", STATES)
     after = view.query.get("after")
     query = {"limit": PAGE_SIZE, "after": after, "state": state or None}
@@ -102,7 +102,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def request(view: PageView) -> Result:
-    """Request a job, and go to its page."""
+    """Request a job, and redirect to its page."""
     body = without_nulls(body_of(FIELDS, view.form))
     try:
         answer = await view.api.send("POST", "/jobs", body)

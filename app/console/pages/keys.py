@@ -1,4 +1,4 @@
-"""*API keys*: who may call, new keys, and the end of one; for admins."""
+"""The pages of API keys, for admins: the list, the form for a new key, and revoking a key."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -67,7 +67,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def create(view: PageView) -> Result:
-    """Create a key, and show its token, this once."""
+    """Create a key, and show its token. The token cannot be shown again."""
     body = without_nulls(body_of(FIELDS, view.form))
     try:
         answer = await view.api.send("POST", "/keys", body)
@@ -82,7 +82,7 @@ async def create(view: PageView) -> Result:
 
 
 async def revoke(view: PageView) -> Result:
-    """End a key."""
+    """Revoke a key."""
     await view.api.send("DELETE", path_of("keys", view.params["key"]))
     return Redirect(to=view.link("keys", done="revoked"))
 

@@ -1,11 +1,11 @@
-"""*Ledger* of a subscription: what happened to every message, what is missing, and the chain."""
+"""The page of a subscription's ledger: its sums, its newest entries, and the check of its chain."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
-# Each entry is a row of a table with its partitions below it.
+# The maximum number of entries on the page. Each is a table row with its partitions below it.
 ENTRIES_MAX: Final = 31
 DOUBTS: Final[Mapping[str, str]] = {
     "MOVED": "the subscription was moved, so nobody knows what it skipped",
@@ -19,7 +19,7 @@ DOUBTS: Final[Mapping[str, str]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the sums, the newest entries, and whether the chain is intact."""
+    """Show the sums and the newest entries, and whether an entry of the chain was changed."""
     path = f"{view.subscription_path}/ledger"
     span = {name: view.query.get(name) or None for name in ("from", "to")}
     ledger = await view.api.get(path, {**span, "limit": ENTRIES_MAX})
@@ -55,7 +55,7 @@ def verdict(ledger: Mapping[str, Any]) -> tuple[str, str]:
 
 
 async def request(view: PageView) -> Result:
-    """Request an entry up to now, and go to its job."""
+    """Request a ledger entry up to now, and redirect to the page of its job."""
     answer = await view.api.send("POST", f"{view.subscription_path}/ledger")
     return Redirect(to=view.link("jobs", answer.body["id"], done="requested"))
 

@@ -1,4 +1,4 @@
-"""Moving a subscription to another time: what that means is shown before it is done."""
+"""The page that moves a subscription to another time. It first shows what would change."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,13 +8,13 @@ from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
-    """Ask where the subscription should go on."""
+    """Show the form for the time to move to."""
     await view.api.get(view.subscription_path)
     return await _page(view)
 
 
 async def look_or_move(view: PageView) -> Result:
-    """Show where it would go on; or move it there, once that was shown."""
+    """Show the positions after the move, or move the subscription if the reader has confirmed."""
     to = view.form["to"].strip()
     path, body = f"{view.subscription_path}/retransmission", {"retransmissionDate": to}
     if "sure" in view.form:
@@ -33,7 +33,10 @@ async def look_or_move(view: PageView) -> Result:
 def moves_of(
     current: Mapping[int, Mapping[str, Any]], offsets: Sequence[Mapping[str, Any]]
 ) -> Sequence[Mapping[str, Any]]:
-    """Return each partition with where it is, where it would be, and the messages between."""
+    """Return each partition's offsets before and after, and the counts of messages between them.
+
+    `again` is the number of messages that would be sent again, `skipped` that of skipped messages.
+    """
     moves = []
     for each in offsets:
         before = current.get(each["partition"], {}).get("currentOffset")

@@ -1,4 +1,4 @@
-"""*Now*: what needs a person, the most urgent first; live."""
+"""The first page, *Now*: what needs a person, the most urgent first. The page is live."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,14 +7,14 @@ from typing import Any, Final
 from app.console.urgency import AttentionCase, FittingAction, cases
 from app.console.view import PageRoute, PageView, ShownPage
 
-# The most cases that are shown: more are counted.
+# The maximum number of cases that are shown. Of others, only the number is shown.
 CASES_MAX: Final = 50
 _JOBS_MAX: Final = 10
 _UNDER_WAY: Final = ("RUNNING", "REQUESTED")
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show alerts and unhealthy subscriptions, jobs under way, and workers."""
+    """Show subscriptions with alerts or problems, jobs that wait or run, and workers."""
     alerts = await view.api.get("/alerts", {"limit": 1000})
     unhealthy = await view.api.get("/unhealthy", {"respectMonitoringSeverity": "false"})
     found = cases(alerts, unhealthy, datetime.now(UTC))
@@ -43,7 +43,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def _offered(view: PageView, case: AttentionCase) -> Mapping[str, Any]:
-    """Return a case with its action: the way to it, and whether the reader may do it here."""
+    """Return a case with the link of its action, and whether the reader may resume it here."""
     topic, name = case.topic, case.name
     links: Mapping[FittingAction, tuple[str, str]] = {
         FittingAction.RAISE: ("Raise the rate", view.link.subscription(topic, name, "edit")),

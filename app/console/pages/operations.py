@@ -1,4 +1,4 @@
-"""*Operations*: whether all parts work, workers, the mode, and topics that the log lacks."""
+"""The page *Operations*: the state of each part, workers, the mode, and inconsistent topics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ MODES: Final[Mapping[str, str]] = {
     "readOnly": "Only admins may change anything. Messages are published and delivered.",
     "readOnlyAdmin": "Only admins may change anything. Messages are published and delivered.",
 }
-# What each part of the API process is for.
+# For each part of the API process, what works if the part works.
 PARTS: Final[Mapping[str, str]] = {
     "log": "messages are read and written",
     "logWritable": "the last message was accepted",
@@ -22,7 +22,7 @@ PARTS: Final[Mapping[str, str]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the parts of the service, and what an admin can do about them."""
+    """Show the state of the service; to admins also the topics that the log lacks."""
     rights = await view.rights()
     ready = await view.api.state("/status/ready")
     health = await view.api.get("/status/health")
@@ -46,7 +46,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
-    """Return the topics that only the log or only the database has; None if that is not known."""
+    """Return the topics that are only in the log, or only in the database; None if unknown."""
     path = "/consistency/inconsistencies/topics"
     in_log = await view.api.find(path, {"only": "log"})
     in_database = await view.api.find(path, {"only": "database"})
@@ -62,7 +62,7 @@ async def set_mode(view: PageView) -> Result:
 
 
 async def restore_topic(view: PageView) -> Result:
-    """Create a topic in the log that only the database has."""
+    """Create in the log a topic that only the database has."""
     topic = view.form["topic"]
     known = await view.api.get("/consistency/inconsistencies/topics", {"only": "database"})
     if topic not in known:

@@ -1,4 +1,4 @@
-"""Publishing a message by hand, which leads to its trace."""
+"""The page that publishes a message by hand."""
 
 import secrets
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def publish(view: PageView) -> Result:
-    """Publish the message, and go to what happens to it."""
-    # The form has the id, so that a form that is sent twice is the same message.
+    """Publish the message, and redirect to the page of its trace."""
+    # The form has a random id. So a form that is sent twice publishes one message.
     headers = {"content-type": "application/json", "idempotency-key": view.form["id"]}
     if key := view.form["key"].strip():
         headers["partition-key"] = key

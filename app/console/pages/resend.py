@@ -25,7 +25,7 @@ from app.console.forms import (
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _LISTED_MAX: Final = 10
-# Servers and proxies take URLs of 8 KB.
+# The maximum length of the choice in a URL: servers and proxies accept URLs of 8 KB.
 _CHOICE_MAX: Final = 4_000
 _TOO_LONG: Final = "This is too much for a form. Use the API, or `angelia retransmit`."
 
@@ -84,7 +84,7 @@ FIELDS: Final[Sequence[Field]] = (
     ),
 )
 _PATHS: Final = tuple(each.path for each in FIELDS)
-# The form shows the texts as they were given, also those that are no JSON.
+# The fields without conversion: the form shows each text as the reader wrote it.
 _AS_GIVEN: Final = tuple(replace(each, read=as_is) for each in FIELDS)
 
 
@@ -95,7 +95,7 @@ async def show(view: PageView) -> ShownPage:
 
 
 async def send(view: PageView) -> Result:
-    """Count what would be sent, or send it, as the form says."""
+    """Start a dry run, or a retransmission if the form says so."""
     texts = {name: view.form[name] for name in _PATHS}
     body = without_nulls(body_of(FIELDS, view.form))
     looks = view.form["do"] != "send"

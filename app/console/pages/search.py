@@ -1,4 +1,4 @@
-"""Search over topics and subscriptions, from the field at the top of each page."""
+"""The page with the results of a search. The search field is at the top of each page."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from app.console.view import PAGE_SIZE, PageRoute, PageView, ShownPage
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the topics and subscriptions with a text in name, owner or endpoint."""
+    """Show the topics and subscriptions whose name, owner or endpoint contains the text."""
     text = view.query.get("q", "").strip()
     found = {"results": [], "totalCount": 0}
     if text:

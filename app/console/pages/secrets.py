@@ -1,4 +1,4 @@
-"""Signing secrets of a subscription: what signs now, a new secret, and how a receiver verifies."""
+"""The page of a subscription's signing secrets: the list, a new secret, and removing one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -28,12 +28,12 @@ _NEW: Final[Mapping[str, Any]] = {"type": "v1", "overlap": 86_400}
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show the secrets, and the form for a new one."""
+    """Show the secrets, and the form for a new secret."""
     return await _page(view, _NEW)
 
 
 async def submit(view: PageView) -> Result:
-    """Make a secret, which this page alone shows; or end one."""
+    """Create a secret, and show it; it cannot be shown again. Or remove the named secret."""
     if secret := view.form["remove"]:
         await view.api.send("DELETE", f"{view.subscription_path}/secrets{path_of(secret)}")
         return Redirect(to=view.link.subscription(view.topic, view.name, "secrets", done="ended"))
@@ -55,7 +55,7 @@ async def _page(
     status: int = 200,
 ) -> ShownPage:
     rights = await view.rights(view.topic, view.name)
-    # Only owners see even the masked ones.
+    # `find`, because only owners may see the secrets, even masked.
     secrets = await view.api.find(f"{view.subscription_path}/secrets")
     return ShownPage(
         template="secrets.html",

@@ -1,4 +1,4 @@
-"""*Subscription*: what it does and why, its partitions, its last errors, and what one can do."""
+"""The page of a subscription: what it does and why, its partitions, and its last errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ from app.console.histories import subscription_charts
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 _ERRORS_MAX: Final = 5
-# The share of failed attempts above which it is not well, though no indicator of health says so.
+# The share of failed attempts above which the page shows a warning, even if health has no problem.
 _FAILING_MUCH: Final = 0.1
 _STATES: Final[Mapping[str, str]] = {"suspend": "SUSPENDED", "resume": "ACTIVE"}
 
@@ -26,7 +26,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
     health = await view.api.get(f"{path}/health")
     forecast = await view.api.get(f"{path}/forecast")
     groups = await view.api.find(f"{path}/consumer-groups")
-    # Only its owners, and keys that read everything, see messages.
+    # `find`, because only owners, and keys with the scope `read`, may see messages.
     errors = await view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX})
     span, history = await view.history(path)
     policy = settings["subscriptionPolicy"]
@@ -61,7 +61,7 @@ async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownP
 
 
 async def set_state(view: PageView) -> Result:
-    """Suspend or resume the subscription, as the form says."""
+    """Suspend or resume the subscription; the field `do` of the form says which."""
     state = _STATES.get(view.form["do"])
     if state is None:
         raise ApiRefusedError(400, "do must be suspend or resume")
@@ -77,12 +77,12 @@ async def ping(view: PageView) -> Result:
 
 
 async def show_delete(view: PageView) -> ShownPage:
-    """Show what the deletion means, and ask for the name."""
+    """Show what a deletion would do, and ask for the name as a confirmation."""
     return await _delete_page(view)
 
 
 async def delete(view: PageView) -> Result:
-    """Delete the subscription, if its name was entered."""
+    """Delete the subscription if the reader entered its name."""
     if view.form["confirmed"].strip() != view.name:
         return await _delete_page(view, problem=f"Enter {view.name} to delete it.")
     await view.api.send("DELETE", view.subscription_path)
@@ -107,14 +107,14 @@ async def _delete_page(view: PageView, problem: str = "") -> ShownPage:
 
 
 def _tone(metrics: Mapping[str, Any], state: str) -> str:
-    """Return the class of the style sheet for how it goes."""
+    """Return the CSS class for the state of the subscription: calm, warn or good."""
     if state != "ACTIVE":
         return "calm"
     return "warn" if words.failing(metrics) > _FAILING_MUCH else "good"
 
 
 def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:
-    """Return the attempts per second by outcome, each with a class of the style sheet."""
+    """Return each outcome with its attempts per second and its CSS class."""
     return (
         ("accepted", metrics["codes2xx"], "good"),
         ("4xx", metrics["codes4xx"], "warn"),
@@ -125,7 +125,7 @@ def _outcomes(metrics: Mapping[str, Any]) -> Sequence[tuple[str, float, str]]:
 
 
 def _partitions(groups: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
-    """Return the partitions with lag and worker, the largest lag first; None if not known."""
+    """Return the partitions with lag and worker, the largest lag first; None if unknown."""
     if not groups:
         return None
     [group] = groups

@@ -1,4 +1,4 @@
-"""Forms for a new subscription, and for changes of one, which are shown before they are saved."""
+"""The forms that create and change a subscription. Changes are shown before they are saved."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -202,7 +202,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def create(view: PageView) -> Result:
-    """Create a subscription, and go to its page."""
+    """Create a subscription, and redirect to its page."""
     body = without_nulls(_with_more(body_of(_NEW_FIELDS, view.form)))
     try:
         await view.api.send("POST", f"{view.topic_path}/subscriptions", body)
@@ -215,13 +215,16 @@ async def create(view: PageView) -> Result:
 
 
 async def show_edit(view: PageView) -> ShownPage:
-    """Show the form for changes."""
+    """Show the form with the current settings."""
     current = await view.api.get(view.subscription_path)
     return await _edit_page(view, current, NO_PROBLEMS)
 
 
 async def check_or_save(view: PageView) -> Result:
-    """Show what would change; or save what was shown, unless it has changed meanwhile."""
+    """Show the differences, or save them if the reader has confirmed them.
+
+    Saving fails if somebody else has changed the subscription since the differences were shown.
+    """
     if "patch" in view.form:
         return await _save(view)
     answer = await view.api.call("GET", view.subscription_path)
@@ -260,7 +263,7 @@ async def _save(view: PageView) -> Result:
 
 
 def patch_of(current: Mapping[str, Any], view: PageView) -> dict[str, Any]:
-    """Return the merge patch of the fields that the reader has changed."""
+    """Return the fields that the reader has changed, as a JSON merge patch."""
     patch: dict[str, Any] = {}
     for each in FIELDS:
         value = each.value(view.form)

@@ -1,4 +1,4 @@
-"""*Topic*: its volume, its subscriptions with their health, its newest messages, its settings."""
+"""The pages of a topic: its volume, subscriptions and settings, and its newest messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -61,7 +61,7 @@ async def show_messages(view: PageView) -> ShownPage:
 
 
 async def delete(view: PageView) -> Result:
-    """Delete a topic without subscriptions."""
+    """Delete the topic if the reader entered its name. The topic must have no subscriptions."""
     if view.form["confirmed"] != view.topic:
         message = f"To delete the topic, enter its name: {view.topic}"
         raise ApiRefusedError(400, message)
@@ -70,7 +70,7 @@ async def delete(view: PageView) -> Result:
 
 
 async def _states(view: PageView, metrics: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return the states of these subscriptions, by name."""
+    """Return the state of each subscription in `metrics`, by name."""
     if not metrics:
         return {}
     names = [each["name"] for each in metrics]

@@ -1,4 +1,4 @@
-"""*Topics*: the list with rates, a filter by name, and the form for a new topic."""
+"""The pages *Topics*: the list with rates, and the form for a new topic."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ _NEW: Final[Mapping[str, Any]] = {
 
 
 async def show(view: PageView) -> ShownPage:
-    """Show a page of topics, those with a text in their names if one is given."""
+    """Show a page of topics. If the reader gave a text, their names contain it."""
     text, after = view.query.get("q", "").strip(), view.query.get("after")
     query = {"name": {"like": f".*{re.escape(text)}.*"}} if text else {}
     answer = await view.api.call(
@@ -114,7 +114,7 @@ async def show_new(view: PageView) -> ShownPage:
 
 
 async def create(view: PageView) -> Result:
-    """Create a topic, and go to its page."""
+    """Create a topic, and redirect to its page."""
     body = without_nulls(body_of(FIELDS, view.form))
     try:
         await view.api.send("POST", "/topics", body)

@@ -1,4 +1,4 @@
-"""*Trace*: what happened to one message, in the publication and in each subscription; live."""
+"""The page of a message's trace: its publication, and its deliveries. The page is live."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
