@@ -1,4 +1,4 @@
-"""Metrics over time, as values."""
+"""The history of metrics: the values in responses, and the query."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Step = Literal["minute", "hour", "day"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRequests(Answered):
-    """Requests without a 2xx answer, by what came instead."""
+    """The numbers of failed requests, by kind of failure."""
 
     SCHEMA: ClassVar[str] = "FailedRead"
 
@@ -37,7 +37,7 @@ class Durations(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionPoint(Answered):
-    """What happened to a subscription in a step; `rate` and `output_rate` are per second."""
+    """The metrics of a subscription in one step; `rate` and `output_rate` are per second."""
 
     SCHEMA: ClassVar[str] = "SubscriptionPointRead"
 
@@ -55,7 +55,7 @@ class SubscriptionPoint(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPoint(Answered):
-    """What happened to a topic in a step, over all subscriptions that it had then."""
+    """The metrics of a topic in one step, summed over the subscriptions that it had then."""
 
     SCHEMA: ClassVar[str] = "TopicPointRead"
 
@@ -98,7 +98,7 @@ class TopicHistory(Answered):
 def history_query(
     start: datetime | None, end: datetime | None, step: Step | None
 ) -> Mapping[str, str | None]:
-    """Return the query of a request for a history."""
+    """Return the query parameters of a request for a history."""
     return {
         "from": None if start is None else time_text(start),
         "to": None if end is None else time_text(end),

@@ -1,1 +1,1 @@
-"""The history of metrics: what a step of it has, how it is packed, and which steps there are."""
+"""The history of metrics: the values of one step, their stored form, and the lengths of steps."""

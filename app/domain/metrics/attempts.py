@@ -1,8 +1,8 @@
-"""The attempts that workers report, and how many of them are new (pure).
+"""Computes how many of the attempts that workers report are new (pure).
 
-A worker reports the numbers of its attempts for a subscription since it began to report them
-(`AttemptTotals`). Who records their history remembers the last numbers of each worker. So it does
-not matter how often a report is written or read.
+Each worker reports totals of its attempts for a subscription (`AttemptTotals`). The recorder of the
+history remembers the last totals of each worker, and counts only the difference. So a report may be
+written or read any number of times.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ _KEY_BYTES: Final = 8
 
 
 class AttemptTotals(NamedTuple):
-    """What a worker counted since `since_ms`, in the order of NO_ATTEMPTS.
+    """The attempts that a worker has counted since `since_ms`, in the order of NO_ATTEMPTS.
 
-    Another `since_ms` says that the worker counts from zero again.
+    If `since_ms` changes, the worker has started to count from zero again.
     """
 
     since_ms: int
@@ -26,17 +26,17 @@ class AttemptTotals(NamedTuple):
 
 
 class Gained(NamedTuple):
-    """The attempts that were not recorded before, and what is to be remembered from now on."""
+    """The attempts that were not recorded before. Pass `known` to the next call of `gained`."""
 
     numbers: tuple[int, ...]
     known: bytes
 
 
 def gained(known: bytes, reported: Mapping[str, AttemptTotals]) -> Gained:
-    """Return what is new in the reports of a subscription, by worker, since `known` was returned.
+    """Return the new attempts in the workers' reports of a subscription.
 
-    Workers without a report are forgotten: a report is kept much longer than a worker waits until
-    it counts from zero again.
+    `known` is the result of the last call. It no longer has workers without a report: a worker
+    counts from zero again long before its last report is deleted.
     """
     before = _totals_of(known)
     numbers = NO_ATTEMPTS

@@ -1,11 +1,11 @@
-"""Samples as bytes: one after the other while they are added, and compressed afterwards (pure).
+"""Converts samples to bytes: packed while samples are added, and then sealed (pure).
 
-A packed sample is a row of varints (LEB128): its index, a mask of the numbers that are not zero,
-and these numbers. An index counts steps from the start of the row. Several samples of one index
-count together: a clock may go back.
+A packed sample is a sequence of varints (LEB128): its index, a mask of the numbers that are not
+zero, and these numbers. The index is the number of steps since the start of the row. Several
+samples may have the same index, because a clock may go back. They are then merged.
 
-A sealed row is compressed by columns, because neighbours in a column are alike. It takes half of
-the space of packed samples.
+A sealed row is compressed by columns, because the values of a column are similar. It takes half the
+space of packed samples. Nothing can be added to it.
 """
 
 import zlib
@@ -15,7 +15,7 @@ from typing import Final
 from app.domain.metrics.samples import COUNTS, DURATIONS, MetricsSample, merged
 from app.domain.varints import put_varint, read_varints
 
-# The allowed rate is stored in hundredths, plus one; zero is an unknown rate.
+# The allowed rate is stored in hundredths, plus one. Zero means that the rate is unknown.
 _HUNDREDTHS: Final = 100
 _NUMBERS: Final = len(COUNTS) + DURATIONS + 2
 _DURATIONS_AT: Final = slice(len(COUNTS), len(COUNTS) + DURATIONS)
@@ -24,7 +24,7 @@ Indexed = tuple[int, MetricsSample]
 
 
 def packed(index: int, sample: MetricsSample) -> bytes:
-    """Return one sample as bytes, to be appended to others."""
+    """Pack one sample. The result can be appended to other packed samples."""
     numbers = _numbers(sample)
     out = bytearray()
     put_varint(out, index)
@@ -36,7 +36,7 @@ def packed(index: int, sample: MetricsSample) -> bytes:
 
 
 def unpacked(body: bytes) -> list[Indexed]:
-    """Return the samples of `packed` bytes, ordered by index, each index once."""
+    """Return the samples in packed bytes, ordered by index. Samples of one index are merged."""
     found: dict[int, list[MetricsSample]] = {}
     varints = read_varints(body)
     for index in varints:
@@ -47,7 +47,7 @@ def unpacked(body: bytes) -> list[Indexed]:
 
 
 def sealed(samples: Sequence[Indexed]) -> bytes:
-    """Return samples as bytes to which nothing is added."""
+    """Seal the samples of a complete row."""
     out = bytearray()
     put_varint(out, len(samples))
     for index, _ in samples:
@@ -63,7 +63,7 @@ def sealed(samples: Sequence[Indexed]) -> bytes:
 
 
 def unsealed(body: bytes) -> list[Indexed]:
-    """Return the samples of `sealed` bytes."""
+    """Return the samples in sealed bytes."""
     varints = read_varints(zlib.decompress(body))
     count = next(varints)
     indexes = [next(varints) for _ in range(count)]

@@ -1,16 +1,16 @@
-"""What happened to a subscription or a topic in a step of time: values that can be added (pure)."""
+"""The metrics of a subscription or topic in one step of time (pure)."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-# The upper bounds of the counted durations, in seconds. Half of all timeouts are one second or
-# less; batches may take half a minute.
+# The upper bounds of the counted durations, in seconds. Half of all request timeouts are one second
+# or less. A batch may take half a minute.
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 DURATIONS: Final = len(DURATION_BOUNDS) + 1
 
-# The counts of messages, and those of attempts. A worker reports the latter by itself.
+# The names of the counts: of messages, and of attempts. Each worker reports its own attempts.
 MESSAGES: Final = ("published", "delivered", "discarded", "filtered")
 ATTEMPTS: Final = (
     "retries",
@@ -23,16 +23,16 @@ ATTEMPTS: Final = (
 COUNTS: Final = (*MESSAGES, *ATTEMPTS)
 FAILURES: Final = ATTEMPTS[1:]
 NO_MESSAGES: Final = (0,) * len(MESSAGES)
-# The numbers that a worker reports of the attempts: their counts, and how many took how long.
+# What a worker reports before any attempt: zero for each of ATTEMPTS, then for each duration.
 NO_ATTEMPTS: Final = (0,) * (len(ATTEMPTS) + DURATIONS)
 
 
 class MetricsSample(NamedTuple):
-    """The counts of a step, in the order of COUNTS, and how many attempts took how long.
+    """The metrics of one step. `counts` are in the order of COUNTS.
 
-    `durations` has one count for each of DURATION_BOUNDS and one for longer attempts. `lag` is in
-    messages, and `allowed` the limit of the rate (requests per second), both at the end of the
-    step. `allowed` is None if no worker reported one.
+    `durations` has the number of attempts up to each of DURATION_BOUNDS, and that of longer
+    attempts. `lag` (messages) and `allowed` (the allowed requests per second) are those at the end
+    of the step. `allowed` is None if no worker reported it.
     """
 
     counts: tuple[int, ...]
@@ -42,29 +42,29 @@ class MetricsSample(NamedTuple):
 
     @property
     def attempts(self) -> int:
-        """The number of all attempts; each has a duration."""
+        """The number of attempts: the sum of `durations`, because each attempt has one."""
         return sum(self.durations)
 
     def count(self, name: str) -> int:
-        """Return one of COUNTS."""
+        """Return the count with this name, which is one of COUNTS."""
         return self.counts[COUNTS.index(name)]
 
 
 def sample_of(
     messages: Sequence[int], attempts: Sequence[int], *, lag: int, allowed: float | None
 ) -> MetricsSample:
-    """Return the sample of counted `messages` (in the order of MESSAGES) and reported `attempts`.
+    """Make a sample. `messages` has the counts in the order of MESSAGES.
 
-    `attempts` has the counts in the order of ATTEMPTS, then those by duration.
+    `attempts` has the counts in the order of ATTEMPTS, then the number of attempts by duration.
     """
     split = len(ATTEMPTS)
     return MetricsSample((*messages, *attempts[:split]), tuple(attempts[split:]), lag, allowed)
 
 
 def merged(samples: Sequence[MetricsSample]) -> MetricsSample:
-    """Return the sample of a longer step: the sums of the counts, and the largest lag.
+    """Merge the samples of consecutive steps into the sample of a longer step.
 
-    The allowed rate is the mean of those that are known.
+    Counts are added. The lag is the largest lag. The allowed rate is the mean of the known rates.
     """
     allowed = [each.allowed for each in samples if each.allowed is not None]
     return MetricsSample(
@@ -76,16 +76,16 @@ def merged(samples: Sequence[MetricsSample]) -> MetricsSample:
 
 
 def together(samples: Iterable[MetricsSample]) -> MetricsSample:
-    """Return the sample of several subscriptions in the same step: sums, also of the lag."""
+    """Add up the samples of several subscriptions in the same step. Their lags are added, too."""
     listed = list(samples)
     return merged(listed)._replace(lag=sum(each.lag for each in listed), allowed=None)
 
 
 def percentile(durations: Sequence[int], share: float) -> float | None:
-    """Return the duration in seconds that this share of the attempts did not exceed.
+    """Estimate the duration in seconds that this share (0 to 1) of the attempts did not exceed.
 
-    It is estimated within the bounds of its count, as if durations were spread evenly there. For
-    attempts longer than the last bound, it is that bound. None without attempts.
+    The estimate assumes that durations are spread evenly between two bounds. It is at most the last
+    bound, even if attempts took longer. Without attempts, return None.
     """
     total = sum(durations)
     if not total:

@@ -1,4 +1,4 @@
-"""The steps of a history, and which of them a request asks for (pure)."""
+"""The steps of a history, and the choice of the steps for a request (pure)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,14 +8,14 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 
 POINTS_MAX: Final = 3_000
-# By default, a history has at most this many points.
+# The maximum number of points if the request does not choose a step.
 _POINTS_WANTED: Final = 1_500
 _SPAN_DEFAULT: Final = timedelta(days=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Step(StrEnum):
-    """The length of a step. Steps begin at whole minutes, hours and days (UTC)."""
+    """A length of steps. Steps begin at full minutes, hours or days (UTC)."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -23,11 +23,11 @@ class Step(StrEnum):
 
     @property
     def length(self) -> timedelta:
-        """How long a step is."""
+        """The duration of one step."""
         return _LENGTHS[self]
 
     def start_of(self, moment: datetime) -> datetime:
-        """Return when the step of that time began."""
+        """Return the start of the step that contains this moment."""
         return moment - (moment - _EPOCH) % self.length
 
 
@@ -36,7 +36,7 @@ _LENGTHS: Final = {
     Step.HOUR: timedelta(hours=1),
     Step.DAY: timedelta(days=1),
 }
-# How long the steps are kept at least. Days are added up from hours.
+# The minimum time for which steps are kept. Days are not stored: they are summed from hours.
 KEPT: Final = {
     Step.MINUTE: timedelta(days=2),
     Step.HOUR: timedelta(days=90),
@@ -46,7 +46,7 @@ KEPT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySpan:
-    """The requested steps: those from `since` until before `until`, both starts of steps."""
+    """The requested steps: from `since` to before `until`. Both are starts of steps."""
 
     since: datetime
     until: datetime
@@ -56,14 +56,14 @@ class HistorySpan:
 def requested_span(
     since: datetime | None, until: datetime | None, step: str | None, *, now: datetime
 ) -> HistorySpan:
-    """Return the requested steps, with defaults for what is missing.
+    """Return the requested steps. Arguments that are None have defaults.
 
-    By default, the time ends now, it is a day long, and the steps are the shortest of which there
-    are not too many, and that are still kept.
+    By default, the span ends now, and is a day long. The default step is the shortest that is still
+    kept for this span, and that does not make too many points.
 
     Raises:
-        ValidationFailedError: The time ends before it begins, or is in the future, or has too many
-            such steps.
+        ValidationFailedError: The span ends before it begins, is in the future, or has too many
+            steps.
     """
     end = now if until is None else min(until, now)
     begin = _before(end) if since is None else since

@@ -1,4 +1,4 @@
-"""Reads the history of metrics, up to now."""
+"""Reads the history of metrics, including the minutes that are not recorded yet."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ from app.storage.slices import made_of
 
 _SECOND: Final = timedelta(seconds=1)
 _BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# The steps that are stored, from which the others are added up, and the length of their rows.
+# Only minutes and hours are stored. _STORED: the stored step from which each step is summed. _ROW:
+# the time that one row of a stored step covers.
 _STORED: Final = {Step.MINUTE: Step.MINUTE, Step.HOUR: Step.HOUR, Step.DAY: Step.HOUR}
 _ROW: Final = {Step.MINUTE: Step.HOUR, Step.HOUR: Step.DAY}
 
@@ -40,7 +41,7 @@ Timed = tuple[datetime, MetricsSample]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedHistory:
-    """What a request asks for; see `requested_span` for what is missing."""
+    """The arguments of a request. Those that are None have the defaults of `requested_span`."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -48,7 +49,7 @@ class RequestedHistory:
 
 
 class HistoryPoint(NamedTuple):
-    """A step in which something happened. `elapsed` is how much of it has passed."""
+    """A step in which something happened. `elapsed` is the part of the step that has passed."""
 
     start: datetime
     elapsed: timedelta
@@ -56,7 +57,7 @@ class HistoryPoint(NamedTuple):
 
 
 class MetricsHistory(NamedTuple):
-    """The requested steps, and the points of those in which something happened, in order."""
+    """A history: the requested steps, and a point for each step in which something happened."""
 
     span: HistorySpan
     points: Sequence[HistoryPoint]
@@ -67,9 +68,9 @@ def _now() -> datetime:
 
 
 class MetricsHistoryService:
-    """Reads what is recorded, and adds what was counted since then.
+    """Reads recorded histories, and adds the counts since the last recorded minute.
 
-    What is recorded is read before what is counted, so that nothing is in both.
+    The recorded part is read before the current counts. So no message is counted in both.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class MetricsHistoryService:
         return MetricsHistory(span, _points(rows, current, span, now=now))
 
     async def topic(self, name: str, wanted: RequestedHistory) -> MetricsHistory:
-        """Return the history of a topic since its creation: of all subscriptions that it had.
+        """Return the history of a topic since its creation, including its deleted subscriptions.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -139,12 +140,12 @@ class MetricsHistoryService:
 
 
 def _later(now: datetime) -> datetime:
-    """Return an hour in which all minutes that are recorded have ended."""
+    """Return a time so late that every recorded minute belongs to an earlier hour."""
     return now + Step.DAY.length
 
 
 async def _rows(session: Session, recorded: Recorded, span: HistorySpan) -> Sequence[StoredSteps]:
-    """Return the stored rows that have steps of the span, or shorter ones."""
+    """Return the stored rows from which the steps of the span are summed."""
     if recorded.id is None:
         return ()
     stored = _STORED[span.step]
@@ -167,12 +168,12 @@ def _points(
 def _samples(
     rows: Sequence[StoredSteps], current: UnrecordedMinute, stored: Step, *, now: datetime
 ) -> Iterator[Timed]:
-    """Yield all samples with their times: of ended hours, of the last hour, and since then."""
+    """Yield samples with their times: of ended hours, of the last hour, and of the time since."""
     recorded = current.before
     read = unsealed if stored is Step.MINUTE else unpacked
     for row in rows:
         for start, sample in _timed(row.start, read(row.body), stored):
-            # Minutes may become a row after they were read.
+            # Skip hours of `recorded.minutes`, which may have become a row since they were read.
             if start < recorded.hour:
                 yield start, sample
     yield from _timed(recorded.hour, unpacked(recorded.minutes), Step.MINUTE)
@@ -185,7 +186,7 @@ def _timed(start: datetime, samples: Iterable[Indexed], step: Step) -> Iterator[
 
 
 def _grouped(samples: Iterable[Timed], step: Step) -> list[Timed]:
-    """Add up the samples of each step."""
+    """Merge the samples of each step. Return the results in order."""
     found: dict[datetime, list[MetricsSample]] = {}
     for start, sample in samples:
         found.setdefault(step.start_of(start), []).append(sample)

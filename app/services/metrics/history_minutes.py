@@ -1,4 +1,4 @@
-"""What happened to a subscription or topic since its last recorded minute (pure)."""
+"""Computes the metrics of a subscription or topic since its last recorded minute (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,10 @@ from app.storage.health.history_recording import (
 
 
 class UnrecordedMinute(NamedTuple):
-    """A minute of a subscription or topic, and the counts that are recorded with it."""
+    """The metrics since the last recorded minute, with the recorded counts before and after.
+
+    `key` is the id of the subscription, or the name of the topic.
+    """
 
     key: str
     before: Recorded
@@ -25,7 +28,7 @@ class UnrecordedMinute(NamedTuple):
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything happened, or waits that did not wait before."""
+        """Whether anything happened, or the lag has changed."""
         sample = self.sample
         return any(sample.counts) or any(sample.durations) or sample.lag != self.before.lag
 
@@ -33,7 +36,7 @@ class UnrecordedMinute(NamedTuple):
 def minute_of_subscription(
     of: RecordedSubscription, counts: LifetimeCounts, reported: ReportedLoad
 ) -> UnrecordedMinute:
-    """Return what happened to a subscription."""
+    """Return the metrics of a subscription since its last recorded minute."""
     before, attempts = of.recorded, gained(of.recorded.workers, reported.attempts)
     after = replace(
         before,
@@ -41,7 +44,7 @@ def minute_of_subscription(
         discarded=max(before.discarded, counts.discarded),
         filtered=max(before.filtered, counts.filtered),
         lag=counts.lag,
-        # Without new attempts, nothing else that is remembered of workers matters.
+        # Without new attempts, keep the old value: nothing has to be written then.
         workers=attempts.known if any(attempts.numbers) else before.workers,
     )
     messages = (
@@ -57,14 +60,15 @@ def minute_of_subscription(
 def minute_of_topic(
     of: RecordedTopic, samples: Sequence[MetricsSample], published: int | None
 ) -> UnrecordedMinute:
-    """Return what happened to a topic: its messages, and the `samples` of its subscriptions.
+    """Return the metrics of a topic since its last recorded minute.
 
-    `published` is how many messages were ever published to it; None if the log did not say.
+    `samples` are those of its subscriptions. `published` is the number of messages that were ever
+    published to the topic; None if the log did not respond.
     """
     before = of.recorded
     recorded = before.published
     if recorded is None:
-        # The messages of an adopted topic, and those before there was a history, are not counted.
+        # Do not count messages from before the first record, or from before the topic was adopted.
         recorded = published if of.adopted or before.id is not None else 0
     current = recorded if published is None else max(published, recorded or 0)
     new = (current or 0) - (recorded or 0)

@@ -1,8 +1,8 @@
-"""Records the history of metrics: each minute, what was counted since the minute before.
+"""Records the history of metrics, once a minute.
 
-A minute is the difference between the lifetime counts, which workers report from their commits, and
-the counts that are recorded. Both are read, and the new ones are stored, in the transaction that
-stores the minute. So each message counts once, whichever process dies.
+The metrics of a minute are the difference between two counts: the lifetime counts that workers
+report, and the counts that are already recorded. One transaction reads both, and stores the minute
+with the new counts. So each message counts exactly once, whichever process dies.
 """
 
 import asyncio
@@ -42,16 +42,17 @@ from app.storage.health.history_recording import (
 from app.storage.runtime.leases import LeaseRepository
 from app.storage.slices import made_of
 
-# How often to look whether a minute has ended.
+# How often to check whether a minute has ended.
 LOOK_EVERY: Final = timedelta(seconds=1)
-# How long after the end of a minute it is recorded: workers report each second.
+# A minute is recorded this long after its end, so that the workers' reports, which come every
+# second, are there.
 SETTLE: Final = timedelta(seconds=2)
 LEASE: Final = "metrics_history"
-# Longer than a minute, so that the same process continues.
+# The lease is longer than a minute, so that the same process records the next minute.
 LEASE_LENGTH: Final = timedelta(seconds=90)
-# How long to wait for the log's ends; after that, those in the last reports are used.
+# How long to wait for the ends of partitions; after that, the ends in the last reports are used.
 ENDS_WITHIN: Final = timedelta(seconds=5)
-# The maximum number of topics, and about that of subscriptions, in one transaction.
+# The number of topics and subscriptions in one transaction, approximately.
 AT_ONCE: Final = 500
 
 _MINUTE: Final = timedelta(minutes=1)
@@ -59,7 +60,8 @@ _HOUR: Final = timedelta(hours=1)
 
 _log = structlog.get_logger(__name__)
 
-# Begins the histories of sources without one, with their first hour; returns their ids.
+# A function that begins the histories of topics or subscriptions, with their first hour. It returns
+# the ids of these histories.
 _Add = Callable[[Sequence[str], datetime], Awaitable[Mapping[str, int]]]
 
 
@@ -68,7 +70,7 @@ def _now() -> datetime:
 
 
 class HistoryRecorder:
-    """Records the history while its process holds the lease, and otherwise requests it."""
+    """Records the history while its process holds the lease; otherwise tries to take the lease."""
 
     def __init__(
         self, database: Database, log: MessageLog, *, clock: Callable[[], datetime] = _now
@@ -80,7 +82,7 @@ class HistoryRecorder:
         self._recorded = self._last_minute()
 
     async def look(self) -> None:
-        """Record the minute that has ended, if it is not recorded.
+        """Record the last ended minute, unless this process has done so already.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -91,9 +93,9 @@ class HistoryRecorder:
             await self.record(minute)
 
     async def record(self, minute: datetime) -> None:
-        """Record what was counted since the last record as what happened in `minute`.
+        """Record everything since the last recorded minute as the metrics of `minute`.
 
-        It does nothing while another process holds the lease.
+        This does nothing while another process holds the lease.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -107,7 +109,7 @@ class HistoryRecorder:
         ends = await self._ends(partitions)
         for topics in _slices(sorted(partitions), subscriptions):
             async with self._database.transaction() as session:
-                # The lease stays locked until the minute is stored: no other process can store it.
+                # Lock the lease until the commit, so that no other process stores the same minute.
                 if not await self._take(session):
                     return
                 await _Slice(HistoryRecording(session), minute, ends).record(topics)
@@ -132,7 +134,7 @@ class HistoryRecorder:
 
 
 class _Slice:
-    """Records a minute of some topics and all their subscriptions, in one transaction."""
+    """Records a minute of some topics and of all their subscriptions, in one transaction."""
 
     def __init__(
         self, recording: HistoryRecording, minute: datetime, ends: Mapping[Partition, int]
@@ -143,7 +145,7 @@ class _Slice:
         self._ends = ends
 
     async def record(self, names: Sequence[str]) -> None:
-        """Record the topics of these names, as far as they exist."""
+        """Record the existing topics with these names."""
         topics = await self._recording.topics(names, self._hour)
         subscriptions = await self._subscriptions(topics)
         samples: dict[str, list[MetricsSample]] = {}
@@ -178,7 +180,7 @@ class _Slice:
         return await made_of(known, minute)
 
     def _places(self, topic: RecordedTopic) -> Iterator[Partition]:
-        """Yield the partitions of the topic whose ends are known."""
+        """Yield those partitions of the topic whose ends are known."""
         places = (Partition(topic.name, index) for index in range(topic.partitions))
         return (place for place in places if place in self._ends)
 
@@ -206,10 +208,10 @@ class _Slice:
         return replace(of.after, id=number, hour=hour, minutes=minute)
 
     def _ended_hour(self, number: int, of: UnrecordedMinute) -> Iterator[HistoryRow]:
-        """Yield the rows for the last hour with a minute, if it has ended."""
+        """Yield the rows of the last hour with recorded minutes, if this hour has ended."""
         if not of.before.minutes:
             return
-        # Leave out what is dropped within the next hour.
+        # Skip rows whose partition will be dropped within the next hour.
         now, hour = self._minute + _HOUR, of.before.hour
         day = Step.DAY.start_of(hour)
         minutes = unpacked(of.before.minutes)
@@ -221,7 +223,7 @@ class _Slice:
 
 
 def _slices(topics: Iterable[str], subscriptions: Mapping[str, int]) -> Iterator[list[str]]:
-    """Yield the topics in parts, each with about AT_ONCE topics or subscriptions at most."""
+    """Divide the topics into parts of about AT_ONCE topics and subscriptions."""
     part, size = list[str](), 0
     for topic in topics:
         part.append(topic)

@@ -1,4 +1,4 @@
-"""Reads the rows of histories, and deletes those of deleted subscriptions and topics."""
+"""Reads stored histories, and deletes the histories of deleted subscriptions and topics."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,14 +19,14 @@ _RECORDED: Final = METRICS_RECORDED.c
 
 
 class StoredSteps(NamedTuple):
-    """The steps of a row, in the form of `app.domain.metrics.packing`, and when they start."""
+    """A row of a history. `body` has its steps, in the form of `app.domain.metrics.packing`."""
 
     start: datetime
     body: bytes
 
 
 class HistoryRepository:
-    """The rows of ended hours and days."""
+    """The stored histories, without the minutes of the last hour."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -34,9 +34,9 @@ class HistoryRepository:
     async def rows(
         self, source: int, step: Step, *, since: datetime, until: datetime
     ) -> Sequence[StoredSteps]:
-        """Return the rows of one step that start from `since` on and before `until`, in order.
+        """Return the rows that start from `since` to before `until`, in order.
 
-        `step` is MINUTE or HOUR.
+        `source` is the id of the history. `step` is MINUTE or HOUR.
         """
         query = select(_HISTORY.start, _HISTORY.body).where(
             _HISTORY.step == STEP_MINUTES[step],
@@ -48,7 +48,7 @@ class HistoryRepository:
         return [StoredSteps(start, body) for start, body in rows]
 
     async def drop_deleted(self) -> int:
-        """Delete histories of deleted subscriptions and topics; return how many."""
+        """Delete histories of deleted topics and subscriptions; return how many (up to DROP_MAX)."""
         deleted = select(_RECORDED.id).where(
             _RECORDED.topic.is_(None), _RECORDED.subscription_id.is_(None)
         )

@@ -1,6 +1,6 @@
-"""The partitions of `metrics_history`: a day of minutes, or a week of hours (UTC).
+"""The partitions of `metrics_history`: each has a day of minutes, or a week of hours (UTC).
 
-They are created shortly before they are needed, and dropped when their last step is old enough.
+A partition is created a day before it is needed, and dropped when all its steps are too old.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,42 +11,42 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.metrics.steps import KEPT, Step
 from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 
-# The step of rows in minutes, by their step. Days are added up from hours.
+# The stored steps, with their length in minutes. Days are not stored: they are summed from hours.
 STEP_MINUTES: Final = {Step.MINUTE: 1, Step.HOUR: 60}
 
 _PARENT: Final = "metrics_history"
 _LOCK: Final = "angelia.metrics_history"
 _LENGTHS: Final = {Step.MINUTE: timedelta(days=1), Step.HOUR: timedelta(weeks=1)}
-# A Monday.
+# Weeks are counted from this Monday.
 _FIRST: Final = datetime(1970, 1, 5, tzinfo=UTC)
 
 
 class HistoryPartition(NamedTuple):
-    """The rows of one step that start within a day or a week from `start` on."""
+    """The partition for rows of one step. It covers a day or a week from `start` on."""
 
     step: Step
     start: datetime
 
     @property
     def name(self) -> str:
-        """The name of its table."""
+        """The name of the partition's table."""
         return f"{_PARENT}_{self.step.value}_{self.start:%Y%m%d}"
 
     @property
     def values(self) -> str:
-        """The rows that it has, as PostgreSQL wants it."""
+        """The bounds of the partition, in SQL."""
         step, end = STEP_MINUTES[self.step], self.start + _LENGTHS[self.step]
         since, until = (f"{each:%Y-%m-%d} 00:00+00" for each in (self.start, end))
         return f"FROM ({step}, '{since}') TO ({step}, '{until}')"
 
 
 def partition_of(step: Step, moment: datetime) -> HistoryPartition:
-    """Return the partition with the rows that start at that time."""
+    """Return the partition for a row of this step that starts at this moment."""
     return HistoryPartition(step, moment - (moment - _FIRST) % _LENGTHS[step])
 
 
 def oldest_kept(step: Step, now: datetime) -> datetime:
-    """Return the time from which on rows of that step are kept."""
+    """Return the start of the oldest partition of this step that is kept."""
     return partition_of(step, now - KEPT[step]).start
 
 
@@ -57,7 +57,7 @@ class HistoryPartitions:
         self._session = session
 
     async def make(self, now: datetime) -> None:
-        """Create the partitions of now and of tomorrow, if they do not exist."""
+        """Create the missing partitions for rows of now and of tomorrow."""
         wanted = {
             partition_of(step, moment)
             for step in STEP_MINUTES
@@ -70,7 +70,7 @@ class HistoryPartitions:
             await add_partition(self._session, _PARENT, each.name, values=each.values)
 
     async def drop_old(self, now: datetime) -> None:
-        """Drop the partitions whose steps are all too old."""
+        """Drop the partitions that have only steps that are too old."""
         old = [each for each in await self.all() if each.start < oldest_kept(each.step, now)]
         if old:
             await hold_partitions(self._session, _LOCK)
@@ -82,7 +82,7 @@ class HistoryPartitions:
         return [_named(name) for name in await partition_sizes(self._session, _PARENT)]
 
     async def size(self) -> int:
-        """Return the bytes that they take, with their indexes."""
+        """Return the size of all partitions in bytes, including their indexes."""
         return sum((await partition_sizes(self._session, _PARENT)).values())
 
 

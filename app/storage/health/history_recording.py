@@ -1,4 +1,4 @@
-"""Records the history of metrics: reads what is counted, and stores what is new of it."""
+"""Reads counts and the recorded part of histories, and stores new minutes of histories."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +45,7 @@ SELECT subscription_id, worker_id, counts->'attempts',
   FROM subscription_loads
  WHERE subscription_id = ANY(:ids)
 """)
-# The locks keep what is recorded here from being deleted before this transaction ends.
+# FOR KEY SHARE keeps the topics and subscriptions from being deleted before the commit.
 _ADD_TOPICS: Final = text("""
 INSERT INTO metrics_recorded (hour, topic)
 SELECT :hour, name FROM topics WHERE name = ANY(:names) FOR KEY SHARE
@@ -78,10 +78,10 @@ ON CONFLICT (step, source, start) DO UPDATE SET body = known.body || excluded.bo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What is in the history of a subscription or a topic.
+    """The recorded counts of a subscription or topic, and the minutes of its last hour.
 
-    `minutes` are those of `hour`, if that hour has ended before the minute that is recorded now;
-    otherwise they are empty. `id` is None, and all counts are zero, if nothing is recorded yet.
+    `minutes` has the packed minutes of `hour`, but only if this hour has ended; otherwise it is
+    empty. If nothing is recorded yet, `id` is None, and all counts are zero.
     """
 
     id: int | None = None
@@ -96,7 +96,7 @@ class Recorded:
 
 
 class RecordedTopic(NamedTuple):
-    """A topic, and what is recorded of it."""
+    """A topic, with its recorded counts."""
 
     name: str
     partitions: int
@@ -105,7 +105,7 @@ class RecordedTopic(NamedTuple):
 
 
 class RecordedSubscription(NamedTuple):
-    """A subscription, and what is recorded of it."""
+    """A subscription, with its recorded counts."""
 
     id: str
     topic: str
@@ -113,7 +113,7 @@ class RecordedSubscription(NamedTuple):
 
 
 class LifetimeCounts(NamedTuple):
-    """The lifetime counts of a subscription, and its lag."""
+    """The counts of a subscription since its creation, and its current lag in messages."""
 
     delivered: int = 0
     discarded: int = 0
@@ -123,9 +123,9 @@ class LifetimeCounts(NamedTuple):
 
 @dataclass(slots=True)
 class ReportedLoad:
-    """The attempts of a subscription by worker, and the rate that its workers allow now.
+    """The attempts for a subscription by worker, and the rate that its workers allow now.
 
-    The rate is None if no worker reported lately.
+    The allowed rate is in requests per second, and None without a recent report.
     """
 
     attempts: dict[str, AttemptTotals] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class HistoryRecording:
         self._session = session
 
     async def topics(self, names: Collection[str], hour: datetime) -> list[RecordedTopic]:
-        """Return these topics, as far as they exist, before a minute of `hour` is recorded."""
+        """Return the existing topics with these names, to record a minute of `hour`."""
         row = TopicRow
         adopted = func.coalesce(row.settings["adopted"].as_boolean(), false())
         query = select(row.name, row.partitions, adopted, *_COUNTS, _minutes_before(hour))
@@ -162,29 +162,32 @@ class HistoryRecording:
     async def subscriptions(
         self, topics: Collection[str], hour: datetime
     ) -> list[RecordedSubscription]:
-        """Return the subscriptions of these topics, before a minute of `hour` is recorded."""
+        """Return the subscriptions of these topics, to record a minute of `hour`."""
         return await self._found(SubscriptionRow.topic.in_(topics), hour)
 
     async def subscription(
         self, subscription_id: str, hour: datetime
     ) -> RecordedSubscription | None:
-        """Return this subscription, if it exists, before a minute of `hour` is recorded."""
+        """Return the subscription if it exists, to record a minute of `hour`."""
         found = await self._found(SubscriptionRow.id == subscription_id, hour)
         return found[0] if found else None
 
     async def counted(
         self, ids: Collection[str], ends: Mapping[Partition, int]
     ) -> Mapping[str, LifetimeCounts]:
-        """Return the counts of these subscriptions; the lag is up to `ends`, where known."""
+        """Return the counts of these subscriptions.
+
+        The lag is measured up to `ends`. For partitions without an end, the reported end is used.
+        """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {"ends": json.dumps(known), "ids": list(ids)}
         rows = await self._session.execute(_COUNTED, bound)
         return {each: LifetimeCounts(*counts) for each, *counts in rows}
 
     async def reported(self, ids: Collection[str], within: timedelta) -> Mapping[str, ReportedLoad]:
-        """Return what workers report of these subscriptions.
+        """Return the workers' reports of these subscriptions.
 
-        Their rates count if they were reported in the last time span `within`.
+        Only rates that were reported within the last time span `within` are used.
         """
         bound = {"ids": list(ids), "within": within.total_seconds()}
         found: dict[str, ReportedLoad] = {}
@@ -197,17 +200,17 @@ class HistoryRecording:
         return found
 
     async def add_topics(self, names: Sequence[str], hour: datetime) -> Mapping[str, int]:
-        """Begin the histories of these topics; return their ids, unless they are deleted."""
+        """Begin the histories of these topics; return the ids by name. Skip deleted topics."""
         rows = await self._session.execute(_ADD_TOPICS, {"names": list(names), "hour": hour})
         return {each.name: each.id for each in rows}
 
     async def add_subscriptions(self, ids: Sequence[str], hour: datetime) -> Mapping[str, int]:
-        """Begin the histories of these subscriptions; return their ids, unless deleted."""
+        """Begin the histories of these subscriptions; return the ids. Skip deleted ones."""
         rows = await self._session.execute(_ADD_SUBSCRIPTIONS, {"names": list(ids), "hour": hour})
         return {each.name: each.id for each in rows}
 
     async def write(self, changed: Sequence[Recorded]) -> None:
-        """Store what is recorded now; `minutes` has the new minute alone, to be appended."""
+        """Store the new counts, and append the new minute (the only one in `minutes`)."""
         columns = {
             "ids": [each.id for each in changed],
             "hours": [each.hour for each in changed],
@@ -223,7 +226,7 @@ class HistoryRecording:
             await self._session.execute(_WRITE, columns)
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
-        """Append these bytes to their rows."""
+        """Append the bytes to their rows. Create missing rows."""
         columns = {
             "starts": [each.start for each in rows],
             "sources": [each.source for each in rows],
@@ -246,7 +249,7 @@ class HistoryRecording:
 
 
 def _minutes_before(hour: datetime) -> ColumnElement[bytes]:
-    """Select the minutes of an hour that has ended before `hour` began, or nothing."""
+    """Return the SQL for the recorded minutes; empty unless their hour is before `hour`."""
     return case((_ROW.hour < hour, _ROW.minutes), else_=literal(b""))
 
 

@@ -1,9 +1,9 @@
-"""The history of metrics: what is recorded of each subscription and topic, by minute and hour.
+"""The tables of the history of metrics.
 
-`metrics_recorded` has a row for each subscription and topic: the counts that are in its history,
-and the minutes of its last hour, to which a minute is appended. With the first minute of another
-hour, the minutes become a row of `metrics_history`, and the hour is appended to another one: that
-of its day. `app.domain.metrics.packing` has the form of these bytes.
+`metrics_recorded` has a row for each subscription and topic, with its recorded counts and the
+minutes of its last hour. Each new minute is appended to this row. When the hour has ended, its
+minutes become one row of `metrics_history`. The sum of the hour is appended to another row of
+`metrics_history`, which has the hours of the day. `app.domain.metrics.packing` defines the bytes.
 
 `metrics_history` has partitions by step and time (`app.storage.health.history_partitions`).
 """
@@ -31,11 +31,11 @@ from app.storage.tables.base import Base
 METRICS_HISTORY: Final = Table(
     "metrics_history",
     Base.metadata,
-    # The time of the first step of the row.
+    # The start of the time that the row covers.
     Column("start", DateTime(timezone=True), nullable=False),
-    # The id of the row of `metrics_recorded`.
+    # The history to which the row belongs: an id in `metrics_recorded`.
     Column("source", Integer, nullable=False),
-    # The length of a step in minutes. A row has the minutes of an hour, or the hours of a day.
+    # The length of a step in minutes. A row has all minutes of an hour, or all hours of a day.
     Column("step", SmallInteger, nullable=False),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("step", "source", "start", name="pk_metrics_history"),
@@ -46,17 +46,18 @@ METRICS_RECORDED: Final = Table(
     "metrics_recorded",
     Base.metadata,
     Column("hour", DateTime(timezone=True), nullable=False),
-    # The counts that are recorded. `published` is null until it was read for the first time.
+    # The recorded counts. `published` is null until the log has responded for the first time.
     Column("published", BigInteger),
     Column("delivered", BigInteger, nullable=False, server_default=text("0")),
     Column("discarded", BigInteger, nullable=False, server_default=text("0")),
     Column("filtered", BigInteger, nullable=False, server_default=text("0")),
     Column("lag", BigInteger, nullable=False, server_default=text("0")),
     Column("id", Integer, Identity(always=True), primary_key=True),
-    # One of these two. Both are null after it was deleted, until its history is deleted, too.
+    # One of the two is set. After the topic or subscription is deleted, both are null, until its
+    # history is deleted, too.
     Column("topic", Text, ForeignKey("topics.name", ondelete="SET NULL")),
     Column("subscription_id", Text, ForeignKey("subscriptions.id", ondelete="SET NULL")),
-    # The attempts of each worker that are recorded.
+    # The recorded attempts of each worker, in the form of `app.domain.metrics.attempts`.
     Column("workers", LargeBinary, nullable=False, server_default=text("''::bytea")),
     Column("minutes", LargeBinary, nullable=False, server_default=text("''::bytea")),
     Index("uq_metrics_recorded_topic", "topic", unique=True),
