@@ -1,7 +1,7 @@
-"""Keys of ledgers: Ed25519 (RFC 8032), derived from the service's keys.
+"""The keys that sign ledgers: Ed25519 (RFC 8032), derived from the secret keys of the service.
 
-Whoever has only the public key can verify a ledger, and cannot sign one. Older entries
-were signed with HMAC-SHA256; they can still be verified by the service.
+With a public key, one can verify a ledger, but not sign it. Old entries have signatures by
+HMAC-SHA256. Only the service can verify these.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from app.domain.insight.ledger_signing import Signature, Verifiers
 
-# The names of the purposes, from which keys are derived together with the keys of the service
-# (`app.vault.Vault.derived`): the seeds of Ed25519, and the keys of HMAC.
+# The purposes for which keys are derived (`app.vault.Vault.derived`): the seeds of Ed25519 keys,
+# and the keys of HMAC.
 SEEDS: Final = "ledger signature Ed25519"
 SHARED: Final = "ledger signature"
 
@@ -31,7 +31,10 @@ _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY----
 
 
 class LedgerKeys:
-    """The keys of a process, from derived `seeds` and `shared` keys by id; the first seed signs."""
+    """The ledger keys of a process: Ed25519 keys from `seeds`, and `shared` HMAC keys.
+
+    The key from the first seed signs. All other keys only verify.
+    """
 
     def __init__(
         self, seeds: Mapping[str, bytes] | None = None, shared: Mapping[str, bytes] | None = None
@@ -48,7 +51,7 @@ class LedgerKeys:
         return bool(self._signing)
 
     def signature_of(self, hash_: str) -> Signature:
-        """Return the signature of an entry's hash; an empty signature if there is no key."""
+        """Sign the hash of an entry. Without a key, return an empty signature."""
         for key_id, key in self._signing.items():
             return Signature(key_id, key.sign(hash_.encode()).hex())
         return Signature()
@@ -64,10 +67,10 @@ class LedgerKeys:
 
 
 def public_verifiers(pem: bytes) -> Verifiers:
-    """Return the checks by the Ed25519 public keys in a text with PEM.
+    """Return a verifier for each Ed25519 public key in a PEM text.
 
     Raises:
-        ValueError: The text has no such key, or one that is not valid.
+        ValueError: The text has no public key, or a key that is not a valid Ed25519 key.
     """
     keys = [_public_key(each) for each in _PEM.findall(pem)]
     if not keys:
@@ -78,7 +81,7 @@ def public_verifiers(pem: bytes) -> Verifiers:
 def _public_key(pem: bytes) -> Ed25519PublicKey:
     key = load_pem_public_key(pem)
     if not isinstance(key, Ed25519PublicKey):
-        # No TypeError: the text is wrong, not its type.
+        # Raise ValueError, because the content of the text is wrong.
         raise ValueError("a public key in it is none of Ed25519")  # noqa: TRY004 - see above
     return key
 

@@ -1,4 +1,4 @@
-"""Exported ledgers, and their verification without the service."""
+"""Verifies exported ledgers without the service."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from app.domain.insight.ledger_chain import (
 from app.domain.insight.ledger_signing import Verifiers
 from app.ledger_keys import public_verifiers
 
-# The types of a line's fields; the last two may be missing.
+# The types of the fields of a line. The last two fields may be missing.
 _FIELDS: Final = {"number": int, "content": str, "previous": str, "hash": str}
 _OPTIONAL: Final = ("keyId", "signature")
 
@@ -68,7 +68,7 @@ def _link(line: str, *, where: str) -> LedgerLink:
             raise CliError(f"{where}: it is no entry of `angelia ledger export` ({name})")
     key_id, signature = (None if said.get(each) is None else str(said[each]) for each in _OPTIONAL)
     content = str(said["content"])
-    # The content must be JSON, too: it is read before its hash is checked.
+    # Check that the content is JSON, because it is parsed before its hash is checked.
     _object(content, where=f"{where}, content")
     return LedgerLink(said["number"], content, said["previous"], said["hash"], key_id, signature)
 

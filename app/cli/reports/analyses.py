@@ -1,4 +1,4 @@
-"""Reports of what Spark found about undelivered messages, failures, latency and SLOs."""
+"""Reports of Spark's analyses: undelivered messages, failures, latency and SLOs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from app.cli import output
 from app.cli.errors import CliError
 from app.cli.reports.report import Bar, BarChart, Report
 
-# The number of bars that a reader still takes in.
+# The maximum number of bars in a chart, so that it stays readable.
 _BARS_MAX: Final = 20
 _TIMES: Final = ("p50", "p95", "p99")
 
@@ -16,7 +16,7 @@ Answer = Mapping[str, Any]
 
 
 def undelivered_report(found: Answer) -> Report:
-    """Return the report of counts of discards."""
+    """Return the report of the numbers of discards."""
     counts = found["counts"]
     keys = [name for name in _COUNTED if any(name in each for each in counts)]
     rows = [
@@ -37,7 +37,7 @@ def undelivered_report(found: Answer) -> Report:
 
 
 def failures_report(found: Answer) -> Report:
-    """Return the report of clusters of failures; each has a sentence about where to look."""
+    """Return the report of clusters of failures. A sentence for each names the probable cause."""
     clusters = found["clusters"]
     rows = [
         [
@@ -66,7 +66,7 @@ def failures_report(found: Answer) -> Report:
 
 
 def latency_report(found: Answer) -> Report:
-    """Return the report of how long messages took; times are in milliseconds."""
+    """Return the report of delivery latencies, in milliseconds."""
     timed = [each for each in found["subscriptions"] if each.get("total")]
     rows = [
         [

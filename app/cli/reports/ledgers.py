@@ -1,4 +1,4 @@
-"""What a ledger says, in sentences and as a report."""
+"""The report of a ledger, and sentences about its result."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -59,13 +59,13 @@ def _places(entry: LedgerEntry) -> str:
         f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
         for each in entry.missing_among
     ]
-    # Say so if there are no ranges: entries of older versions do not have them.
+    # Entries of older versions have no ranges: say that the place is unknown.
     known = ranges or ["offsets that are not known"]
     return ", ".join([*known, "and more"] if entry.missing_among_more else known)
 
 
 def row_of(entry: LedgerEntry) -> list[object]:
-    """Return the entry's row of a table with COLUMNS."""
+    """Return the table row of an entry, in the order of COLUMNS."""
     sums = entry.sums
     return [
         entry.number,

@@ -1,4 +1,4 @@
-"""A report as one HTML file: nothing is loaded from elsewhere, and no script runs."""
+"""Writes a report as one HTML file, without scripts and without links to other files."""
 
 from collections.abc import Iterator, Sequence
 from html import escape

@@ -32,7 +32,7 @@ def form_of(*, as_json: bool, as_csv: bool, as_html: bool) -> ReportForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A line of a chart: its label, and a value for each of the chart's series."""
+    """A bar of a chart: its label, and a value for each series of the chart."""
 
     label: str
     values: Sequence[float]
@@ -42,7 +42,7 @@ class Bar:
 class BarChart:
     """Horizontal bars. The values of a bar are parts of a whole, or stand below each other.
 
-    `most` is the value of a full bar; None: the largest value that there is.
+    `most` is the value of a bar of full length; None means the largest value of the chart.
     """
 
     title: str
@@ -55,7 +55,7 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A table with its conclusions. `raw` is the answer of the API, which has everything."""
+    """A table with its conclusions. `raw` is the complete answer of the API."""
 
     title: str
     subtitle: str

@@ -1,4 +1,4 @@
-"""Writes reports: as text, JSON, CSV, or HTML."""
+"""Writes reports as text, JSON, CSV or HTML."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def write_report(report: Report, form: ReportForm) -> None:
 
 
 def csv_of(report: Report) -> str:
-    """Return the table as CSV (RFC 4180, with line feeds)."""
+    """Return the table as CSV (RFC 4180, but lines end with LF only)."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(each.lower() for each in report.columns)

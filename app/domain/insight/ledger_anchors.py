@@ -1,7 +1,7 @@
-"""Anchors of ledgers: the hash of each new entry, kept in the log and not in the database.
+"""Anchors of ledgers: copies of the hash of each new entry, which are kept in the log.
 
-Somebody who can write into the database can delete the last entries of a ledger. Where nothing is
-signed, all entries can be written anew. The anchors in the log show both.
+Somebody who can write into the database can delete the last entries of a ledger. If entries are not
+signed, they can even replace all entries. A comparison with the anchors in the log shows both.
 """
 
 import json
@@ -14,7 +14,7 @@ from app.domain.insight.ledger_signing import Signature, Verifiers
 
 
 class LedgerAnchor(NamedTuple):
-    """The hash of an entry of a subscription's ledger; signed by the key `key_id`, if by any."""
+    """The number and hash of a ledger entry, with a signature by the key `key_id` if signed."""
 
     subscription_id: str
     number: int
@@ -24,7 +24,7 @@ class LedgerAnchor(NamedTuple):
 
     @property
     def signed(self) -> str:
-        """The text that the signature is of."""
+        """The text that is signed."""
         return f"anchor {self.subscription_id} {self.number} {self.hash}"
 
     def signed_with(self, signature: Signature) -> "LedgerAnchor":
@@ -32,12 +32,12 @@ class LedgerAnchor(NamedTuple):
         return self._replace(key_id=signature.key_id, signature=signature.value)
 
     def text(self) -> bytes:
-        """Return the anchor in the form in which the log has it."""
+        """Return the anchor as the body of a log record."""
         return json.dumps(self._asdict(), separators=(",", ":")).encode()
 
 
 def anchor_of(text: bytes) -> LedgerAnchor | None:
-    """Return the anchor in a record of the log; None if the record is none."""
+    """Return the anchor in the body of a log record; None if the body is not an anchor."""
     try:
         said = json.loads(text)
         return LedgerAnchor(**said) if isinstance(said["number"], int) else None
@@ -48,10 +48,11 @@ def anchor_of(text: bytes) -> LedgerAnchor | None:
 def anchored(
     check: Check, hashes: Mapping[int, str], anchors: Iterable[LedgerAnchor], *, keys: Verifiers
 ) -> Check:
-    """Compare an intact ledger, by the `hashes` of its entries, with its anchors.
+    """Compare the `hashes` of the entries, by number, with the anchors; return the new result.
 
-    If there are `keys`, anchors without a valid signature do not count: others may write into the
-    log. Anchors of entries before the first one do not count either: old entries are dropped.
+    `check` is the result of the check so far, which has found no error. If there are `keys`, only
+    anchors with a valid signature are used, because other programs may write into the log. Anchors
+    of entries before the first existing entry are ignored, because old entries are deleted.
     """
     wrong: dict[int, str] = {}
     newest = None

@@ -1,8 +1,8 @@
-"""Ledger entries as a chain of texts: each hash covers an entry's text and the hash before it.
+"""The chain of ledger entries: each hash covers the entry's text and the hash of the entry before.
 
-Whoever changes an entry must change all later entries too. `checked` detects this if somebody has
-stored the hash of a later entry. It also detects this if hashes are signed
-(`app.domain.insight.ledger_signing`): the keys are not in the database.
+To change an entry, one must also change the hashes of all later entries. `checked` detects a change
+in two cases: somebody has kept the hash of a later entry, or hashes are signed
+(`app.domain.insight.ledger_signing`).
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from app.domain.insight.ledger import (
 from app.domain.insight.ledger_missing import missing_among
 from app.domain.insight.ledger_signing import NO_KEYS, Verifiers
 
-# The hash that stands before the first entry.
+# The hash that is used as the hash before the first entry.
 NOTHING: Final = "0" * 64
 _VERSION: Final = 1
 
@@ -44,7 +44,7 @@ class LedgerLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of a check: how many entries are unchanged, the `first` and the `last` of them.
+    """The result of a check: the number of unchanged entries, and the `first` and `last` of them.
 
     `broken` is the number of the first changed entry, and `reason` says what is wrong. `hash` is
     the hash of the last entry. The oldest `unsigned` entries have no signature that can be checked.
@@ -65,7 +65,7 @@ class Check:
 
     @property
     def is_signed(self) -> bool:
-        """Whether there are entries, and all are unchanged and signed."""
+        """Whether there is an entry, and all entries are unchanged and signed."""
         return self.entries > 0 and not self.unsigned and self.broken is None
 
 
@@ -79,7 +79,7 @@ class KnownHash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the entries of a subscription are checked with, besides their own hashes.
+    """The evidence with which a ledger is checked, in addition to the hashes of its entries.
 
     If there are `keys`, entries must be signed. `known` is a hash that somebody has kept.
     """

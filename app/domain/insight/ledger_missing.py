@@ -1,7 +1,7 @@
-"""Where the missing messages of a ledger entry are.
+"""Finds the ranges of offsets in which the missing messages of a ledger entry are.
 
-Commits count messages without naming them. So for a partition it is known how many of the passed
-messages were never counted, and in which range they are. Which ones they are is known only if all
+A commit has counts of messages, not their offsets. So for each partition the ledger knows how many
+passed messages are missing, and in which range they are. The exact offsets are known only if all
 messages of the range are missing.
 """
 

@@ -1,22 +1,22 @@
-"""Signatures of ledger entries: of their hashes, with keys outside of the database.
+"""Signatures of ledger entries. The keys are not in the database: see `app.ledger_keys`.
 
-The hash of an entry includes all entries before, so the signature proves these too. The keys
-themselves are in `app.ledger_keys`.
+The signature is made of the entry's hash. This hash covers all entries before, so the signature
+also proves that they are unchanged.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-# Whether a signature (in hex) is valid for a hash.
+# A function of a hash and a signature (hex): whether the signature is valid for the hash.
 Verify = Callable[[str, str], bool]
-# The checks of signatures by the id of their key.
+# The functions that verify signatures, by the id of the key.
 Verifiers = Mapping[str, Verify]
 
 NO_KEYS: Final[Verifiers] = {}
 
 
 class Signature(NamedTuple):
-    """A signature in hex, and the id of the key that made it; without a key, neither."""
+    """A signature (hex), and the id of the key that made it. Both are None without a key."""
 
     key_id: str | None = None
     value: str | None = None

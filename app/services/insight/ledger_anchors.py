@@ -1,4 +1,4 @@
-"""Anchors of ledgers in their stream of the log: appended by runners, read by checks."""
+"""Appends anchors of ledgers to their stream in the log, and reads them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,13 +15,13 @@ from app.services.log_positions import EPOCH, bounds_of, offsets_at
 ANCHORS_TOPIC: Final = LogTopic(
     name=LEDGERS, partitions=1, retention=timedelta(days=366), message_size_max=64 * 1024
 )
-# How far the clocks of runners and of API processes may differ.
+# The maximum difference between the clocks of Spark runners and API processes.
 _CLOCKS: Final = timedelta(hours=1)
 _CHUNK: Final = 1024 * 1024
 
 
 async def append_anchor(log: MessageLog, anchor: LedgerAnchor) -> None:
-    """Append the anchor, and create the stream if it does not exist.
+    """Append the anchor to its stream. Create the stream if it does not exist.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -37,13 +37,13 @@ async def append_anchor(log: MessageLog, anchor: LedgerAnchor) -> None:
 async def anchors_since(
     log: MessageLog, subscription_id: str, since: datetime | None
 ) -> Sequence[LedgerAnchor]:
-    """Return the anchors of a subscription's entries that were appended after that time, in order.
+    """Return a subscription's anchors that were appended after that time, in order.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
     found: list[LedgerAnchor] = []
-    # Without a stream, no entry was anchored.
+    # If the stream does not exist, there are no anchors.
     with suppress(TopicNotFoundError):
         partitions = await log.partitions(LEDGERS)
         starts = await offsets_at(log, partitions, EPOCH if since is None else since - _CLOCKS)

@@ -48,7 +48,7 @@ class HistoryRepository:
         return [StoredSteps(start, body) for start, body in rows]
 
     async def drop_deleted(self) -> int:
-        """Delete histories of deleted topics and subscriptions; return how many (up to DROP_MAX)."""
+        """Delete up to DROP_MAX histories of deleted topics and subscriptions; return how many."""
         deleted = select(_RECORDED.id).where(
             _RECORDED.topic.is_(None), _RECORDED.subscription_id.is_(None)
         )
