@@ -12,7 +12,7 @@ from spark.schemas import ARCHIVED, MESSAGES
 
 
 def write_archived(archived: DataFrame, path: str) -> None:
-    """Store messages (columns `ARCHIVED`) in the folder `path`, which does not exist yet."""
+    """Write messages (columns `ARCHIVED`) to the new folder `path`."""
     archived.write.partitionBy("day", "hour").parquet(path)
 
 

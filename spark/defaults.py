@@ -1,4 +1,4 @@
-"""What the operator has set in `spark-defaults.conf`; Angelia's own defaults do not replace it."""
+"""Reads the operator's settings in `spark-defaults.conf`, which replace Angelia's defaults."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ import pyspark
 
 from app.config import spark_conf_folder
 
-# A line as Java's properties have it: a name, then spaces, `=` or `:`, then the value.
+# A line of a Java properties file: a name, then spaces, `=` or `:`, then the value.
 _LINE: Final = re.compile(r"([^\s=:]+)\s*[=:\s]?\s*(.*)")
 _COMMENTS: Final = ("#", "!")
 
@@ -22,7 +22,7 @@ def operator_settings() -> Mapping[str, str]:
 
 
 def _settings(text: str) -> Iterator[tuple[str, str]]:
-    # A line that ends with a backslash goes on in the next one.
+    # A line that ends with a backslash continues on the next line.
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
         found = _LINE.fullmatch(line.strip())
         if found and not line.strip().startswith(_COMMENTS):

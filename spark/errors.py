@@ -1,4 +1,4 @@
-"""Errors that end a process that runs jobs."""
+"""Errors after which a process that runs jobs must end."""
 
 
 class EngineLostError(Exception):

@@ -98,7 +98,7 @@ def resent(session: SparkSession, database_url: str, retransmissions: Sequence[s
 def discarded(
     session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Return the last discard of each position in the spans (columns `PLACED_DISCARDS`)."""
+    """Return the last discard of each position in these ranges of offsets (`PLACED_DISCARDS`)."""
     if not spans:
         return session.createDataFrame([], PLACED_DISCARDS)
     ranges = [[each.partition, each.start, each.end] for each in spans]

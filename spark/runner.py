@@ -69,7 +69,7 @@ class _Ending(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
     reason: str
-    # Whether the job may run again: the problem was not the job's.
+    # Whether the job may run again, because the job itself did not cause the problem.
     again: bool
 
 

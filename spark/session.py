@@ -60,13 +60,13 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if local:
-        # Run tasks by this Python, and not by whichever one is called python3.
+        # Run tasks with the Python of this process, because `python3` may be another one.
         session.sparkContext.pythonExec = sys.executable
     return prepared(session)
 
 
 def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the configuration of a session, besides what the operator has set (`theirs`).
+    """Return the configuration of a session, in addition to the operator's (`theirs`).
 
     Correctness needs some settings: these replace the operator's.
     """
@@ -79,7 +79,7 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     }
     defaults = {name: value for name, value in ours.items() if name not in theirs}
     if "spark_memory" in settings.model_fields_set:
-        # The operator has set both; ours is the one that the documents name.
+        # The operator has set both: use Angelia's setting, which is the documented one.
         defaults[_MEMORY] = settings.spark_memory
     return {
         **defaults,

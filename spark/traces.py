@@ -38,7 +38,7 @@ def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFra
 
 
 def looked_at(scope: JobScope) -> When:
-    """Return the time of the entries that show the outcome of the messages of `scope`."""
+    """Return the time range of the entries to read: that of `scope`, and LOOK_BACK before it."""
     return scope.start - LOOK_BACK, scope.end
 
 

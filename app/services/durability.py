@@ -1,4 +1,4 @@
-"""Where acknowledged messages can be lost."""
+"""Reports the settings and topics with which acknowledged messages can be lost."""
 
 import asyncio
 import time

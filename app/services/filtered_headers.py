@@ -4,7 +4,7 @@ Messages from other topics (dead letters, offline retransmissions) may have more
 may use these only if their own topic propagates them too, so that a filter does not depend on other
 topics.
 
-The caller holds the lock of changes: nothing changes between the check and its action.
+The caller holds the lock of changes, so nothing changes between a check and the change itself.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Bounds and offsets by time, for all of the given partitions; otherwise an error."""
+"""Reads bounds and offsets of partitions. An error is raised if one of them is missing."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ async def offsets_at(
 async def begun_at(
     log: MessageLog, partitions: Collection[Partition], beginning: Beginning
 ) -> Mapping[Partition, int]:
-    """Return where a reader with that start position begins: before all messages from now on.
+    """Return the offsets for a start position. Messages published from now on come after them.
 
     Raises:
         LogUnavailableError: The log cannot be reached.

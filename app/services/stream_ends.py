@@ -1,4 +1,4 @@
-"""The ends of the streams of traces and undelivered messages: records up to them are stored."""
+"""Reads the current ends of the streams of traces and undelivered messages."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ _STREAMS: Final = (UNDELIVERED, TRACES)
 
 
 async def stream_spans(log: MessageLog) -> Sequence[OffsetSpan]:
-    """Return all offsets in the streams now.
+    """Return the offsets of each partition of the streams, from 0 to its current end.
 
     Raises:
         LogUnavailableError: The log cannot be reached.

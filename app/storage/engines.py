@@ -204,7 +204,7 @@ def _limit(engine: Engine, longest: timedelta) -> None:
 
 
 def _bound_first_statements(engine: Engine) -> None:
-    """Close a new connection that does not respond to SQLAlchemy's first statements."""
+    """Limit the time of the first statements that SQLAlchemy sends on a new connection."""
 
     def arm(dbapi: Any, entry: ConnectionPoolEntry) -> None:  # noqa: ANN401 - the adapter has no type
         _arm(entry, dbapi.driver_connection, CONNECT_TIMEOUT)

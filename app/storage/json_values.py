@@ -58,7 +58,7 @@ class _Encoder:
         }
 
     def _field(self, value: Any, path: str, *, secret: bool) -> Any:  # noqa: ANN401 - JSON out
-        # Most values are of these types; to find that out below takes many checks.
+        # Check these types first: most values have one of them, and the checks below take longer.
         if value is None or (not secret and type(value) in _UNCHANGED):
             return value
         if secret:

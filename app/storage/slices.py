@@ -1,4 +1,4 @@
-"""Does long work on the event loop in steps, so that publishing waits for one step at most."""
+"""Divides long work on the event loop into steps, so that other work can run in between."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ MadeT = TypeVar("MadeT")
 
 
 async def made_of(items: Iterable[T], make: Callable[[T], MadeT]) -> list[MadeT]:
-    """Return `make` of each item; after each AT_ONCE items other work may run."""
+    """Call `make` for each item, and return the results. Other work runs after AT_ONCE items."""
     made: list[MadeT] = []
     for number, item in enumerate(items, 1):
         made.append(make(item))

@@ -50,9 +50,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def _covered_from(work: Work) -> datetime:
-    """Return the start of the traces in the requested time.
+    """Return the time from which on there are traces, within the requested time.
 
-    If there are none, return the end of this time.
+    Without traces, return the end of the requested time.
     """
     start, end = work.scope.start, work.scope.end
     first = first_traced(work.database_url, work.scope) or end

@@ -60,7 +60,7 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """Return the offsets, without archived ones that a gap separates from the part in the log."""
+    """Return the offsets without those archived ranges that do not end where the log starts."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)

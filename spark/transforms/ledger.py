@@ -111,9 +111,9 @@ def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
 
 
 def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool, bool] | None:
-    """Return for whom a record is, and whether it is carried and passed.
+    """Return the audience of a record, and whether the record is carried and passed.
 
-    None if it does not count.
+    Return None if the record does not count. See `app.domain.insight.ledger.Counted`.
     """
     if there is None:
         return None

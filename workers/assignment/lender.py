@@ -88,7 +88,7 @@ class Lender:
         self._lent = {borrower: loans for borrower, loans in kept.items() if loans}
 
     def lend(self, notes: Collection[RateNote], own: int, *, reserve: int, now: float) -> None:
-        """Answer new requests with `own` tickets, but keep `reserve` tickets for this worker.
+        """Lend tickets of `own` to new requests, but keep `reserve` tickets for this worker.
 
         From here on this worker must not use the lent tickets.
         """

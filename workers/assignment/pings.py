@@ -1,4 +1,4 @@
-"""Test messages that a user waits for: this worker sends the ones that name it."""
+"""Sends pings, which are test messages that users wait for, if they name this worker."""
 
 import asyncio
 from collections.abc import Callable

@@ -33,8 +33,8 @@ REQUEST_TIMEOUT: Final = timedelta(seconds=3)
 COMMIT_TIMEOUT: Final = timedelta(seconds=1.5)
 # How long all this may take together.
 HANDOVER_TIMEOUT: Final = timedelta(seconds=4.8)
-# How long requests in flight may take when the worker stops: no other worker waits for its
-# partitions yet.
+# How long requests in flight may take when the worker stops. This is longer, because no other
+# worker waits for the partitions yet.
 LAST_REQUEST_TIMEOUT: Final = timedelta(seconds=15)
 # How long the commit may take after that.
 LAST_COMMIT_TIMEOUT: Final = timedelta(seconds=10)

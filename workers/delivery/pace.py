@@ -144,7 +144,7 @@ class Pace:
         return self._limiter.used(now)
 
     def part(self, now: float) -> float:
-        """This worker's part of the hard limit, in requests per second."""
+        """The requests per second that this worker may send: its part of the hard limit."""
         if self._share is not None and now >= self._changes_at:
             self._refresh(self._share, now)
         return self._rate

@@ -1,4 +1,4 @@
-"""When leaders choose the replicas of a reader's partitions again: one timer for each partition."""
+"""Timers for reading from replicas: when the leader of a partition must choose one again."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from app.log.kafka.session import Followed
 
 
 class ChoiceTimers:
-    """Calls back for a partition when its leader is to choose again, on the running loop."""
+    """Calls back when the leader of a partition must choose a replica again."""
 
     def __init__(self, choose_again: Callable[[Followed], None]) -> None:
         """Create the timers, which call `choose_again`."""
@@ -17,15 +17,15 @@ class ChoiceTimers:
         self._timers: dict[Partition, asyncio.TimerHandle] = {}
 
     def chosen(self, followed: Followed) -> None:
-        """Begin the time for which the leader's choice holds."""
+        """Start the timer after the leader has chosen a replica."""
         self._start(followed, CHOSEN_FOR_S)
 
     def avoided(self, followed: Followed) -> None:
-        """Begin the time for which the leader itself is read."""
+        """Start the timer after a replica has failed: until it ends, the leader is read."""
         self._start(followed, AVOIDED_FOR_S)
 
     def read(self, followed: Followed) -> None:
-        """Begin the time after which the leader is asked anyway, unless a time runs already."""
+        """Start the timer after a read, unless a timer of the partition is already running."""
         if followed.partition not in self._timers:
             self._start(followed, CHOSEN_FOR_S)
 

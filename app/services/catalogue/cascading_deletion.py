@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 def named(subscription: Subscription) -> Mapping[str, Any]:
-    """Return the part of a subscription that an audit event has at least."""
+    """Return the fields of a subscription that every audit event about it has."""
     return {"topicName": subscription.topic, "name": subscription.name}
 
 

@@ -1,6 +1,6 @@
-"""Dead-letter topics: which topics are allowed, and what is refused while a topic is one.
+"""Checks of dead-letter topics: which topics may be one, and which changes of them are refused.
 
-The caller holds the lock of changes: nothing changes between the check and its action.
+The caller holds the lock of changes, so nothing changes between a check and the change itself.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
 async def require_room(
     topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check that dead letters fit into their topics with the new size of `topic`.
+    """Check that dead-letter topics accept messages as large as the new limit of `topic`.
 
     Raises:
         ValidationFailedError: Some dead letters would be too large.

@@ -36,7 +36,7 @@ class FreshSchemas:
         self._looked: dict[str, float] = {}
 
     async def look(self, topic: str) -> None:
-        """Look up the topic's schema versions.
+        """Look up the topic's schema versions in the registry.
 
         Return when all that can be found are in the directory.
 

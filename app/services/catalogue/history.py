@@ -105,7 +105,7 @@ async def requested_history(
 async def opened(
     database: Database, log: MessageLog, *, topic: str, beginning: Beginning
 ) -> StartPlan:
-    """Return where a new subscription of that topic begins.
+    """Return the start of a new subscription of that topic: its offset in each partition.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -169,7 +169,7 @@ def _request(
 
 
 def _scope(subscription: Subscription, request: Request) -> JobScope:
-    """Return the scope that lists of jobs show; it goes back no further than that of others."""
+    """Return the scope that lists of jobs show. It is limited like the scopes of other jobs."""
     return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),
         end=request.until,

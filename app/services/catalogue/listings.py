@@ -75,7 +75,7 @@ class _Requested(Generic[T]):
     async def some(
         self, catalogue: Catalogue[T], after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Read]]:
-        """Return the next items that may match, with only the columns that the query reads."""
+        """Return the next items that may match, with only the fields that the query uses."""
         if self._columns is not None:
             rows = await catalogue.values(self._columns, after=after, limit=limit)
             return [(key, values.get) for key, values in rows]

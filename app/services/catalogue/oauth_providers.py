@@ -163,7 +163,7 @@ async def require_provider(
 ) -> None:
     """Check that `caller` may use the provider that the subscription names, if any.
 
-    This function must be called under the lock of changes.
+    The caller must hold the lock of changes (docs/glossary.md).
 
     Raises:
         PermissionDeniedError: The caller lacks the permission.

@@ -1,4 +1,4 @@
-"""Key rotation: encrypts secrets that are stored under an old key again, with the first key."""
+"""Key rotation: encrypts stored secrets again with the first key, if an old key was used."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +22,7 @@ class Rotation:
     unreadable: tuple[str, ...] = ()
 
     def with_rows(self, rows: Resealed) -> "Rotation":
-        """Return the result with more rows."""
+        """Return the sum of this result and the result for more rows."""
         return Rotation(
             secrets=self.secrets + rows.secrets,
             resealed=self.resealed + rows.resealed,

@@ -323,10 +323,10 @@ class SubscriptionService:
             raise LogUnavailableError(message)
 
     async def _forget(self, deleted: Subscription) -> None:
-        """Delete the subscription's offsets in the log, unless another one has its name now.
+        """Delete the subscription's offsets in the log, unless a new subscription has its name.
 
-        This only saves space: offsets carry the id of their subscription, so those of another
-        subscription are never used.
+        This only saves space. Each offset has the id of its subscription, so a new subscription
+        never uses the offsets of an old one.
         """
         try:
             async with self._database.transaction() as session:
@@ -355,9 +355,9 @@ def _with_beginning(event: Change, beginning: Beginning) -> Change:
 
 
 def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
-    """Return PENDING for a new active subscription until a worker starts it.
+    """Return the state that users see.
 
-    Otherwise its state.
+    It is PENDING for a new active subscription until a worker starts it.
     """
     untouched = subscription.created_at == subscription.modified_at
     if subscription.state is State.ACTIVE and untouched and not taken_up:
@@ -376,7 +376,7 @@ def require_content(subscription: Subscription, topic: Topic) -> None:
 
 
 def _require_same(before: Topic, now: Topic) -> None:
-    """Check that the topic was not recreated, because its ends were read before."""
+    """Check that the topic was not recreated since its ends were read."""
     if now.created_at != before.created_at:
         message = f"Topic {now.name} was replaced meanwhile"
         raise TopicNotFoundError(message)

@@ -229,7 +229,7 @@ class TopicService:
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:
-            # Leave first offsets without a subscription: nobody uses them.
+            # Keep first offsets without a subscription in the log: nobody uses them.
             if intent is None or intent is Intent.COMMIT:
                 return
             name = subject.removeprefix(_TOPIC)

@@ -100,7 +100,7 @@ class TopicDirectory:
         self.number = max(self.number, changes.number)
 
     def forget(self, topic: Topic) -> None:
-        """Drop a topic that no longer exists; the next `get` looks it up."""
+        """Remove a topic from memory, because it no longer exists. The next `get` looks it up."""
         if self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
             self._gone(topic.name)

@@ -24,7 +24,7 @@ REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class Register:
-    """Topics, subscriptions and the reports about them. Unchanged ones are not read again."""
+    """All topics, subscriptions and reports in memory. Each read gets only what has changed."""
 
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)

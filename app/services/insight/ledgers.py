@@ -178,7 +178,7 @@ class LedgerService:
     async def _marks(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Sequence[Mark]:
-        """Return the commits and the ends. Ends are read later, so no commit is beyond one."""
+        """Return the commits and the ends. Ends are read last, so no commit is beyond its end."""
         found = await self._log.committed({subscription.group: partitions})
         committed = found.get(subscription.group, {})
         bounds = await bounds_of(self._log, partitions)
@@ -200,9 +200,9 @@ def _beginning(subscription: Subscription, partition: int) -> Progress:
 
 
 def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
-    """Return the request for the ledger entry after `last`.
+    """Return the request for the ledger entry that follows the entry `last`.
 
-    The first entry begins with the subscription.
+    Without `last`, the entry begins at the creation of the subscription.
     """
     opening = _first_opening(look) if last is None else last.closing
     since = _first_since(look) if last is None else last.until

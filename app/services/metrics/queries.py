@@ -42,7 +42,7 @@ Described = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describes:
-    """Describes metrics in the form of the response, which queries use too."""
+    """Converts metrics to the form of the response. Queries use the names of this form."""
 
     topic: Callable[[TopicMetrics], Described]
     subscription: Callable[[SubscriptionMetrics], Described]

@@ -1,4 +1,4 @@
-"""Publishers that wait until every subscription has finished their message."""
+"""Lets publishers wait until every subscription has finished their message."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Whether the log accepts messages, judged by the results of the last messages."""
+"""Judges from the results of the last messages whether the log accepts messages."""
 
 from collections.abc import Callable
 from time import perf_counter

@@ -197,7 +197,7 @@ class RetransmissionService:
         partitions: Collection[Partition],
         spans: Sequence[OffsetSpan],
     ) -> list[OffsetSpan]:
-        """Return the part of the ranges that the subscription has finished."""
+        """Return the part of the ranges whose messages the subscription has finished."""
         found = await self._log.committed({subscription.group: partitions})
         at = {}
         for partition, committed in found.get(subscription.group, {}).items():

@@ -26,7 +26,7 @@ from app.storage.insight.archive_coverage import ArchiveCoverageRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSpans:
-    """The requested ranges: by time, or by `offsets` (from a first to before an end)."""
+    """The requested messages: by time, or by `offsets` (from a first to before an end)."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -64,7 +64,7 @@ class FoundSpans(NamedTuple):
 async def spans_of_time(
     database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
 ) -> FoundSpans:
-    """Return all offsets of a topic that may be of a time, in log or archive.
+    """Return all offsets, in log or archive, whose messages may be from that time.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -118,7 +118,7 @@ async def spans_in_log(
 async def _places_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """Return the offsets that may have messages of that time; None stands for the end of the log.
+    """Return the offsets whose messages may be from that time. None means the end of the log.
 
     The clocks of publishers differ, so after the first newer message there may be more messages of
     that time. Only if the log has lost its start, and now starts with newer messages, all messages
@@ -166,7 +166,10 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Return where the ranges really start; `starts` are the first offsets in the log."""
+    """Return the ranges without the offsets that no longer exist, and the number of these.
+
+    `starts` are the first offsets in the log.
+    """
     begun, gone = [], []
     for span in spans:
         kept = archive.kept.get(span.partition, ())

@@ -23,7 +23,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class Of(StrEnum):
-    """The type of a field's values. All types except FLAG may have missing values.
+    """The types of fields. Fields of all types except FLAG may have no value.
 
     A RATE is a sum of fractions, so its value is approximate.
     """

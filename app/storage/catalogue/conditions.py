@@ -162,7 +162,7 @@ def _like(column: Column, regex: str) -> Narrowing:
 
 
 def like_pattern(regex: str) -> str | None:
-    """Return a LIKE pattern that fits all texts that `regex` may match; None if any text may."""
+    """Return a LIKE pattern that matches every text that `regex` matches; None if none is found."""
     parts: list[str] = []
     for atom, times in _TOKEN.findall(regex):
         if atom in _INTRICATE or (len(atom) > 1 and atom[1].isalnum()) or atom == "\\":

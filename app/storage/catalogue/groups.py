@@ -11,7 +11,7 @@ from app.storage.tables import GroupRow, TopicRow
 
 
 class GroupRepository:
-    """Stores groups of topics. Names are checked before."""
+    """Stores groups of topics. The caller has checked the names."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

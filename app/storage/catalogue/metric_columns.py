@@ -55,7 +55,7 @@ _BATCH_RATE: Final = "batchRate"
 
 
 class _Sums(NamedTuple):
-    """Metrics that one query sums: their names, the function, and the columns."""
+    """Metrics that one query sums: their names, the SQL function, and the columns."""
 
     names: frozenset[str]
     summed: Callable[[timedelta], Subquery]

@@ -39,7 +39,7 @@ class OAuthProviderRepository:
         return list(await self._session.scalars(query))
 
     async def unrestricted(self) -> list[str]:
-        """Return the names of providers without owners, hosts or scopes, which everybody may use.
+        """Return the names of providers without owners, hosts or scopes: everybody may use these.
 
         The names are in alphabetical order.
         """

@@ -45,7 +45,7 @@ class RetractionRepository:
             )
 
     async def counting(self, discards: Sequence[Undelivered]) -> list[Undelivered]:
-        """Return the discards that no retraction covers."""
+        """Return only the discards that are not retracted."""
         epochs = {each.producer_epoch for each in discards} - {""}
         if not epochs:
             return list(discards)

@@ -127,7 +127,7 @@ def _newest_end() -> Insert:
 
 
 def _topics() -> CTE:
-    """Select the topics that have discards, each by one step in an index."""
+    """Return the SQL for the topics that have discards. It reads one index entry for each topic."""
     found = select(func.min(UndeliveredRow.topic).label("topic")).cte("topics", recursive=True)
     following = select(func.min(UndeliveredRow.topic)).where(UndeliveredRow.topic > found.c.topic)
     return found.union_all(select(following.scalar_subquery()).where(found.c.topic.is_not(None)))

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 
 LOOK_EVERY_S = 1.0
-# How many checks without a server the guard makes before it ends: a server may be about to write
-# its pid, although its starter was killed.
+# How often the guard finds no server before it ends. A server may have started without having
+# written its pid yet, although the process that started it was killed.
 LOOKS_WITHOUT_SERVER = 2
 
 

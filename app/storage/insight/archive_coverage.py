@@ -48,7 +48,7 @@ class ArchiveCoverageRepository:
         return found
 
     async def dated(self, topic: Topic, times: Times) -> Mapping[int, Dated]:
-        """Return, for each archived partition, the archived part of a time."""
+        """Return, for each archived partition, the archived offsets of that time."""
         requested = {
             "since_ms": times.since_ms or 0,
             "until_ms": _FOR_EVER_MS if times.until_ms is None else times.until_ms,

@@ -261,7 +261,7 @@ def _ending(state: JobState) -> dict[str, Any]:
 
 
 def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
-    """Return the condition that a scope covers everything of that kind, or the requested one."""
+    """Return the condition that a job's scope covers the requested object, or all objects."""
     stored = JobRow.scope[name].astext
     return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
 

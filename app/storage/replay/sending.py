@@ -33,7 +33,8 @@ RECORDS_BYTES_MAX: Final = 1024 * 1024
 
 _NOW: Final = func.clock_timestamp()
 _SENDING: Final = RetransmissionState.SENDING.value
-# Asked first, each second by each worker: the whole statement takes five times as long.
+# A quick query whether any retransmission waits. Each worker runs it every second, because the
+# whole statement takes five times as long.
 _ANY_SENDING: Final = text("SELECT EXISTS (SELECT FROM retransmissions WHERE state = :state)")
 
 

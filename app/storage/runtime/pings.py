@@ -13,7 +13,10 @@ def pong_channel(waiter: str) -> str:
 
 
 async def notify_ping(session: AsyncSession, ping: Ping) -> None:
-    """Notify all workers at commit; the worker that the ping names will send it."""
+    """Notify all workers of a ping (a test message). The worker that the ping names sends it.
+
+    The notification is sent when the transaction commits.
+    """
     await session.execute(select(func.pg_notify(PINGS, ping.text())))
 
 

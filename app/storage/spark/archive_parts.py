@@ -166,7 +166,7 @@ def describe_folder(
 
 
 def expire_folders(url: str) -> None:
-    """Make folders invalid that are older than the retention, or belong to a deleted topic."""
+    """Mark folders as invalid that are older than the retention, or of a deleted topic."""
     with connected(url) as connection:
         connection.execute(_EXPIRE.format())
         connection.execute(_FORGET.format())

@@ -62,7 +62,10 @@ def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
 
 
 def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
-    """Return `first` to before `end` in ranges of RANGE_ROWS ids, or RANGES_MAX larger ranges."""
+    """Divide the ids from `first` to before `end` into ranges of RANGE_ROWS ids.
+
+    If that makes more than RANGES_MAX ranges, they are larger.
+    """
     size = max(RANGE_ROWS, -(-(end - first) // RANGES_MAX))
     return [(start, min(start + size, end)) for start in range(first, end, size)]
 

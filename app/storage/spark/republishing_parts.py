@@ -39,7 +39,7 @@ class PartLostError(Exception):
 
 
 class Said(NamedTuple):
-    """What was done since the last report: everything before `position`.
+    """The progress since the last report. All messages before `position` are done.
 
     `problem` is why one of the refused messages was refused.
     """

@@ -153,7 +153,7 @@ def chosen_places(
 
 
 def hours(first: datetime, end: datetime, *, at_most: int) -> Sequence[tuple[datetime, datetime]]:
-    """Return `first` to before `end` in hours, or in `at_most` longer periods."""
+    """Divide the time from `first` to before `end` into hours, or `at_most` longer periods."""
     length = max(timedelta(hours=1), (end - first) / at_most)
     found = []
     while first < end:

@@ -60,7 +60,10 @@ SELECT least(
 
 
 def slices(first: datetime, end: datetime) -> Sequence[When]:
-    """Return `first` to before `end` in periods of 5 minutes, or SLICES_MAX longer periods."""
+    """Divide the time from `first` to before `end` into periods of 5 minutes.
+
+    If that makes more than SLICES_MAX periods, they are longer.
+    """
     # Round up, because a remainder would need one more period.
     length = max(_SLICE_MIN, -((first - end) // SLICES_MAX))
     found = []

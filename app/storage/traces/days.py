@@ -111,7 +111,7 @@ def wanted_days(today: date, *, kept: timedelta) -> Sequence[date]:
 
 
 def outdated(days: Sequence[TraceDay], today: date, *, kept: timedelta) -> Sequence[date]:
-    """Return the days that are too long ago."""
+    """Return the days whose traces are older than allowed."""
     return [each.day for each in days if each.day < today - kept]
 
 

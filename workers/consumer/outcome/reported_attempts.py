@@ -1,4 +1,4 @@
-"""The attempts of one subscription in the form of reports, from which their history is recorded."""
+"""The totals of a subscription's attempts that a worker reports for the history of metrics."""
 
 from datetime import timedelta
 from typing import Final
@@ -8,13 +8,13 @@ from app.domain.metrics.samples import NO_ATTEMPTS
 from workers.consumer.outcome.attempt_counts import RecentCounts
 from workers.consumer.outcome.latency import Latency
 
-# A report is kept for an hour after it was written (`app.services.pruning`). If the last one is
-# older than this, the numbers start from it again, because it may be forgotten.
+# The database keeps a report for an hour (`app.services.pruning`). If the last report is older than
+# this, it may be deleted, so the totals start again from the counts at that report.
 REPORT_KNOWN_FOR: Final = timedelta(minutes=30)
 
 
 class ReportedAttempts:
-    """Reports the numbers of attempts since the first report, or the one before a long pause."""
+    """Reports totals of attempts. They count from the first report, or anew after a long pause."""
 
     def __init__(self, counts: RecentCounts, latency: Latency) -> None:
         self._counts = counts
@@ -24,11 +24,11 @@ class ReportedAttempts:
         self._reported_at: float | None = None
 
     def report(self, now: float, *, epoch_ms: int) -> AttemptTotals:
-        """Return the numbers up to the last slice of the counts that has ended.
+        """Return the totals up to the end of the last complete slice of the counts.
 
         Args:
             now: The time of a clock that never goes back, in seconds.
-            epoch_ms: The time in milliseconds since the epoch, which tells two starts apart.
+            epoch_ms: The time in milliseconds since the epoch. It distinguishes two starts.
         """
         last = self._reported_at
         if last is None or now - last > REPORT_KNOWN_FOR.total_seconds():

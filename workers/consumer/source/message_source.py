@@ -174,7 +174,7 @@ class MessageSource:
                 batching, policy, subscription_id=subscription.id, defects=self._defects
             )
             self._order, self._batches, self._rotation = batches, batches, 0
-        # Set the order last: after an error above, the settings are applied again.
+        # Set `_ordered_by` last: if an error is raised above, the settings are applied again.
         self._ordered_by = _ordered_by(subscription)
 
     def _take_by(self, fetch: FetchPolicy) -> None:
