@@ -103,6 +103,7 @@ from app.services.refresh import Refresher
 from app.services.replay.republishing import OfflineService
 from app.services.replay.retransmissions import RetransmissionService
 from app.services.replay.seeks import SeekService
+from app.shown_settings import shown_settings
 from app.storage.access.keys import USED_EVERY
 from app.storage.database import Database, open_database
 from app.storage.health.workers import WorkerRepository
@@ -306,6 +307,7 @@ def _services(core: _Core) -> Services:
         console=ConsoleSettings(
             groups_restricted=controlled, hermes_metrics=settings.hermes_metrics
         ),
+        settings=shown_settings(settings),
         idempotent=IdempotentRequests(database),
         groups=GroupService(database),
         topics=topics,

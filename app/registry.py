@@ -25,6 +25,8 @@ _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _UNPROCESSABLE: Final = 422
+# The maximum number of characters of the registry's reason in an error.
+_TOLD_MAX: Final = 500
 
 
 class SchemaRegistry:
@@ -42,12 +44,32 @@ class SchemaRegistry:
             SchemaRegistryError: The registry failed.
         """
         subject = self._subject(topic)
-        body = {"schema": text} | ({} if kind is ContentType.AVRO else {"schemaType": "JSON"})
+        body = _given(kind, text)
         await self._requested("POST", f"{subject}/versions", body)
         found = await self._requested("POST", subject, body)
         if found is None:
             raise SchemaRegistryError("The schema registry does not know what it has just taken")
         return _registered(found)
+
+    async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
+        """Check that the registry would take the schema as the subject's newest version.
+
+        Raises:
+            ValidationFailedError: The registry would refuse the `schema`.
+            SchemaRegistryError: The registry failed.
+        """
+        path = f"compatibility/{self._subject(topic)}/versions/latest?verbose=true"
+        found = await self._requested("POST", path, _given(kind, text))
+        match found:
+            case None | {"is_compatible": True}:
+                # None: the subject has no version, so any schema is compatible.
+                return
+            case {"is_compatible": False}:
+                said = found.get("messages")
+                told = "; ".join(map(str, said)) if isinstance(said, list) else ""
+                raise _refused(told or "it is not compatible")
+            case _:
+                raise _unexpected()
 
     async def versions(self, topic: str) -> list[int]:
         """Return the versions of the topic's subject, oldest first; none without a subject.
@@ -109,9 +131,9 @@ class SchemaRegistry:
         if answer.status_code == _NOT_FOUND:
             return None
         said = read.get("message") if isinstance(read, dict) else None
-        told = str(said or f"status {answer.status_code}")[:500]
+        told = str(said or f"status {answer.status_code}")[:_TOLD_MAX]
         if answer.status_code in {_CONFLICT, _UNPROCESSABLE}:
-            raise ValidationFailedError.of("schema", f"is refused by the registry: {told}")
+            raise _refused(told)
         raise SchemaRegistryError(f"The schema registry answers {answer.status_code}: {told}")
 
 
@@ -155,3 +177,12 @@ def _registered(found: Any) -> Registered:  # noqa: ANN401 - JSON can have any t
 
 def _unexpected() -> SchemaRegistryError:
     return SchemaRegistryError("The schema registry answers what no schema registry does")
+
+
+def _given(kind: ContentType, text: str) -> dict[str, str]:
+    return {"schema": text} | ({} if kind is ContentType.AVRO else {"schemaType": "JSON"})
+
+
+def _refused(reason: str) -> ValidationFailedError:
+    message = f"is refused by the registry: {reason[:_TOLD_MAX]}"
+    return ValidationFailedError.of("schema", message)

@@ -128,16 +128,26 @@ class Messages:
         key: str | None = None,
         path: str | None = None,
         value: str | None = None,
+        message_id: str | None = None,
+        text: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[Message]:
         """Yield the topic's messages of a time (default: the last hour), by partition.
 
-        Those with that partition key, or with `value` (a string's text, or JSON such as 42, true)
-        at the JSONPath `path`: one of them is required. Many messages may be read between two
-        results.
+        Those with that partition key or id, with `text` in their body, or with `value` (a string's
+        text, or JSON such as 42, true) at the JSONPath `path`: one of them is required. Many
+        messages may be read between two results.
         """
-        query = {"key": key, "path": path, "value": value, "since": since, "until": until}
+        query = {
+            "key": key,
+            "path": path,
+            "value": value,
+            "messageId": message_id,
+            "text": text,
+            "since": since,
+            "until": until,
+        }
         for found in self._sender.listed(get(f"{topic_path(topic)}/messages", query)):
             yield Message.of(found)
 

@@ -1,9 +1,10 @@
 """The arguments of routes: the services of this process, and names from the path."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Path
+from fastapi import Depends, Path, Query
 from starlette.requests import Request
 
 from app.api.media import wants_texts
@@ -46,6 +47,7 @@ from app.services.readiness import ReadinessService
 from app.services.replay.republishing import OfflineService
 from app.services.replay.retransmissions import RetransmissionService
 from app.services.replay.seeks import SeekService
+from app.shown_settings import ShownSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,8 @@ class Services:
     consistency: ConsistencyService
     consumer_groups: ConsumerGroupService
     console: ConsoleSettings
+    # The settings of this process, without secrets.
+    settings: Sequence[ShownSetting]
     idempotent: IdempotentRequests
     groups: GroupService
     topics: TopicService
@@ -113,3 +117,4 @@ TextsWanted = Annotated[bool, Depends(_wants_texts)]
 GroupName = Annotated[str, Path(description="name of the group", examples=["shop"])]
 TopicName = Annotated[str, Path(description="qualified name", examples=["shop.orders"])]
 SubscriptionName = Annotated[str, Path(description="name of the subscription")]
+DryRun = Annotated[bool, Query(description="only check the change, and show what it would make")]

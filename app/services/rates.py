@@ -33,8 +33,9 @@ class SubscriptionMetrics:
     """Metrics of one subscription: counts since its creation, open messages, and rates per second.
 
     `rate` is how many requests, `batch_rate` how many requests with batches, and `throughput` how
-    many delivered bytes there are per second. `lag` is in messages. `output` is the limit over all
-    workers, with the mode of the worst worker and the strictest circuit; None if no worker reports.
+    many delivered bytes there are per second. `lag` and `waiting_retries` are in messages. `output`
+    is the limit over all workers, with the mode of the worst worker and the strictest circuit; None
+    if no worker reports.
     A `backlog_forecast` is made only for a single subscription.
     """
 
@@ -44,6 +45,7 @@ class SubscriptionMetrics:
     volume: int
     inflight: int
     lag: int
+    waiting_retries: int = 0
     rate: float = 0.0
     throughput: float = 0.0
     batch_rate: float = 0.0
@@ -83,6 +85,7 @@ def summed_metrics(
         filtered=sum(cursor.filtered for cursor in cursors),
         volume=sum(cursor.volume for cursor in cursors),
         inflight=sum(load.in_flight for load in loads),
+        waiting_retries=sum(load.waiting_retries for load in loads),
         lag=lag,
         output=_output([load.output for load in loads]),
         backlog_forecast=None,

@@ -43,6 +43,11 @@ class FakeRegistry:
                 Route("/subjects/{subject}/versions", self._register, methods=["POST"]),
                 Route("/subjects/{subject}/versions", self._versions, methods=["GET"]),
                 Route("/subjects/{subject}/versions/{version}", self._version),
+                Route(
+                    "/compatibility/subjects/{subject}/versions/latest",
+                    self._compatible,
+                    methods=["POST"],
+                ),
                 Route("/subjects/{subject}", self._look_up, methods=["POST"]),
                 Route("/subjects/{subject}", self._delete, methods=["DELETE"]),
             ]
@@ -55,6 +60,12 @@ class FakeRegistry:
         name = request.path_params["subject"]
         version = self.put(name, asked["schema"], asked.get("schemaType", "AVRO"))
         return JSONResponse({"id": self.subjects[name][version]["id"]})
+
+    async def _compatible(self, request: Request) -> Response:
+        await self._asked(request)
+        known = request.path_params["subject"] in self.subjects
+        fits = JSONResponse({"is_compatible": True}) if known else JSONResponse(GONE, 404)
+        return self.answer or fits
 
     async def _look_up(self, request: Request) -> Response:
         asked = await self._asked(request)

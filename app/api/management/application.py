@@ -29,7 +29,7 @@ from app.api.management.catalogue import (
     topics,
 )
 from app.api.management.discards import undelivered
-from app.api.management.health import health, metrics_history, status, workers
+from app.api.management.health import health, metrics_history, settings, status, workers
 from app.api.management.insight import analytics, archives, jobs, ledgers, simulations
 from app.api.management.inspection import messages, pings, previews, traces
 from app.api.management.replay import republishing, retransmission, retransmissions
@@ -67,6 +67,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     archives.router,
     health.router,
     workers.router,
+    settings.router,
     metrics_history.router,
     jobs.router,
     analytics.router,

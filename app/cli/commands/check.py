@@ -1,13 +1,9 @@
 """`angelia check`: the settings, their sources, and whether each part responds."""
 
 import asyncio
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
-from urllib.parse import urlsplit
-
-from pydantic import SecretStr
 
 from app import native
 from app.cli import output
@@ -22,8 +18,8 @@ from app.domain.errors import AngeliaError, SecretKeyError, StorageUnavailableEr
 from app.log.factory import open_log
 from app.log.interface import MessageLog
 from app.postgres.urls import DatabaseUrl, direct
-from app.secret_files import SecretFile, variable_of
 from app.services.durability import DurabilityService
+from app.shown_settings import masked, shown_settings
 from app.storage.catalogue.oauth_providers import OAuthProviderRepository
 from app.storage.database import Database, open_database
 from app.storage.embedded.configured import configured_url, database_url
@@ -31,7 +27,6 @@ from app.storage.keyring import KEY_FILE, open_vault
 from app.vault import HOW_TO_SET
 
 _OK: Final = "ok"
-_MASK: Final = "*****"
 _OF_POOLER: Final = (
     "unless it pools by session, set ANGELIA_DATABASE_DIRECT_URL, too (docs/postgres.md)"
 )
@@ -58,7 +53,7 @@ def check(*, as_json: JsonOption = False) -> None:
     parts = [_hot_path(), *_parts(settings)]
     if as_json:
         listed = [asdict(part) for part in parts]
-        output.write_json({"settings": list(_settings(settings)), "parts": listed})
+        output.write_json({"settings": _settings(settings), "parts": listed})
     else:
         _write(settings, parts)
     failed = [part.name for part in parts if part.required and part.problem]
@@ -66,56 +61,11 @@ def check(*, as_json: JsonOption = False) -> None:
         raise CliError(f"Not as it must be: {', '.join(failed)}")
 
 
-def _settings(settings: Settings) -> Iterator[Json]:
-    for name in Settings.model_fields:
-        value = getattr(settings, name)
-        yield {
-            "name": variable_of(Settings, name, value),
-            "value": _shown(name, value),
-            "from": "environment" if name in settings.model_fields_set else "default",
-        }
-
-
-# The form of hosts: names or addresses, each with a port if needed. PostgreSQL's URLs may have
-# several.
-_HOSTS: Final = re.compile(r"((\[[0-9a-fA-F:.]+\]|[^:,/@]*)(:[0-9]*)?(,|$))*")
-# The settings that are URLs; in all other secrets, every part may be secret.
-_SECRET_URLS: Final = frozenset(
-    {
-        "database_url",
-        "database_direct_url",
-        "schema_registry_url",
-        "otlp_endpoint",
-        "egress_proxy",
-    }
-)
-
-
-def _shown(name: str, value: object) -> str:
-    if isinstance(value, SecretFile):
-        return str(value.path)
-    if isinstance(value, SecretStr):
-        return _masked(value.get_secret_value()) if name in _SECRET_URLS else _MASK
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
-
-
-def _masked(secret: str) -> str:
-    """Return a URL without its password and parameters."""
-    try:
-        parts = urlsplit(secret)
-    except ValueError:
-        return _MASK
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    user = credentials.partition(":")[0]
-    # Mask all if the URL is unclear: in libpq's URLs a password may contain "?" and "#".
-    behind = f"{parts.path}{parts.query}{parts.fragment}"
-    if not parts.scheme or "@" in behind or not _HOSTS.fullmatch(hosts):
-        return _MASK
-    return f"{parts.scheme}://{f'{user}:*****@' if user else ''}{hosts}{parts.path}"
+def _settings(settings: Settings) -> Sequence[Json]:
+    return [
+        {"name": each.name, "value": each.value, "from": each.source}
+        for each in shown_settings(settings)
+    ]
 
 
 def _hot_path() -> ServicePart:
@@ -137,7 +87,7 @@ def _parts(settings: Settings) -> Sequence[ServicePart]:
 def _masked_database(settings: Settings) -> str:
     if settings.database_url is None:
         return f"embedded, in {settings.home.absolute()}"
-    return _masked(settings.database_url.get_secret_value())
+    return masked(settings.database_url.get_secret_value())
 
 
 async def _running(settings: Settings, *, url: DatabaseUrl, where: str) -> Sequence[ServicePart]:
@@ -160,7 +110,7 @@ async def _sessions(settings: Settings, database: Database) -> Sequence[ServiceP
         return []
     if address.direct is None or settings.database_direct_url is None:
         return await _pooler(settings, database)
-    where = _masked(settings.database_direct_url.get_secret_value())
+    where = masked(settings.database_direct_url.get_secret_value())
     async with open_database(direct(address)) as itself:
         return [ServicePart(name="database itself", where=where, problem=await _ping(itself))]
 

@@ -45,6 +45,9 @@ class ExternalRegistry(Protocol):
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
         """Register the schema as the newest version of the topic's subject."""
 
+    async def require_compatible(self, topic: str, kind: ContentType, text: str) -> None:
+        """Check that the registry would take the schema as the subject's newest version."""
+
     async def versions(self, topic: str) -> list[int]:
         """Return the versions of the topic's subject, the oldest first."""
 
@@ -129,8 +132,12 @@ class SchemaService:
             return False
         return True
 
-    async def registered_change(self, current: Topic, wanted: Topic) -> Registered | None:
+    async def registered_change(
+        self, current: Topic, wanted: Topic, *, dry_run: bool = False
+    ) -> Registered | None:
         """Register the schema of `wanted`, if it differs from that of `current`.
+
+        With `dry_run`, only ask the registry whether it would take the schema.
 
         Raises:
             ValidationFailedError: The registry refuses it.
@@ -138,7 +145,12 @@ class SchemaService:
         """
         if wanted.schema is None or wanted.schemas == current.schemas:
             return None
-        return await self.registered(current.name, wanted.content_type, wanted.schema.text)
+        kind, text = wanted.content_type, wanted.schema.text
+        if not dry_run:
+            return await self.registered(current.name, kind, text)
+        if self._registry is not None:
+            await self._registry.require_compatible(current.name, kind, text)
+        return None
 
     async def add(
         self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever

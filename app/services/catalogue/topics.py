@@ -40,7 +40,7 @@ from app.storage.catalogue.groups import GroupRepository
 from app.storage.catalogue.once_adopted import OnceAdoptedRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.catalogue.topics import TopicRepository
-from app.storage.database import Database
+from app.storage.database import Database, Session
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
 # The start of the claim's subject, for a topic that changes in the log.
@@ -129,10 +129,13 @@ class TopicService:
         await self._taken_in()
         return created
 
-    async def change(self, name: str, edit: Callable[[Topic], Topic]) -> Topic:
+    async def change(
+        self, name: str, edit: Callable[[Topic], Topic], *, dry_run: bool = False
+    ) -> Topic:
         """Replace the topic by the result of `edit`. If nothing changes, nothing is written.
 
-        Errors of `edit` are raised too.
+        With `dry_run` nothing is written in any case, and the result is what would be. Errors of
+        `edit` are raised too.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -140,6 +143,9 @@ class TopicService:
             ValidationFailedError: The alternate topic is not valid, or dead letters exceed the new
                 size.
         """
+        if dry_run:
+            async with self._database.transaction() as session:
+                return (await _edited(session, name, edit))[1]
         changed = await self._write(name, edit)
         if changed is None:
             changed = await self._change_in_log(name, edit)
@@ -300,20 +306,12 @@ class TopicService:
             # Take the lock of changes, so that the topic does not change between reading and
             # writing.
             await ChangeFeed(session).hold()
-            topics = TopicRepository(session)
-            current = await topics.get(name)
-            wanted = edit(current)
+            current, wanted = await _edited(session, name, edit)
             if wanted == current:
                 return current
-            if wanted.alternate_topic != current.alternate_topic:
-                await require_alternate(wanted, topics.get)
-            if wanted.propagated_headers != current.propagated_headers:
-                await require_kept_headers(current, wanted, SubscriptionRepository(session))
-            if wanted.message_size_max != current.message_size_max:
-                await require_room(wanted, topics, SubscriptionRepository(session))
             if not wanted.adopted and log_topic(wanted) != (in_log or log_topic(current)):
                 return None
-            changed = await topics.update(wanted)
+            changed = await TopicRepository(session).update(wanted)
             event = self._change(Action.UPDATED, before=current, after=changed)
             await note(AuditRepository(session), event)
         return changed
@@ -377,3 +375,24 @@ class TopicService:
         """Apply the change in this process, so that publishing through it sees the change."""
         with suppress(StorageUnavailableError):
             await self._take_in()
+
+
+async def _edited(
+    session: Session, name: str, edit: Callable[[Topic], Topic]
+) -> tuple[Topic, Topic]:
+    """Return the topic before and after `edit`, which fits the other topics and subscriptions.
+
+    Raises:
+        TopicNotFoundError: The topic does not exist.
+        ValidationFailedError: The result does not fit them.
+    """
+    topics = TopicRepository(session)
+    current = await topics.get(name)
+    wanted = edit(current)
+    if wanted.alternate_topic != current.alternate_topic:
+        await require_alternate(wanted, topics.get)
+    if wanted.propagated_headers != current.propagated_headers:
+        await require_kept_headers(current, wanted, SubscriptionRepository(session))
+    if wanted.message_size_max != current.message_size_max:
+        await require_room(wanted, topics, SubscriptionRepository(session))
+    return current, wanted

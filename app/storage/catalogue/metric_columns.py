@@ -50,7 +50,11 @@ _RATES: Final[Mapping[str, tuple[str, ...]]] = {
 # The rates of a topic, each with the rate of its subscriptions of which it is the sum.
 _TOPIC_RATES: Final = {"deliveryRate": "codes2xx", "throughput": "throughput"}
 PUBLISHED: Final = "published"
-_INFLIGHT: Final = "inflight"
+# The counts in responses that are sums over the reports.
+_COUNTS: Final = {
+    "inflight": SubscriptionLoadRow.in_flight,
+    "waitingRetries": SubscriptionLoadRow.waiting_retries,
+}
 _BATCH_RATE: Final = "batchRate"
 
 
@@ -129,8 +133,8 @@ def _cursor_columns(sums: Subquery) -> Columns:
 def _load_sums(within: timedelta) -> Subquery:
     row = SubscriptionLoadRow
     rates = [rate_of(*counts).label(name) for name, counts in _RATES.items()]
-    in_flight = cast(func.sum(row.in_flight), BigInteger).label(_INFLIGHT)
-    query = select(row.subscription_id.label("id"), in_flight, *rates).where(recent(within))
+    counts = [cast(func.sum(each), BigInteger).label(name) for name, each in _COUNTS.items()]
+    query = select(row.subscription_id.label("id"), *counts, *rates).where(recent(within))
     return query.group_by(row.subscription_id).subquery("load_sums")
 
 
@@ -141,7 +145,7 @@ def _load_columns(sums: Subquery) -> Columns:
     return {
         **rates,
         _BATCH_RATE: Column(of_batches, Of.RATE),
-        _INFLIGHT: Column(func.coalesce(sums.c[_INFLIGHT], 0), Of.INTEGER),
+        **{name: Column(func.coalesce(sums.c[name], 0), Of.INTEGER) for name in _COUNTS},
     }
 
 
@@ -179,7 +183,7 @@ def _known(published: Mapping[str, int]) -> TableValuedAlias:
 
 _OF_SUBSCRIPTIONS: Final = (
     _Sums(frozenset(_CURSORS), _cursor_sums, _cursor_columns),
-    _Sums(frozenset({*_RATES, _BATCH_RATE, _INFLIGHT}), _load_sums, _load_columns),
+    _Sums(frozenset({*_RATES, _BATCH_RATE, *_COUNTS}), _load_sums, _load_columns),
 )
 _OF_TOPICS: Final = (
     _Sums(frozenset(_TOPIC_RATES), _topic_rate_sums, _topic_rate_columns),

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.catalogue.monitoring import Severity
 from app.domain.catalogue.subscription import State
+from app.domain.health.indicators import Problem
 from app.domain.health.subscription_health import SubscriptionHealth
 from app.domain.paging import ALL_KEYS, KeyPage
 from app.storage.json_values import from_json, to_json
@@ -37,12 +38,12 @@ class HealthQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhealthy:
-    """An unhealthy subscription, with its health."""
+    """An unhealthy subscription, with its problems."""
 
     topic: str
     name: str
     severity: Severity
-    subscription_health: SubscriptionHealth
+    problems: Sequence[Problem]
 
 
 class SubscriptionHealthRepository:
@@ -87,7 +88,8 @@ class SubscriptionHealthRepository:
         """Return subscriptions with problems, ordered by topic and name, without suspended ones."""
         there = SubscriptionRow
         query = (
-            select(there.topic, there.name, _severity, Row.health)
+            # Of the health only the problems: there may be thousands of these.
+            select(there.topic, there.name, _severity, Row.health["problems"])
             .join(Row, Row.subscription_id == there.id)
             .where(Row.unhealthy, there.state != State.SUSPENDED.value)
             .order_by(there.topic, there.name)
@@ -111,7 +113,7 @@ class SubscriptionHealthRepository:
                 topic=topic,
                 name=name,
                 severity=Severity(severity or Severity.NON_IMPORTANT),
-                subscription_health=_health_of(stored),
+                problems=[Problem(**from_json(Problem, each)) for each in stored],
             )
             for topic, name, severity, stored in await self._session.execute(query)
         ]

@@ -112,6 +112,10 @@ async def test_messages_are_published_and_found(angelia: AsyncAngelia) -> None:
     ]
     by_value = angelia.messages.find(TOPIC, path="$.order", value="2")
     assert [each.body async for each in by_value] == [b'{"order":2}']
+    by_id = angelia.messages.find(TOPIC, message_id="mine")
+    assert [each.body async for each in by_id] == [b'{"order":1}']
+    by_text = angelia.messages.find(TOPIC, text='r":2')
+    assert [each.body async for each in by_text] == [b'{"order":2}']
     assert await angelia.messages.trace("mine", topic=TOPIC) == []
     with pytest.raises(ValueError, match="topic"):
         await angelia.messages.trace("mine", subscription="billing")

@@ -1,14 +1,13 @@
 """`/topics/{topic}/subscriptions`."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.api.access import CallerOf, requires
 from app.api.bodies.base import Ignored
 from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
 from app.api.dependencies import (
+    DryRun,
     Services,
     ServicesOf,
     SubscriptionName,
@@ -66,8 +65,6 @@ _EXAMPLE = {"name": "billing", "endpoint": "http://127.0.0.1:9000/", "supportTea
 _CHANGED = (SecretKeyMissingError, SecretUnreadableError)
 _MADE = (LogUnavailableError, SecretKeyMissingError)
 _STATES = ("ACTIVE", "SUSPENDED")
-
-DryRun = Annotated[bool, Query(description="only check the change, and show what it would make")]
 
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400, 404))

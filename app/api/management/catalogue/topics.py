@@ -6,7 +6,7 @@ from starlette.responses import Response
 from app.api.access import CallerOf, requires
 from app.api.bodies.base import JsonObject
 from app.api.conditional import ETAG_HEADER, check, etag, if_unchanged
-from app.api.dependencies import Services, ServicesOf, TextsWanted, TopicName
+from app.api.dependencies import DryRun, Services, ServicesOf, TextsWanted, TopicName
 from app.api.documented import IGNORED_HEADER, answers, errors, names_listed, takes
 from app.api.idempotency import RepeatableRoute
 from app.api.management.catalogue.topic_bodies import (
@@ -99,9 +99,17 @@ async def get_topic(topic: TopicName, services: ServicesOf) -> Response:
     openapi_extra=takes(TopicBody, {"description": "what customers ordered"}, patch=True),
 )
 async def change_topic(
-    request: Request, topic: TopicName, services: ServicesOf, *, caller: CallerOf
+    request: Request,
+    topic: TopicName,
+    services: ServicesOf,
+    *,
+    caller: CallerOf,
+    dryRun: DryRun = False,  # noqa: N803 - like all names of the API
 ) -> Response:
-    """Change a topic by a merge patch."""
+    """Change a topic by a merge patch.
+
+    With `dryRun=true` nothing changes: the response is what the change would make, or its errors.
+    """
     requested = await json_request(request)
     body = await _migrated_by_registry(services, topic, requested.body)
     registered = NOT_REGISTERED
@@ -121,8 +129,10 @@ async def change_topic(
     if body.get("schema"):
         current = await services.topics.get(topic)
         check(request)(current)
-        registered = await services.schemas.registered_change(current, edit(current))
-    changed = await services.topics.change(topic, if_unchanged(request, edit))
+        registered = await services.schemas.registered_change(
+            current, edit(current), dry_run=dryRun
+        )
+    changed = await services.topics.change(topic, if_unchanged(request, edit), dry_run=dryRun)
     notes = AnswerNotes(ignored=ignored_in_topic(requested.body), extra=etag(changed))
     return answer(topic_read(changed), notes=notes)
 

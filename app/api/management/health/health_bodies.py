@@ -48,12 +48,11 @@ class UnhealthyRead(Schema):
     @classmethod
     def of(cls, found: Unhealthy) -> "UnhealthyRead":
         """Return the response for an unhealthy subscription."""
-        problems = _problems(found.subscription_health.problems)
         return cls(
             name=found.name,
             topic_name=found.topic,
             severity=found.severity.value,
-            problems=problems,
+            problems=_problems(found.problems),
         )
 
     def line(self) -> str:

@@ -16,6 +16,7 @@ class SubscriptionMetricsRead(Schema):
     filtered: int = Field(description="messages that its filters kept from it")
     volume: int = Field(description="bytes delivered")
     inflight: int
+    waiting_retries: int = Field(description="messages that wait for a retry")
     lag: int = Field(description="messages not finished yet")
     rate: float = Field(description="requests per second")
     throughput: float = Field(description="bytes delivered per second")
@@ -72,6 +73,7 @@ class SubscriptionMetricsRead(Schema):
             filtered=figures.filtered,
             volume=figures.volume,
             inflight=figures.inflight,
+            waiting_retries=figures.waiting_retries,
             lag=figures.lag,
             rate=figures.rate,
             throughput=figures.throughput,

@@ -165,3 +165,20 @@ async def test_a_topic_created_again_starts_afresh(
     await api.post("/topics", json={"name": topic, "partitions": 1})
     assert (await log.bounds([Partition(topic, 0)]))[Partition(topic, 0)].end == 0
     assert (await api.post(f"/topics/{topic}", content=b'"new"')).status_code == 201
+
+
+async def test_a_change_of_a_topic_can_be_tried_without_being_made(
+    api: httpx.AsyncClient, topic: str, log: MemoryLog
+) -> None:
+    before = await api.get(f"/topics/{topic}")
+    path, change = f"/topics/{topic}?dryRun=true", {"partitions": 4, "description": "orders"}
+    tried = await api.put(path, json=change)
+    assert tried.status_code == 200
+    assert (tried.json()["partitions"], tried.json()["description"]) == (4, "orders")
+    assert (await api.get(f"/topics/{topic}")).text == before.text
+    assert log.topics[topic].partitions == 2
+    wrong = await api.put(path, json={"partitions": 1})
+    assert [each["path"] for each in wrong.json()["details"]] == ["partitions"]
+    (await api.put(f"/topics/{topic}", json={"description": "others"})).raise_for_status()
+    late = await api.put(path, json=change, headers={"If-Match": before.headers["etag"]})
+    assert late.status_code == 412

@@ -202,6 +202,9 @@ class BreakingRegistry:
     async def register(self, _topic: str, _kind: ContentType, _text: str) -> Registered:
         raise NotImplementedError
 
+    async def require_compatible(self, _topic: str, _kind: ContentType, _text: str) -> None:
+        raise NotImplementedError
+
     async def latest(self, _topic: str) -> Registered | None:
         raise NotImplementedError
 
@@ -333,3 +336,26 @@ async def test_a_prefix_that_is_not_known_here_is_looked_up_at_once_and_refused_
     # The "no" is remembered for a while.
     assert len(registry.requests) - asked < 5
     assert len(log.records("shop.avro")) == 1
+
+
+async def test_a_schema_that_is_only_tried_is_not_registered(
+    api: httpx.AsyncClient, registry: FakeRegistry
+) -> None:
+    await created(api, schema=FIRST)
+    path, change = "/topics/shop.avro?dryRun=true", {"schema": SECOND}
+    tried = await api.put(path, json=change)
+    assert (tried.status_code, tried.json()["schema"]) == (200, SECOND)
+    assert list(registry.subjects[SUBJECT]) == [1]
+    assert (await api.get("/topics/shop.avro/schema")).headers["schema-version"] == "1"
+    refusal = {"is_compatible": False, "messages": ["b is missing"]}
+    registry.answer = JSONResponse(refusal)
+    [problem] = (await api.put(path, json=change)).json()["details"]
+    assert problem == {
+        "path": "schema",
+        "message": "is refused by the registry: b is missing",
+    }
+    registry.answer = JSONResponse(["nonsense"])
+    assert (await api.put(path, json=change)).status_code == 503
+    registry.answer = None
+    registry.subjects.clear()
+    assert (await api.put(path, json=change)).status_code == 200

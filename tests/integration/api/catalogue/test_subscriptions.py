@@ -377,3 +377,17 @@ async def test_names_what_it_ignored_and_refuses_it_when_asked_to_be_strict(
     refused = await api.put(subscription, json=patch, headers=STRICT)
     assert (refused.status_code, refused.json()["code"]) == (400, "VALIDATION_ERROR")
     assert {item["path"] for item in refused.json()["details"]} == names
+
+
+async def test_a_change_can_be_tried_without_being_made(
+    api: httpx.AsyncClient, subscription: str
+) -> None:
+    before = (await api.get(subscription)).text
+    change = {"subscriptionPolicy": {"rate": 17}}
+    for send in (api.put, api.patch):
+        tried = await send(f"{subscription}?dryRun=true", json=change)
+        assert tried.status_code == 200
+        assert tried.json()["subscriptionPolicy"]["rate"] == 17
+    assert (await api.get(subscription)).text == before
+    wrong = await api.put(f"{subscription}?dryRun=true", json={"deadLetter": {"topic": "no.such"}})
+    assert [each["path"] for each in wrong.json()["details"]] == ["deadLetter.topic"]

@@ -102,6 +102,7 @@ async def test_figures_sum_up_what_the_workers_report(
         "filtered": 8,
         "volume": 200,
         "inflight": 6,
+        "waitingRetries": 2,
         "lag": 0,
         "rate": 18.0,
         "throughput": 80.0,

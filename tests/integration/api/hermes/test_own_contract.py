@@ -84,6 +84,7 @@ OWN = (
     Row(f"GET {MINE}/metrics/history", fields={"points"}),
     Row(f"GET {TOPIC}/metrics/history", fields={"points"}),
     Row("GET /workers"),
+    Row("GET /settings"),
     Row(f"POST {MINE}/simulate", 202, sends={"rate": 50}, fields=ANY_JOB, keeps=("tried", "id")),
     Row(f"GET {MINE}/simulations/{{tried}}", fields={"id", "capacity"}),
     Row(f"GET {TOPIC}/undelivered", body=[]),
