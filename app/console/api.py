@@ -1,6 +1,7 @@
 """Calls of the REST API inside this process: the same routes, without a socket."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -57,6 +58,20 @@ class Call:
 def path_of(*names: str) -> str:
     """Return a path of the API. Each name is one part of the path; its characters are escaped."""
     return "".join(f"/{quote(name, safe='')}" for name in names)
+
+
+async def gathered(*calls: Coroutine[Any, Any, Any]) -> Sequence[Any]:
+    """Run calls of the API at the same time, and return their results in their order.
+
+    Raises:
+        ApiRefusedError: A call was refused. The others are cancelled.
+    """
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(each) for each in calls]
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return [each.result() for each in running]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -102,6 +102,27 @@ def meter(value: float, limit: float, kind: str = "good") -> Markup:
     ).format(kind, part * 100)
 
 
+def stacked_bar(parts: Sequence[tuple[str, str, float]], limit: float) -> Markup:
+    """Return a bar of parts one after the other: each a CSS class, a title, and a value.
+
+    A bar as long as the whole width has the value `limit`.
+    """
+    start, drawn = 0.0, []
+    for kind, title, value in parts:
+        width = 0.0 if limit <= 0 else min(100 - start, max(0.0, value / limit * 100))
+        drawn.append(
+            Markup(
+                '<rect class="{}" x="{:.1f}" width="{:.1f}" height="6"><title>{}</title></rect>'
+            ).format(kind, start, width, title)
+        )
+        start += width
+    said = ", ".join(title for _, title, _ in parts)
+    return Markup(
+        '<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img"'
+        ' aria-label="{}"><rect class="rail" width="100" height="6"/>{}</svg>'
+    ).format(said, Markup("").join(drawn))
+
+
 def nice_top(highest: float) -> float:
     """Return the top of a value axis: 1, 2, 2.5 or 5 times a power of 10, at least `highest`."""
     if highest <= 0:

@@ -1,10 +1,15 @@
-"""The differences between two versions of settings, field by field (pure)."""
+"""The differences between two versions of settings or of a text (pure)."""
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-# Fields that are not shown as differences.
-_BESIDE: Final = frozenset({"modifiedAt", "createdAt", "supportTeam", "trackingEnabled"})
+# Fields that are not shown as differences: times, and another name of the owner.
+_BESIDE: Final = frozenset({"modifiedAt", "createdAt", "supportTeam"})
+# The maximum number of lines that are compared, and of lines that are returned.
+_COMPARED_MAX: Final = 1_000
+_LINES_MAX: Final = 200
+_AROUND: Final = 2
 
 
 class Difference(NamedTuple):
@@ -15,6 +20,13 @@ class Difference(NamedTuple):
     after: Any
 
 
+class ChangedLine(NamedTuple):
+    """A line of a text. `kind` is + for a new line, - for an old one, and a blank for both."""
+
+    kind: str
+    text: str
+
+
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Difference]:
     """Return the fields that differ, ordered by path."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
@@ -23,6 +35,17 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path) and path.partition(".")[0] not in _BESIDE
     ]
+
+
+def changed_lines(before: str, after: str) -> Sequence[ChangedLine]:
+    """Return the lines that differ, with some lines around them; none of a very long text."""
+    old, new = before.splitlines(), after.splitlines()
+    if max(len(old), len(new)) > _COMPARED_MAX:
+        return ()
+    found = difflib.unified_diff(old, new, lineterm="", n=_AROUND)
+    # The first two lines have the names of files, and those that begin with @ have line numbers.
+    lines = [each for number, each in enumerate(found) if number > 1 and not each.startswith("@@")]
+    return [ChangedLine(each[:1], each[1:]) for each in lines[:_LINES_MAX]]
 
 
 def _leaves(body: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -80,7 +80,12 @@ def decimal(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 def numbers(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
     """Parse whole numbers that are separated by commas or blanks."""
-    return [whole(each) for each in text.replace(",", " ").split()]
+    return [whole(each) for each in words_in(text)]
+
+
+def words_in(text: str) -> list[str]:
+    """Parse words that are separated by commas or blanks."""
+    return text.replace(",", " ").split()
 
 
 def json_object(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
@@ -126,7 +131,7 @@ class Field:
     def shown(self, current: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the field's value in `current`, in the form in which the page shows it."""
         value = at_path(current, self.path)
-        if self.read is json_object:
+        if self.read is json_object and not isinstance(value, str):
             return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
         if isinstance(value, list | tuple):
             return ", ".join(str(each) for each in value)

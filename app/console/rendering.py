@@ -15,7 +15,7 @@ from app.console.api import Call
 from app.console.forms import in_groups
 from app.console.histories import SPANS
 from app.console.static_files import digest
-from app.console.tabs import SUBSCRIPTION_TABS, TOPIC_TABS
+from app.console.tabs import ANALYTICS_TABS, SUBSCRIPTION_TABS, TOPIC_TABS
 
 # Replaced by each reader's form token, because HTML is rendered once for several readers. It is
 # random, so that no text of others can contain it.
@@ -55,9 +55,11 @@ def _environment() -> Environment:
     made.globals.update(
         chart=charts.line_chart,
         meter=charts.meter,
+        stacked_bar=charts.stacked_bar,
         trace_chart=trace_chart.trace_chart,
         SPANS=SPANS,
         TOKEN=TOKEN_MARK,
+        ANALYTICS_TABS=ANALYTICS_TABS,
         TOPIC_TABS=TOPIC_TABS,
         SUBSCRIPTION_TABS=SUBSCRIPTION_TABS,
     )

@@ -1,4 +1,4 @@
-"""The tabs at the top of a topic's pages and of a subscription's pages."""
+"""The tabs at the top of the pages of a topic, of a subscription, and of analyses."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -13,6 +13,8 @@ class Tab(NamedTuple):
 
 TOPIC_TABS: Final[Sequence[Tab]] = (
     Tab("Overview", ""),
+    Tab("Settings", "edit"),
+    Tab("Schema", "schema"),
     Tab("Newest messages", "newest"),
     Tab("Undelivered", "undelivered"),
 )
@@ -24,5 +26,11 @@ SUBSCRIPTION_TABS: Final[Sequence[Tab]] = (
     Tab("Move", "move"),
     Tab("Ledger", "ledger"),
     Tab("Filters", "filters"),
+    Tab("Simulate", "simulate"),
     Tab("Signing secrets", "secrets"),
+)
+ANALYTICS_TABS: Final[Sequence[Tab]] = (
+    Tab("Failures", ""),
+    Tab("Discarded", "counts"),
+    Tab("Latency", "latency"),
 )

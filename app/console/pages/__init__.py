@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from app.console.pages import (
+    analytics,
     audit,
     filters,
     jobs,
@@ -20,9 +21,12 @@ from app.console.pages import (
     resend,
     search,
     secrets,
+    simulate,
     subscription,
     subscription_form,
     topic,
+    topic_form,
+    topic_schema,
     topics,
     trace,
     undelivered,
@@ -44,6 +48,7 @@ SECTIONS: Final[Sequence[Section]] = (
     Section("topics", "Topics", ("topics",), "t"),
     Section("messages", "Messages", ("messages",), "m"),
     Section("undelivered", "Undelivered", ("undelivered",), "u"),
+    Section("analytics", "Analytics", ("analytics",), "a"),
     Section("jobs", "Jobs", ("jobs",), "j"),
     Section("operations", "Operations", ("operations",), "o"),
 )
@@ -53,12 +58,15 @@ ROUTES: Final[Sequence[PageRoute]] = (
     *search.ROUTES,
     *topics.ROUTES,
     *topic.ROUTES,
+    *topic_form.ROUTES,
+    *topic_schema.ROUTES,
     *publish.ROUTES,
     *trace.ROUTES,
     *messages.ROUTES,
     *undelivered.ROUTES,
     *subscription.ROUTES,
     *subscription_form.ROUTES,
+    *analytics.ROUTES,
     *ledger.ROUTES,
     *resend.ROUTES,
     *jobs.ROUTES,
@@ -68,4 +76,5 @@ ROUTES: Final[Sequence[PageRoute]] = (
     *secrets.ROUTES,
     *filters.ROUTES,
     *move.ROUTES,
+    *simulate.ROUTES,
 )

@@ -48,6 +48,8 @@ FIELDS: Final[Sequence[Field]] = (
     ),
 )
 _PATHS: Final = tuple(each.path for each in FIELDS)
+# The fields of the form that a link may fill.
+_GIVEN: Final = ("kind", "topic", "subscription", "from")
 
 
 async def show(view: PageView) -> ShownPage:
@@ -83,10 +85,33 @@ async def show_job(view: PageView) -> ShownPage:
         section="jobs",
         context={
             "job": job,
+            "results": _results(view, job) if job["state"] == "DONE" else (),
             "may_cancel": job["state"] in OPEN and (rights.topic if topic else rights.admin),
         },
         live={"job": "job_state.html"},
     )
+
+
+def _results(view: PageView, job: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Return the title and the link of each page that shows what the job has found."""
+    topic, name = job["scope"].get("topic", ""), job["scope"].get("subscription", "")
+    match job["kind"]:
+        case "UNDELIVERED_ANALYTICS":
+            return (
+                ("Failures in clusters", view.link("analytics", job=job["id"])),
+                ("Counts", view.link("analytics", "counts", job=job["id"])),
+            )
+        case "LATENCY_ANALYTICS":
+            return (("Latency", view.link("analytics", "latency", job=job["id"])),)
+        case "SIMULATION":
+            page = view.link.subscription(topic, name, "simulate", id=job["id"])
+            return (("The simulation", page),)
+        case "LEDGER":
+            return (("The ledger", view.link.subscription(topic, name, "ledger")),)
+        case "RETRANSMISSION":
+            return (("Send again", view.link.subscription(topic, name, "resend")),)
+        case _:
+            return ()
 
 
 async def cancel(view: PageView) -> Result:
@@ -97,7 +122,7 @@ async def cancel(view: PageView) -> Result:
 
 async def show_new(view: PageView) -> ShownPage:
     """Show the form for a new job."""
-    given = {name: view.query.get(name) for name in ("kind", "topic", "subscription")}
+    given = {name: view.query.get(name) for name in _GIVEN}
     return await _form(view, given, NO_PROBLEMS)
 
 

@@ -12,14 +12,10 @@ from app.console.forms import (
     problems_in,
     whole,
     without_nulls,
+    words_in,
 )
 from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
-
-
-def _scopes(text: str) -> list[str]:
-    return text.replace(",", " ").split()
-
 
 FIELDS: Final[Sequence[Field]] = (
     Field(path="name", label="Who it is for", required=True, hint="It stands in the audit."),
@@ -27,7 +23,7 @@ FIELDS: Final[Sequence[Field]] = (
         path="scopes",
         label="What it allows",
         required=True,
-        read=_scopes,
+        read=words_in,
         hint="Separated by blanks: admin, read, owner:id, group:name, topic:group.name,"
         " subscription:group.topic/name, publish:group.*",
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from app.console.api import gathered
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 # The maximum number of entries on the page. Each is a table row with its partitions below it.
@@ -22,7 +23,9 @@ async def show(view: PageView) -> ShownPage:
     """Show the sums and the newest entries, and whether an entry of the chain was changed."""
     path = f"{view.subscription_path}/ledger"
     span = {name: view.query.get(name) or None for name in ("from", "to")}
-    ledger = await view.api.get(path, {**span, "limit": ENTRIES_MAX})
+    ledger, check = await gathered(
+        view.api.get(path, {**span, "limit": ENTRIES_MAX}), view.api.get(f"{path}/check")
+    )
     return ShownPage(
         template="ledger.html",
         title=f"Ledger of {view.name}",
@@ -33,7 +36,7 @@ async def show(view: PageView) -> ShownPage:
             "span": {name: text or "" for name, text in span.items()},
             "ledger": ledger,
             "entries": list(reversed(ledger["entries"])),
-            "check": await view.api.get(f"{path}/check"),
+            "check": check,
             "doubts": DOUBTS,
             "verdict": verdict(ledger),
             "rights": await view.rights(view.topic, view.name),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from app.console.api import ApiRefusedError, path_of
+from app.console.api import ApiRefusedError, gathered, path_of
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
 MODES: Final[Mapping[str, str]] = {
@@ -19,13 +19,21 @@ PARTS: Final[Mapping[str, str]] = {
     "migrations": "the tables fit this version",
     "datacenter": "operators have put this installation into service",
 }
+# The maximum number of OAuth providers that are shown with their details.
+PROVIDERS_MAX: Final = 50
 
 
 async def show(view: PageView) -> ShownPage:
     """Show the state of the service; to admins also the topics that the log lacks."""
     rights = await view.rights()
-    ready = await view.api.state("/status/ready")
-    health = await view.api.get("/status/health")
+    ready, health, workers, mode, providers = await gathered(
+        view.api.state("/status/ready"),
+        view.api.get("/status/health"),
+        view.api.get("/workers"),
+        view.api.get("/mode"),
+        view.api.get("/oauth/providers"),
+    )
+    shown = () if view.only_live else providers[:PROVIDERS_MAX]
     return ShownPage(
         template="operations.html",
         title="Operations",
@@ -35,21 +43,41 @@ async def show(view: PageView) -> ShownPage:
             "ready": ready,
             "health": health,
             "parts_for": PARTS,
-            "workers": await view.api.get("/workers"),
-            "mode": await view.api.get("/mode"),
+            "workers": workers,
+            "mode": mode,
             "modes": MODES,
-            "providers": await view.api.get("/oauth/providers"),
+            "providers": await gathered(
+                *(view.api.find(path_of("oauth", "providers", name)) for name in shown)
+            ),
+            "more_providers": len(providers) - len(shown),
             "inconsistent": await _inconsistent(view) if rights.admin else None,
         },
         live={"service": "operations_service.html"},
     )
 
 
+async def show_settings(view: PageView) -> ShownPage:
+    """Show the settings in force of the API process that answers, without secrets."""
+    settings = await view.api.get("/settings")
+    return ShownPage(
+        template="service_settings.html",
+        title="Settings",
+        section="operations",
+        context={
+            "given": [each for each in settings if each["from"] != "default"],
+            "others": [each for each in settings if each["from"] == "default"],
+        },
+    )
+
+
 async def _inconsistent(view: PageView) -> Mapping[str, Sequence[str]] | None:
     """Return the topics that are only in the log, or only in the database; None if unknown."""
     path = "/consistency/inconsistencies/topics"
-    in_log = await view.api.find(path, {"only": "log"})
-    in_database = await view.api.find(path, {"only": "database"})
+    if view.only_live:
+        return None
+    in_log, in_database = await gathered(
+        view.api.find(path, {"only": "log"}), view.api.find(path, {"only": "database"})
+    )
     if in_log is None or in_database is None:
         return None
     return {"log": in_log, "database": in_database}
@@ -73,6 +101,7 @@ async def restore_topic(view: PageView) -> Result:
 
 ROUTES: Final[Sequence[PageRoute]] = (
     PageRoute(path="/operations", show=show),
+    PageRoute(path="/operations/settings", show=show_settings),
     PageRoute(path="/operations/mode", submit=set_mode),
     PageRoute(path="/operations/restore", submit=restore_topic),
 )

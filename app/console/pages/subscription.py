@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from app.console import words
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, gathered
 from app.console.histories import subscription_charts
 from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
 
@@ -21,14 +21,16 @@ async def show(view: PageView) -> ShownPage:
 
 async def _page(view: PageView, pong: Mapping[str, Any] | None = None) -> ShownPage:
     path = view.subscription_path
-    settings = await view.api.get(path)
-    metrics = await view.api.get(f"{path}/metrics")
-    health = await view.api.get(f"{path}/health")
-    forecast = await view.api.get(f"{path}/forecast")
-    groups = await view.api.find(f"{path}/consumer-groups")
-    # `find`, because only owners, and keys with the scope `read`, may see messages.
-    errors = await view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX})
-    span, history = await view.history(path)
+    settings, metrics, health, forecast, groups, errors, (span, history) = await gathered(
+        view.api.get(path),
+        view.api.get(f"{path}/metrics"),
+        view.api.get(f"{path}/health"),
+        view.api.get(f"{path}/forecast"),
+        view.api.find(f"{path}/consumer-groups"),
+        # `find`, because only owners, and keys with the scope `read`, may see messages.
+        view.api.find(f"{path}/undelivered", {"limit": _ERRORS_MAX}),
+        view.history(path),
+    )
     policy = settings["subscriptionPolicy"]
     return ShownPage(
         template="subscription.html",

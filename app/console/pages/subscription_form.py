@@ -1,22 +1,21 @@
 """The forms that create and change a subscription. Changes are shown before they are saved."""
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from app.console.api import ApiRefusedError
-from app.console.diffs import differences
+from app.console.edits import MORE, EditForm, more_problems, shown_or_saved, with_more
 from app.console.forms import (
     NO_PROBLEMS,
     Field,
     Problems,
-    at_path,
     body_of,
     decimal,
     json_object,
     numbers,
     problems_in,
-    put,
     whole,
     without_nulls,
 )
@@ -33,7 +32,6 @@ _START: Final = Field(
     optional=True,
     hint="latest: what is published from now on. Or earliest, or a time such as -6h or -2d.",
 )
-_MORE: Final = "more"
 FIELDS: Final[Sequence[Field]] = (
     Field(
         path="endpoint",
@@ -165,7 +163,7 @@ FIELDS: Final[Sequence[Field]] = (
         hint='A JSON list, such as [{"type": "jsonpath", "path": "$.country", "matcher": "PL"}].',
     ),
     Field(
-        path=_MORE,
+        path=MORE,
         group="What it gets",
         label="More settings",
         kind="area",
@@ -203,12 +201,15 @@ async def show_new(view: PageView) -> ShownPage:
 
 async def create(view: PageView) -> Result:
     """Create a subscription, and redirect to its page."""
-    body = without_nulls(_with_more(body_of(_NEW_FIELDS, view.form)))
+    sent = body_of(_NEW_FIELDS, view.form)
+    if problems := more_problems(view.form):
+        return await _new_page(view, sent, problems, status=HTTPStatus.BAD_REQUEST)
+    body = without_nulls(with_more(dict(sent)))
     try:
         await view.api.send("POST", f"{view.topic_path}/subscriptions", body)
     except ApiRefusedError as error:
         problems = problems_in(error, _PATHS)
-        return await _new_page(view, body, problems, status=error.status)
+        return await _new_page(view, sent, problems, status=error.status)
     return Redirect(
         to=view.link.subscription(view.topic, view.form["name"].strip(), done="created")
     )
@@ -221,67 +222,27 @@ async def show_edit(view: PageView) -> ShownPage:
 
 
 async def check_or_save(view: PageView) -> Result:
-    """Show the differences, or save them if the reader has confirmed them.
-
-    Saving fails if somebody else has changed the subscription since the differences were shown.
-    """
-    if "patch" in view.form:
-        return await _save(view)
-    answer = await view.api.call("GET", view.subscription_path)
-    current = answer.body
-    patch = patch_of(current, view)
-    try:
-        checked = await view.api.call(
-            "PATCH", view.subscription_path, query={"dryRun": "true"}, body=patch
-        )
-    except ApiRefusedError as error:
-        sent = _with_more(body_of(FIELDS, view.form))
-        problems = problems_in(error, _PATHS)
-        return await _edit_page(view, {**current, **sent}, problems, status=error.status)
-    return ShownPage(
-        template="subscription_diff.html",
-        title=f"Change {view.name}?",
-        section="topics",
-        context={
-            "topic": view.topic,
-            "name": view.name,
-            "changes": differences(current, checked.body),
-            "patch": json.dumps(patch),
-            "etag": answer.headers.get("etag", ""),
-        },
+    """Show the differences, or save them if the reader has confirmed them."""
+    return await shown_or_saved(
+        view,
+        EditForm(
+            path=view.subscription_path,
+            name=view.name,
+            page=view.link.subscription(view.topic, view.name, done="saved"),
+            form=view.link.subscription(view.topic, view.name, "edit"),
+            fields=FIELDS,
+            show=partial(_edit_page, view),
+            tidied=_tidied,
+        ),
     )
 
 
-async def _save(view: PageView) -> Result:
-    try:
-        patch = json.loads(view.form["patch"])
-    except ValueError as exc:
-        raise ApiRefusedError(400, "The change is not JSON.") from exc
-    headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
-    await view.api.call("PATCH", view.subscription_path, body=patch, headers=headers)
-    return Redirect(to=view.link.subscription(view.topic, view.name, done="saved"))
-
-
-def patch_of(current: Mapping[str, Any], view: PageView) -> dict[str, Any]:
-    """Return the fields that the reader has changed, as a JSON merge patch."""
-    patch: dict[str, Any] = {}
-    for each in FIELDS:
-        value = each.value(view.form)
-        before = at_path(current, each.path)
-        if each.path == _MORE or (value or None) == (before or None):
-            continue
-        put(patch, each.path, value)
+def _tidied(patch: dict[str, Any]) -> dict[str, Any]:
     if isinstance(patch.get("deadLetter"), dict) and patch["deadLetter"].get("topic") is None:
         patch["deadLetter"] = None
     if "filters" in patch and patch["filters"] is None:
         patch["filters"] = []
-    more = next(each for each in FIELDS if each.path == _MORE).value(view.form)
-    return {**patch, **more} if isinstance(more, dict) else patch
-
-
-def _with_more(body: dict[str, Any]) -> dict[str, Any]:
-    more = body.pop(_MORE, None)
-    return {**body, **more} if isinstance(more, dict) else body
+    return patch
 
 
 async def _new_page(
@@ -295,7 +256,7 @@ async def _new_page(
         context={
             "topic": view.topic,
             "fields": _NEW_FIELDS,
-            "current": {**current, _MORE: None},
+            "current": current,
             "problems": problems,
             "rights": await view.rights(view.topic),
         },
@@ -303,7 +264,7 @@ async def _new_page(
 
 
 async def _edit_page(
-    view: PageView, current: Mapping[str, Any], problems: Problems, *, status: int = 200
+    view: PageView, current: Mapping[str, Any], problems: Problems, status: int = 200
 ) -> ShownPage:
     return ShownPage(
         template="subscription_edit.html",
@@ -314,7 +275,7 @@ async def _edit_page(
             "topic": view.topic,
             "name": view.name,
             "fields": FIELDS,
-            "current": {**current, _MORE: None},
+            "current": current,
             "problems": problems,
             "rights": await view.rights(view.topic, view.name),
         },

@@ -1,9 +1,9 @@
 """The pages of a topic: its volume, subscriptions and settings, and its newest messages."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from app.console.api import ApiRefusedError
+from app.console.api import ApiRefusedError, gathered
 from app.console.histories import topic_charts
 from app.console.paging import next_after
 from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, ShownPage
@@ -11,18 +11,18 @@ from app.console.view import PAGE_SIZE, PageRoute, PageView, Redirect, Result, S
 
 async def show(view: PageView) -> ShownPage:
     """Show a topic."""
-    settings = await view.api.get(view.topic_path)
-    metrics = await view.api.get(f"{view.topic_path}/metrics")
-    subscriptions = await view.api.call(
-        "POST",
-        "/query/subscriptions/metrics",
-        query={"limit": PAGE_SIZE, "after": view.query.get("after")},
-        body={"query": {"topicName": view.topic}},
+    page = {"limit": PAGE_SIZE, "after": view.query.get("after")}
+    body = {"query": {"topicName": view.topic}}
+    of_topic = {"qualifiedTopicNames": view.topic, "respectMonitoringSeverity": "false"}
+    settings, metrics, subscriptions, states, unhealthy, (span, history) = await gathered(
+        view.api.get(view.topic_path),
+        view.api.get(f"{view.topic_path}/metrics"),
+        view.api.call("POST", "/query/subscriptions/metrics", query=page, body=body),
+        # Both queries have the same order, so the same page has the same subscriptions.
+        view.api.call("POST", "/query/subscriptions", query=page, body=body),
+        view.api.get("/unhealthy", of_topic),
+        view.history(view.topic_path),
     )
-    unhealthy = await view.api.get(
-        "/unhealthy", {"qualifiedTopicNames": view.topic, "respectMonitoringSeverity": "false"}
-    )
-    span, history = await view.history(view.topic_path)
     problems = {each["name"]: each["problems"] for each in unhealthy}
     return ShownPage(
         template="topic.html",
@@ -33,7 +33,7 @@ async def show(view: PageView) -> ShownPage:
             "settings": settings,
             "metrics": metrics,
             "subscriptions": subscriptions.body,
-            "states": await _states(view, subscriptions.body),
+            "states": {each["name"]: each["state"] for each in states.body},
             "problems": problems,
             "after": next_after(subscriptions),
             "span": span,
@@ -60,29 +60,46 @@ async def show_messages(view: PageView) -> ShownPage:
     )
 
 
+async def show_delete(view: PageView) -> ShownPage:
+    """Show what a deletion would do, and ask for the name as a confirmation."""
+    return await _delete_page(view)
+
+
 async def delete(view: PageView) -> Result:
-    """Delete the topic if the reader entered its name. The topic must have no subscriptions."""
-    if view.form["confirmed"] != view.topic:
-        message = f"To delete the topic, enter its name: {view.topic}"
-        raise ApiRefusedError(400, message)
-    await view.api.send("DELETE", view.topic_path)
+    """Delete the topic if the reader entered its name."""
+    if view.form["confirmed"].strip() != view.topic:
+        return await _delete_page(view, problem=f"Enter {view.topic} to delete it.")
+    try:
+        await view.api.send("DELETE", view.topic_path)
+    except ApiRefusedError as error:
+        return await _delete_page(view, problem=error.message, status=error.status)
     return Redirect(to=view.link("topics", done="deleted"))
 
 
-async def _states(view: PageView, metrics: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return the state of each subscription in `metrics`, by name."""
-    if not metrics:
-        return {}
-    names = [each["name"] for each in metrics]
-    query = {"topicName": view.topic, "name": {"in": names}}
-    found = await view.api.call(
-        "POST", "/query/subscriptions", query={"limit": PAGE_SIZE}, body={"query": query}
+async def _delete_page(view: PageView, *, problem: str = "", status: int = 400) -> ShownPage:
+    settings, metrics, names = await gathered(
+        view.api.get(view.topic_path),
+        view.api.get(f"{view.topic_path}/metrics"),
+        view.api.get(f"{view.topic_path}/subscriptions", {"limit": PAGE_SIZE}),
     )
-    return {each["name"]: each["state"] for each in found.body}
+    return ShownPage(
+        template="topic_delete.html",
+        title=f"Delete {view.topic}",
+        section="topics",
+        status=status if problem else 200,
+        context={
+            "topic": view.topic,
+            "settings": settings,
+            "metrics": metrics,
+            "subscriptions": names,
+            "rights": await view.rights(view.topic),
+            "problem": problem,
+        },
+    )
 
 
 ROUTES: Final[Sequence[PageRoute]] = (
     PageRoute(path="/topics/{topic}", show=show),
     PageRoute(path="/topics/{topic}/newest", show=show_messages),
-    PageRoute(path="/topics/{topic}/delete", submit=delete),
+    PageRoute(path="/topics/{topic}/delete", show=show_delete, submit=delete),
 )

@@ -10,6 +10,7 @@ from app.console.charts import (
     line_chart,
     meter,
     nice_top,
+    stacked_bar,
     thinned,
     time_step,
 )
@@ -87,3 +88,15 @@ def test_a_chart_of_two_days_by_the_minute_is_small() -> None:
 def test_a_meter_stays_between_none_and_all() -> None:
     assert 'width="100.0"' in meter(7, 2)
     assert 'width="0.0"' in meter(7, 0)
+
+
+def test_a_stacked_bar_has_its_parts_one_after_the_other_and_never_more_than_all() -> None:
+    text = stacked_bar([("good", "<a>", 1), ("bad", "b", 2), ("calm", "c", 9)], 4)
+    parts = [each for each in svg_of(text) if each.get("class") != "rail"]
+    assert [(each.get("x"), each.get("width")) for each in parts] == [
+        ("0.0", "25.0"),
+        ("25.0", "50.0"),
+        ("75.0", "25.0"),
+    ]
+    assert "<a>" not in text
+    assert "style=" not in text

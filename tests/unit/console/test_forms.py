@@ -1,5 +1,6 @@
 from app.console.api import ApiRefusedError, FieldError
-from app.console.diffs import Difference, differences
+from app.console.diffs import Difference, changed_lines, differences
+from app.console.edits import more_problems, with_more
 from app.console.forms import Field, SentForm, body_of, json_object, numbers, problems_in, whole
 
 FIELDS = (
@@ -69,3 +70,30 @@ def test_the_differences_are_those_that_a_reader_made() -> None:
         Difference("letter", None, "x"),
         Difference("policy.rate", 4, 9),
     ]
+
+
+def test_a_change_of_tracing_is_a_difference() -> None:
+    before, after = {"trackingEnabled": False}, {"trackingEnabled": True}
+    assert differences(before, after) == [Difference("trackingEnabled", before=False, after=True)]
+
+
+def test_changed_lines_have_what_is_around_them() -> None:
+    before = "\n".join("abcdefgh")
+    after = before.replace("e", "E")
+    assert [tuple(each) for each in changed_lines(before, after)] == [
+        (" ", "c"),
+        (" ", "d"),
+        ("-", "e"),
+        ("+", "E"),
+        (" ", "f"),
+        (" ", "g"),
+    ]
+    assert changed_lines(before, before) == []
+    assert changed_lines("a\n" * 2_000, "b") == ()
+
+
+def test_other_settings_must_be_a_json_object() -> None:
+    assert more_problems(SentForm([("more", "[1]")])).at("more") == ["must be a JSON object"]
+    assert not more_problems(SentForm([("more", ' {"a": 1} ')]))
+    assert not more_problems(SentForm([("more", "  ")]))
+    assert with_more({"a": 1, "more": {"b": 2}}) == {"a": 1, "b": 2}

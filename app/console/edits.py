@@ -1,0 +1,116 @@
+"""Forms that change a topic or a subscription. Changes are shown before they are saved."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from app.console.api import ApiRefusedError
+from app.console.diffs import differences
+from app.console.forms import (
+    NO_PROBLEMS,
+    Field,
+    Problems,
+    SentForm,
+    at_path,
+    body_of,
+    json_object,
+    problems_in,
+    put,
+)
+from app.console.view import PageView, Redirect, Result, ShownPage
+
+# The field of a form with any other fields of the API, as a merge patch.
+MORE: Final = "more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditForm:
+    """A form for the settings at `path` of the API.
+
+    `show` returns the page with the form. `tidied` completes the merge patch. `name` is the name of
+    what is changed, `page` the link to its page, and `form` the link to the form.
+    """
+
+    path: str
+    name: str
+    page: str
+    form: str
+    fields: Sequence[Field]
+    show: Callable[[Mapping[str, Any], Problems, int], Awaitable[ShownPage]]
+    tidied: Callable[[dict[str, Any]], dict[str, Any]] = dict
+
+
+async def shown_or_saved(view: PageView, edit: EditForm) -> Result:
+    """Show the differences, or save them if the reader has confirmed them.
+
+    Saving fails if somebody else has changed the settings since the differences were shown.
+    """
+    if "patch" in view.form:
+        return await _saved(view, edit)
+    answer = await view.api.call("GET", edit.path)
+    current = answer.body
+    if problems := more_problems(view.form):
+        return await edit.show(_with_sent(edit, current, view), problems, HTTPStatus.BAD_REQUEST)
+    patch = edit.tidied(patch_of(edit.fields, current, view.form))
+    try:
+        checked = await view.api.call("PUT", edit.path, query={"dryRun": "true"}, body=patch)
+    except ApiRefusedError as error:
+        problems = problems_in(error, [each.path for each in edit.fields])
+        return await edit.show(_with_sent(edit, current, view), problems, error.status)
+    return ShownPage(
+        template="diff.html",
+        title=f"Change {edit.name}?",
+        section="topics",
+        context={
+            "topic": view.topic,
+            "name": view.params.get("name", ""),
+            "changed": edit.name,
+            "form": edit.form,
+            "changes": differences(current, checked.body),
+            "patch": json.dumps(patch),
+            "etag": answer.headers.get("etag", ""),
+        },
+    )
+
+
+async def _saved(view: PageView, edit: EditForm) -> Redirect:
+    try:
+        patch = json.loads(view.form["patch"])
+    except ValueError as exc:
+        raise ApiRefusedError(400, "The change is not JSON.") from exc
+    headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
+    await view.api.call("PUT", edit.path, body=patch, headers=headers)
+    return Redirect(to=edit.page)
+
+
+def _with_sent(edit: EditForm, current: Mapping[str, Any], view: PageView) -> Mapping[str, Any]:
+    return {**current, **body_of(edit.fields, view.form)}
+
+
+def more_problems(form: SentForm) -> Problems:
+    """Return the problem of the field MORE, if it has anything but a JSON object."""
+    text = form[MORE]
+    if not text.strip() or isinstance(json_object(text), dict):
+        return NO_PROBLEMS
+    return Problems(by_field={MORE: ["must be a JSON object"]})
+
+
+def patch_of(fields: Sequence[Field], current: Mapping[str, Any], form: SentForm) -> dict[str, Any]:
+    """Return the fields that the reader has changed, as a JSON merge patch."""
+    patch: dict[str, Any] = {}
+    for each in fields:
+        value = each.value(form)
+        before = at_path(current, each.path)
+        if each.path == MORE or (value or None) == (before or None):
+            continue
+        put(patch, each.path, value)
+    more = next((each.value(form) for each in fields if each.path == MORE), None)
+    return {**patch, **more} if isinstance(more, dict) else patch
+
+
+def with_more(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a form, with the members of its field MORE beside the others."""
+    more = body.pop(MORE, None)
+    return {**body, **more} if isinstance(more, dict) else body

@@ -1,0 +1,183 @@
+"""The pages *Analytics*: the results of Spark's analyses, as tables and charts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.console import words
+from app.console.api import gathered, path_of
+from app.console.charts import ChartLine, ChartPoint
+from app.console.view import PAGE_SIZE, PageRoute, PageView, ShownPage, first_of
+
+_DISCARDS: Final = "UNDELIVERED_ANALYTICS"
+_LATENCY: Final = "LATENCY_ANALYTICS"
+_HOURS_MAX: Final = 1000
+_HOUR_S: Final = 3600
+_UNDER_WAY: Final = ("RUNNING", "REQUESTED")
+# By which fields discards are counted: the values of the parameter `by`, with their titles.
+GROUPS: Final[Mapping[str, str]] = {
+    "reason,status": "reason and answer",
+    "topic": "topic",
+    "topic,subscription": "subscription",
+    "status": "answer",
+    "hour": "hour",
+}
+PATTERNS: Final[Mapping[str, str]] = {
+    "ONE_SHAPE": "Messages of one shape fail at several subscriptions: look at the publisher.",
+    "ONE_SUBSCRIPTION": (
+        "Messages of several shapes fail at one subscription: look at its endpoint."
+    ),
+    "MIXED": "Several shapes fail at several subscriptions.",
+}
+# The parts of the time of a message, with their style class and what they say.
+PARTS: Final[Mapping[str, tuple[str, str]]] = {
+    "queued": ("calm", "in the log, until a worker took it"),
+    "waited": ("warn", "in Angelia: rate, order, backoff"),
+    "connect": ("limit", "opening connections"),
+    "subscriber": ("good", "the endpoint"),
+}
+
+
+async def show_failures(view: PageView) -> ShownPage:
+    """Show discarded messages in clusters, the largest first."""
+    found, jobs = await gathered(_found(view, "failures"), _under_way(view, _DISCARDS))
+    clusters = found["clusters"] if found else ()
+    return _page(
+        view,
+        "",
+        found=found,
+        more={
+            "kind": _DISCARDS,
+            "jobs": jobs,
+            "job": await _job(view, found),
+            "clusters": clusters,
+            "largest": max((each["messages"] for each in clusters), default=0),
+            "patterns": PATTERNS,
+        },
+    )
+
+
+async def show_counts(view: PageView) -> ShownPage:
+    """Show how many messages were discarded, by what the reader chose, and by the hour."""
+    by = first_of(view.query, "by", tuple(GROUPS))
+    found, hours, jobs = await gathered(
+        _found(view, "undelivered", by=by),
+        _found(view, "undelivered", by="hour", limit=_HOURS_MAX),
+        _under_way(view, _DISCARDS),
+    )
+    counts = found["counts"] if found else ()
+    return _page(
+        view,
+        "counts",
+        found=found,
+        more={
+            "kind": _DISCARDS,
+            "jobs": jobs,
+            "job": await _job(view, found),
+            "by": by,
+            "groups": GROUPS,
+            "names": by.split(","),
+            "counts": counts,
+            "largest": max((each["messages"] for each in counts), default=0),
+            "hours": hourly(hours) if hours else (),
+        },
+    )
+
+
+async def show_latency(view: PageView) -> ShownPage:
+    """Show how long messages took to each subscription, and where the time went."""
+    found, jobs = await gathered(_found(view, "latency"), _under_way(view, _LATENCY))
+    rows = found["subscriptions"] if found else ()
+    timed = [each for each in rows if each.get("total")]
+    return _page(
+        view,
+        "latency",
+        found=found,
+        more={
+            "kind": _LATENCY,
+            "jobs": jobs,
+            "job": await _job(view, found),
+            "rows": [{**each, "parts": _parts_of_time(each)} for each in rows],
+            "slowest_ms": max((each["total"]["mean"] for each in timed), default=0.0),
+            "parts_of_time": PARTS,
+            "slo": found["scope"].get("sloSeconds") if found else None,
+        },
+    )
+
+
+def _parts_of_time(row: Mapping[str, Any]) -> Sequence[tuple[str, str, float]]:
+    """Return the style class, the title and the mean milliseconds of each part of the time."""
+    means = {name: row[name]["mean"] for name in PARTS if row.get(name)}
+    return [
+        (PARTS[name][0], f"{PARTS[name][1]}: {words.span(mean / 1000)}", mean)
+        for name, mean in means.items()
+    ]
+
+
+def hourly(analysis: Mapping[str, Any]) -> Sequence[ChartLine]:
+    """Return the line of discarded messages by the hour. Hours without any are zero."""
+    counts = {
+        words.moment(each["hour"]).timestamp(): each["messages"] for each in analysis["counts"]
+    }
+    if not counts:
+        return ()
+    start, end = min(counts), max(counts)
+    points = []
+    for hour in range(int((end - start) // _HOUR_S) + 2):
+        at = start + hour * _HOUR_S
+        points.append(ChartPoint(at, float(counts.get(at, 0))))
+    return [ChartLine(name="messages", kind="bad", points=points)]
+
+
+async def _found(view: PageView, what: str, **query: str | int) -> Mapping[str, Any] | None:
+    """Return the analysis that the URL names; None if there is none yet."""
+    wanted = {**_chosen(view), "limit": PAGE_SIZE, **query}
+    if what == "failures":
+        wanted.pop("subscription", None)
+    found: Mapping[str, Any] | None = await view.api.find(path_of("analytics", what), wanted)
+    return found
+
+
+def _chosen(view: PageView) -> dict[str, str]:
+    names = ("topic", "subscription", "job")
+    return {name: view.query[name].strip() for name in names if view.query.get(name, "").strip()}
+
+
+async def _job(view: PageView, found: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    job: Mapping[str, Any] | None = None
+    if found is not None:
+        job = await view.api.find(path_of("jobs", found["jobId"]))
+    return job
+
+
+async def _under_way(view: PageView, kind: str) -> Sequence[Mapping[str, Any]]:
+    pages = await gathered(
+        *(view.api.get("/jobs", {"state": state, "limit": PAGE_SIZE}) for state in _UNDER_WAY)
+    )
+    return [job for page in pages for job in page if job["kind"] == kind]
+
+
+def _page(
+    view: PageView, path: str, *, found: Mapping[str, Any] | None, more: Mapping[str, Any]
+) -> ShownPage:
+    chosen = _chosen(view)
+    name = path or "failures"
+    return ShownPage(
+        template=f"analytics_{name}.html",
+        title="Analytics",
+        section="analytics",
+        context={
+            "tab": path,
+            "found": found,
+            "chosen": {each: chosen.get(each, "") for each in ("topic", "subscription", "job")},
+            "may_request": view.writable and view.caller.grants.owns_some,
+            **more,
+        },
+        live={"under-way": "analytics_jobs.html"},
+    )
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/analytics", show=show_failures),
+    PageRoute(path="/analytics/counts", show=show_counts),
+    PageRoute(path="/analytics/latency", show=show_latency),
+)

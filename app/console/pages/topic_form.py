@@ -1,0 +1,235 @@
+"""The forms that create and change a topic. Changes are shown before they are saved."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+from app.console.api import ApiRefusedError
+from app.console.edits import MORE, EditForm, more_problems, shown_or_saved, with_more
+from app.console.forms import (
+    NO_PROBLEMS,
+    Field,
+    Problems,
+    body_of,
+    json_object,
+    problems_in,
+    whole,
+    without_nulls,
+    words_in,
+)
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+_NAME: Final = Field(
+    path="name",
+    group="What it is",
+    label="Name",
+    required=True,
+    hint="group.topic, such as shop.orders. The group is created with its first topic.",
+)
+_SCHEMA: Final = Field(
+    path="schema",
+    group="What is published",
+    label="JSON Schema",
+    kind="area",
+    optional=True,
+    hint="Messages that do not fit are refused. Leave it empty to take any JSON.",
+)
+_MORE_FIELD: Final = Field(
+    path=MORE,
+    group="What is published",
+    label="More settings",
+    kind="area",
+    read=json_object,
+    optional=True,
+    hint="A JSON object with any other fields of the API, as a merge patch.",
+)
+FIELDS: Final[Sequence[Field]] = (
+    Field(
+        path="description",
+        group="What it is",
+        label="Description",
+        kind="area",
+        hint="What its messages say.",
+    ),
+    Field(
+        path="owner.id",
+        group="What it is",
+        label="Owner",
+        optional=True,
+        hint="The team that people ask about it.",
+    ),
+    Field(
+        path="retentionTime.duration",
+        group="In the log",
+        label="Kept for",
+        kind="number",
+        read=whole,
+        optional=True,
+        hint="How long the log has its messages. It bounds how far back a replay reaches.",
+    ),
+    Field(
+        path="retentionTime.retentionUnit",
+        group="In the log",
+        label="… of these",
+        kind="choice",
+        choices=("DAYS", "HOURS", "MINUTES", "SECONDS"),
+        optional=True,
+    ),
+    Field(
+        path="partitions",
+        group="In the log",
+        label="Partitions",
+        kind="number",
+        read=whole,
+        optional=True,
+        hint="How many workers can deliver it at the same time. They never become fewer.",
+    ),
+    Field(
+        path="ack",
+        group="In the log",
+        label="Acknowledged by",
+        kind="choice",
+        choices=("ALL", "LEADER"),
+        hint="LEADER is faster, and what only the leader has is lost with it.",
+    ),
+    Field(
+        path="offlineStorage.enabled",
+        group="In the log",
+        label="Keep an archive",
+        kind="check",
+        hint="Parquet files, for longer than the log keeps its messages.",
+    ),
+    Field(
+        path="trackingMode",
+        group="What is published",
+        label="Traces",
+        kind="choice",
+        choices=("trackingAll", "discardedOnly", "trackingOff"),
+        optional=True,
+        hint="trackingAll: you can see later what happened to each message.",
+    ),
+    Field(
+        path="maxMessageSize",
+        group="What is published",
+        label="Largest message",
+        kind="number",
+        unit="bytes",
+        read=whole,
+        optional=True,
+    ),
+    Field(
+        path="throughputQuota",
+        group="What is published",
+        label="At most",
+        kind="number",
+        unit="bytes a second",
+        read=whole,
+        optional=True,
+        hint="In each API process. Empty: no limit.",
+    ),
+    Field(
+        path="propagatedHeaders",
+        group="What is published",
+        label="Headers sent on",
+        read=words_in,
+        hint="Headers of publishers that subscribers get, such as X-Tenant.",
+    ),
+    Field(
+        path="alternateTopic",
+        group="What is published",
+        label="Alternate topic",
+        optional=True,
+        hint="Gets what is published with mandatory=true while nobody subscribes.",
+    ),
+)
+_NEW_FIELDS: Final = (_NAME, *FIELDS, _SCHEMA, _MORE_FIELD)
+_EDIT_FIELDS: Final = (*FIELDS, _MORE_FIELD)
+_NEW: Final[Mapping[str, Any]] = {
+    "retentionTime": {"duration": 1, "retentionUnit": "DAYS"},
+    "partitions": 8,
+    "maxMessageSize": 51_200,
+    "ack": "ALL",
+    "trackingMode": "trackingAll",
+}
+
+
+async def show_new(view: PageView) -> ShownPage:
+    """Show the form for a new topic."""
+    name = view.query.get("name", "")
+    return await _new_page(view, {**_NEW, "name": name}, NO_PROBLEMS)
+
+
+async def create(view: PageView) -> Result:
+    """Create a topic, and redirect to its page."""
+    sent = body_of(_NEW_FIELDS, view.form)
+    if problems := more_problems(view.form):
+        return await _new_page(view, sent, problems, HTTPStatus.BAD_REQUEST)
+    try:
+        await view.api.send("POST", "/topics", without_nulls(with_more(dict(sent))))
+    except ApiRefusedError as error:
+        problems = problems_in(error, [each.path for each in _NEW_FIELDS])
+        return await _new_page(view, sent, problems, error.status)
+    return Redirect(to=view.link.topic(view.form["name"].strip(), done="created"))
+
+
+async def show_edit(view: PageView) -> ShownPage:
+    """Show the form with the current settings."""
+    current = await view.api.get(view.topic_path)
+    return await _edit_page(view, current, NO_PROBLEMS)
+
+
+async def check_or_save(view: PageView) -> Result:
+    """Show the differences, or save them if the reader has confirmed them."""
+    return await shown_or_saved(
+        view,
+        EditForm(
+            path=view.topic_path,
+            name=view.topic,
+            page=view.link.topic(view.topic, done="saved"),
+            form=view.link("topics", view.topic, "edit"),
+            fields=_EDIT_FIELDS,
+            show=partial(_edit_page, view),
+        ),
+    )
+
+
+async def _new_page(
+    view: PageView, current: Mapping[str, Any], problems: Problems, status: int = 200
+) -> ShownPage:
+    return ShownPage(
+        template="topic_new.html",
+        title="New topic",
+        section="topics",
+        status=status,
+        context={
+            "fields": _NEW_FIELDS,
+            "current": current,
+            "problems": problems,
+            "may_create": (await view.rights()).create,
+        },
+    )
+
+
+async def _edit_page(
+    view: PageView, current: Mapping[str, Any], problems: Problems, status: int = 200
+) -> ShownPage:
+    return ShownPage(
+        template="topic_edit.html",
+        title=f"Change {view.topic}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "fields": _EDIT_FIELDS,
+            "current": current,
+            "problems": problems,
+            "rights": await view.rights(view.topic),
+        },
+    )
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/new-topic", show=show_new, submit=create),
+    PageRoute(path="/topics/{topic}/edit", show=show_edit, submit=check_or_save),
+)

@@ -1,0 +1,114 @@
+"""The page of a topic's schema: its versions, and the check of another schema before it applies."""
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from app.console.api import ApiAnswer, ApiRefusedError
+from app.console.diffs import changed_lines
+from app.console.forms import NO_PROBLEMS, Field, Problems, problems_in
+from app.console.view import PageRoute, PageView, Redirect, Result, ShownPage
+
+# The maximum number of characters of a schema that the form begins with.
+_PREFILLED_MAX: Final = 16_000
+_SCHEMA: Final = Field(
+    path="schema",
+    label="Another schema",
+    kind="area",
+    hint="A JSON Schema (2020-12), or an Avro schema for an AVRO topic.",
+)
+
+
+async def show(view: PageView) -> ShownPage:
+    """Show the versions of the schema, and the text of one of them."""
+    return await _page(view)
+
+
+async def check_or_save(view: PageView) -> Result:
+    """Check a schema, make it the next version, or end the check of messages."""
+    text = view.form["schema"]
+    match view.form["do"]:
+        case "end":
+            await view.api.send("DELETE", f"{view.topic_path}/schema")
+            return _saved(view)
+        case "save":
+            headers = {"if-match": view.form["etag"]} if view.form["etag"] else {}
+            await view.api.call("PUT", view.topic_path, body={"schema": text}, headers=headers)
+            return _saved(view)
+        case _:
+            pass
+    if not text.strip():
+        problems = Problems(by_field={"schema": ["must be given"]})
+        return await _page(view, text=text, problems=problems, status=HTTPStatus.BAD_REQUEST)
+    try:
+        tried = await view.api.call(
+            "PUT", view.topic_path, query={"dryRun": "true"}, body={"schema": text}
+        )
+    except ApiRefusedError as error:
+        problems = problems_in(error, ["schema"])
+        return await _page(view, text=text, problems=problems, status=error.status)
+    return await _page(view, text=text, tried=tried.body)
+
+
+def _saved(view: PageView) -> Redirect:
+    return Redirect(to=view.link("topics", view.topic, "schema", done="saved"))
+
+
+async def _page(
+    view: PageView,
+    *,
+    text: str | None = None,
+    tried: Mapping[str, Any] | None = None,
+    problems: Problems = NO_PROBLEMS,
+    status: int = 200,
+) -> ShownPage:
+    answer = await view.api.call("GET", view.topic_path)
+    settings = answer.body
+    versions = await view.api.get(f"{view.topic_path}/schema/versions")
+    chosen = await _chosen(view)
+    current = settings.get("schema") or ""
+    if text is None:
+        text = _laid_out(current) if len(current) <= _PREFILLED_MAX else ""
+    return ShownPage(
+        template="topic_schema.html",
+        title=f"Schema of {view.topic}",
+        section="topics",
+        status=status,
+        context={
+            "topic": view.topic,
+            "settings": settings,
+            "versions": list(reversed(versions)),
+            "chosen": chosen,
+            "chosen_version": chosen.headers.get("schema-version", "") if chosen else "",
+            "field": _SCHEMA,
+            "current": {"schema": text},
+            "problems": problems,
+            "tried": tried,
+            "lines": changed_lines(_laid_out(current), _laid_out(text)) if tried else (),
+            "etag": answer.headers.get("etag", ""),
+            "rights": await view.rights(view.topic),
+        },
+    )
+
+
+async def _chosen(view: PageView) -> ApiAnswer | None:
+    """Return the version that the reader asked for, or the one in force; None if there is none."""
+    path = f"{view.topic_path}/schema"
+    if (version := view.query.get("version", "")).isdecimal():
+        path = f"{path}/versions/{version}"
+    answer = await view.api.call("GET", path)
+    return None if answer.body is None else answer
+
+
+def _laid_out(schema: str) -> str:
+    """Return a schema with one member in a line; unchanged if it is not JSON."""
+    try:
+        return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return schema
+
+
+ROUTES: Final[Sequence[PageRoute]] = (
+    PageRoute(path="/topics/{topic}/schema", show=show, submit=check_or_save),
+)
