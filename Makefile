@@ -32,7 +32,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom audit java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -193,6 +193,9 @@ sbom: dist ## the same, with an SBOM (CycloneDX) and the licences of all that is
 		--with-license-file --with-notice-file \
 		--output-file $(DIST)/THIRD-PARTY-LICENSES.txt
 	rm -rf $(SHIPPED)
+
+audit: $(DEV) ## known weaknesses, secrets, bandit, ages of locks, what came since the version before; needs git and the network
+	$(BIN)/python -m tests.supply $(ARGS)
 
 lock: $(DEV) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements.lock
