@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from statistics import fmean
 from typing import Final
 
 import httpx
@@ -22,9 +23,10 @@ from tests.fakes.keys import KEY
 
 ROUNDS: Final = 3
 REQUESTS: Final = 20
-# Open pages, and for how long they are watched.
+# Open pages, and for how long they are watched: the process does some of its work once a minute.
 LIVE: Final = 100
-LIVE_S: Final = 20.0
+WINDOW_S: Final = 60.0
+SETTLE_S: Final = 5.0
 _LIVE_HEADERS: Final = {"Accept": "text/event-stream"}
 _SUBSCRIPTION: Final = "/console/topics/g7.t7/subscriptions/s7"
 PAGES: Final[dict[str, str]] = {
@@ -72,10 +74,25 @@ async def test_pages_with_many_topics_and_subscriptions(measured: Measured) -> N
 
 async def test_a_hundred_open_live_pages(measured: Measured) -> None:
     report = Report("console_live", f"{LIVE} open live pages, beside an idle process")
-    report.add("the same page", [await live(measured, ["/console/"] * LIVE)])
     different = [f"/console/topics/g{n % 50}.t{n}" for n in range(LIVE)]
-    report.add("different pages", [await live(measured, different)])
+    # Idle before and after, because the figures of a machine drift.
+    idle = [await spent_in(measured, WINDOW_S)]
+    same = await live(measured, ["/console/"] * LIVE)
+    others = await live(measured, different)
+    idle.append(await spent_in(measured, WINDOW_S))
+    report.add("nobody looks", [figures_of(each, (0.0, 0.0)) for each in idle])
+    nothing = (fmean(each[0] for each in idle), fmean(each[1] for each in idle))
+    report.add("the same page", [figures_of(same, nothing)])
+    report.add("different pages", [figures_of(others, nothing)])
     report.write(plots=("% of a core",))
+
+
+def figures_of(spent: tuple[float, float], idle: tuple[float, float]) -> dict[str, float]:
+    """What was spent beyond an idle process."""
+    return {
+        "% of a core": spent[0] - idle[0],
+        "% of a core, PostgreSQL": spent[1] - idle[1],
+    }
 
 
 async def round_of(measured: Measured, path: str) -> dict[str, float]:
@@ -104,18 +121,16 @@ async def looked_at(measured: Measured, path: str) -> httpx.Response:
     return (await measured.client.get(path)).raise_for_status()
 
 
-async def live(measured: Measured, paths: Sequence[str]) -> dict[str, float]:
-    """Keep these pages open for a while; what that costs beside an idle process."""
-    idle = await spent_in(measured, LIVE_S / 2)
+async def live(measured: Measured, paths: Sequence[str]) -> tuple[float, float]:
+    """Keep these pages open for a while; what is spent meanwhile."""
     async with AsyncExitStack() as stack:
         for path in paths:
             await stack.enter_async_context(
                 measured.client.stream("GET", path, headers=_LIVE_HEADERS)
             )
         # The first parts are sent at once.
-        await spent_in(measured, LIVE_S / 4)
-        busy = await spent_in(measured, LIVE_S)
-    return {"% of a core": busy[0] - idle[0], "% of a core, PostgreSQL": busy[1] - idle[1]}
+        await spent_in(measured, SETTLE_S)
+        return await spent_in(measured, WINDOW_S)
 
 
 async def spent_in(measured: Measured, seconds: float) -> tuple[float, float]:

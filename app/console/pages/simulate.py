@@ -37,7 +37,8 @@ FIELDS: Final[Sequence[Field]] = (
         label="Filters to try",
         kind="area",
         read=json_object,
-        hint="All filters, as a JSON list. [] is every message. Nothing is saved.",
+        optional=True,
+        hint="All filters, as a JSON list. Empty: every message is wanted. Nothing is saved.",
     ),
     Field(
         path="rate",
@@ -78,6 +79,7 @@ async def show(view: PageView) -> ShownPage:
         f"{view.subscription_path}/simulations{path_of(name)}", {"limit": _MINUTES_MAX}
     )
     tried = {each.path: found.get(each.path) for each in FIELDS}
+    tried |= {name: f"{words.moment(found[name]):%Y-%m-%dT%H:%M:%SZ}" for name in ("from", "to")}
     if "requestMillis" not in found:
         tried["inflightSize"] = None
     return await _page(view, tried, found=found)
@@ -86,7 +88,7 @@ async def show(view: PageView) -> ShownPage:
 async def start(view: PageView) -> Result:
     """Request a simulation, and redirect to the page that shows it."""
     sent = body_of(FIELDS, view.form)
-    body = without_nulls(sent) | {"filters": sent["filters"]}
+    body = without_nulls(sent) | {"filters": sent["filters"] or []}
     try:
         answer = await view.api.send("POST", f"{view.subscription_path}/simulate", body)
     except ApiRefusedError as error:

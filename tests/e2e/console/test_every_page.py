@@ -1,6 +1,7 @@
 """Every page in a browser, with data: it has no unseen problems, and it is accessible."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.e2e.cli import Place
 from tests.e2e.console.endpoint import an_endpoint
+from tests.e2e.console.spark_results import do_jobs
 from tests.e2e.console.watched import Watched
 
 SHOTS: Final = Path(__file__).parents[3] / "build" / "console"
@@ -23,6 +25,9 @@ PAGES: Final[Mapping[str, str]] = {
     "search": "search?q=orders",
     "new-topic": "new-topic",
     "topic": TOPIC,
+    "topic-settings": f"{TOPIC}/edit",
+    "schema": f"{TOPIC}/schema?version=1",
+    "topic-delete": f"{TOPIC}/delete",
     "newest": f"{TOPIC}/newest",
     "publish": f"{TOPIC}/publish",
     "message": f"{TOPIC}/messages/order-1",
@@ -37,9 +42,18 @@ PAGES: Final[Mapping[str, str]] = {
     "delete": f"{SUBSCRIPTION}/delete",
     "ledger": f"{SUBSCRIPTION}/ledger",
     "resend": f"{SUBSCRIPTION}/resend",
+    "move": f"{SUBSCRIPTION}/move",
+    "filters": f"{SUBSCRIPTION}/filters",
+    "secrets": f"{SUBSCRIPTION}/secrets",
+    "simulate": f"{SUBSCRIPTION}/simulate",
+    "simulation": f"{SUBSCRIPTION}/simulate?id=SIMULATION",
+    "failures": "analytics",
+    "counts": "analytics/counts",
+    "latency": "analytics/latency",
     "jobs": "jobs",
     "new-job": "new-job",
     "operations": "operations",
+    "settings": "operations/settings",
     "keys": "keys",
     "new-key": "new-key",
     "changes": "audit",
@@ -53,11 +67,27 @@ LOOKS: Final = {
 GRAVE: Final = {"serious", "critical"}
 
 
-@pytest.fixture(scope="package")
-def filled(served_place: Place) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Filled:
     """The console of a service that has a bit of everything."""
+
+    url: str
+    simulation: str
+
+    def at(self, name: str) -> str:
+        """The URL of a page."""
+        return f"{self.url}{PAGES[name]}".replace("SIMULATION", self.simulation)
+
+
+@pytest.fixture(scope="package")
+def filled(served_place: Place) -> Iterator[Filled]:
     with an_endpoint() as endpoint, httpx.Client(base_url=served_place.url, timeout=60) as api:
-        topic = {"name": "looked.orders", "trackingMode": "trackingAll"}
+        topic = {
+            "name": "looked.orders",
+            "description": "What customers ordered, as the shop took it.",
+            "trackingMode": "trackingAll",
+            "schema": '{"type": "object", "required": ["order"]}',
+        }
         api.post("/topics", json=topic).raise_for_status()
         subscription = {"name": "billing", "endpoint": endpoint.url}
         api.post(f"/{TOPIC}/subscriptions", json=subscription).raise_for_status()
@@ -65,13 +95,18 @@ def filled(served_place: Place) -> Iterator[str]:
         hostile = '{"order": "<script>alert(1)</script>\u202e", "line": "%s"}' % ("x" * 9_000)
         sent = {"Idempotency-Key": "order-1", "Content-Type": "application/json"}
         api.post(f"/{TOPIC}", content=hostile.encode(), headers=sent).raise_for_status()
+        for kind in ("UNDELIVERED_ANALYTICS", "LATENCY_ANALYTICS"):
+            slo = {"sloSeconds": 5} if kind == "LATENCY_ANALYTICS" else {}
+            api.post("/jobs", json={"kind": kind, **slo}).raise_for_status()
+        simulation = api.post(f"/{SUBSCRIPTION}/simulate", json={"rate": 20}).raise_for_status()
+        do_jobs(served_place, 3)
         api.post("/jobs", json={"kind": "UNDELIVERED_ANALYTICS"}).raise_for_status()
-        yield f"{served_place.url}/console/"
+        yield Filled(f"{served_place.url}/console/", simulation.json()["id"])
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_accessible(page: Page, filled: str, name: str) -> None:
-    page.goto(f"{filled}{PAGES[name]}")
+def test_a_page_is_accessible(page: Page, filled: Filled, name: str) -> None:
+    page.goto(filled.at(name))
     page.get_by_role("heading", level=1).wait_for()
     violations = Axe().run(page).response["violations"]
     grave = [(each["id"], each["nodes"]) for each in violations if each["impact"] in GRAVE]
@@ -80,13 +115,13 @@ def test_a_page_is_accessible(page: Page, filled: str, name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("look", LOOKS)
-def test_each_page_fits_in_each_look(browser: Browser, filled: str, look: str) -> None:
+def test_each_page_fits_in_each_look(browser: Browser, filled: Filled, look: str) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
     context = browser.new_context(**LOOKS[look])  # type: ignore[arg-type] # a mapping of its options
     page = context.new_page()
     watched = Watched(page)
-    for name, path in PAGES.items():
-        page.goto(f"{filled}{path}")
+    for name in PAGES:
+        page.goto(filled.at(name))
         page.get_by_role("heading", level=1).wait_for()
         page.screenshot(path=SHOTS / f"{name}-{look}.png", full_page=True)
         # Nothing but tables and code scrolls sideways, and these in their own boxes.

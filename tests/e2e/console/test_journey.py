@@ -6,11 +6,16 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.cli import Place
+from tests.e2e.cli import Place, wait_until
 from tests.e2e.console.endpoint import Endpoint, an_endpoint
-
-# Pages follow by themselves, as fast as a busy machine lets them.
-PATIENCE_MS = 60_000
+from tests.e2e.console.steps import (
+    PATIENCE_MS,
+    create_subscription,
+    create_topic,
+    open_tab,
+    publish,
+    send_all_again,
+)
 
 
 @pytest.fixture
@@ -46,6 +51,26 @@ def test_from_nothing_to_a_delivered_message_and_a_failing_endpoint_understood(
     console.locator("#errors summary").click()
     expect(console.locator("#errors")).to_contain_text('"order": 2')
 
+    endpoint.status = 200
+    send_all_again(console)
+    wait_until(lambda: endpoint.bodies.count(b'{"order": 2}') == 2, "it was not sent again")
+    expect(console.get_by_role("main")).to_contain_text("sent again")
+
+
+def test_the_settings_and_the_schema_of_a_topic_are_changed(console: Page) -> None:
+    create_topic(console, "changed.orders")
+    open_tab(console, "Settings")
+    console.locator("[name=propagatedHeaders]").fill("X-Tenant")
+    console.get_by_role("button", name="Show what changes").click()
+    expect(console.locator(".diff")).to_contain_text("propagatedHeaders")
+    console.get_by_role("button", name="Save").click()
+    expect(console.get_by_role("status")).to_contain_text("The change is saved")
+    open_tab(console, "Schema")
+    console.locator("[name=schema]").fill('{"type": "object", "required": ["order"]}')
+    console.get_by_role("button", name="Check it").click()
+    console.get_by_role("button", name="Make it version 1").click()
+    expect(console.get_by_role("main")).to_contain_text("held against version 1")
+
 
 def test_a_dangerous_action_asks_first_and_says_what_it_means(
     console: Page, endpoint: Endpoint
@@ -72,28 +97,3 @@ def test_the_keyboard_leads_to_sections_and_to_the_search(console: Page) -> None
     console.keyboard.type("orders")
     console.keyboard.press("Enter")
     expect(console).to_have_url(re.compile(r"/console/search\?q=orders$"))
-
-
-def create_topic(page: Page, name: str) -> None:
-    page.get_by_role("navigation", name="Sections").get_by_role("link", name="Topics").click()
-    page.get_by_role("link", name="New topic").click()
-    page.locator("[name=name]").fill(name)
-    page.get_by_role("button", name="Create the topic").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(name)
-
-
-def create_subscription(page: Page, name: str, endpoint: str) -> None:
-    page.get_by_role("link", name="New subscription").click()
-    page.locator("[name=name]").fill(name)
-    page.locator("[name=endpoint]").fill(endpoint)
-    page.get_by_role("button", name="Create the subscription").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(name)
-
-
-def publish(page: Page, topic: str, body: str) -> None:
-    page.get_by_role("navigation", name="Sections").get_by_role("link", name="Topics").click()
-    page.locator("#topics").get_by_role("link", name=topic).click()
-    page.get_by_role("link", name="Publish a message").click()
-    page.locator("textarea[name=body]").fill(body)
-    page.get_by_role("button", name=re.compile("Publish")).click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Message")

@@ -1,19 +1,15 @@
 """*Analytics* and *Simulate*: asked for, followed, and shown when Spark is done."""
 
-import asyncio
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
-from app.domain.job import Job, JobResult
-from app.postgres.urls import libpq_url
+from app.domain.job import JobResult
 from app.storage.database import Database
-from app.storage.insight.jobs import JobRepository
 from app.storage.latency_columns import LATENCY, LATENCY_FIGURES
-from app.storage.spark.analysis_parts import FAILURES, SIMULATED, UNDELIVERED, write_part
-from spark.store import DatabaseJobs
+from app.storage.spark.analysis_parts import FAILURES, SIMULATED, UNDELIVERED
+from tests.fakes.spark_results import Parts, finished, taken
 from tests.integration.api.console.browser import Browser, event_of
 
 SUBSCRIPTION = "/topics/shop.orders/subscriptions/billing"
@@ -27,30 +23,6 @@ ADDED = {
     "message_id": HOSTILE, "offset": 3, "is_added": True, "partition": 1,
     "timestamp_ms": 1_767_268_800_000, "size": 9,
 }  # fmt: skip
-
-
-async def taken(database: Database) -> Job:
-    """The job that waits, which a runner has taken."""
-    async with database.transaction() as session:
-        job = await JobRepository(session).take("r-1", timedelta(minutes=1))
-    assert job is not None
-    return job
-
-
-async def finished(
-    database: Database,
-    url: str,
-    parts: dict[str, Sequence[Sequence[object]]],
-    result: JobResult,
-) -> str:
-    """A runner has done the job that waits, with these rows; returns the job's id."""
-    job = await taken(database)
-    for table, rows in parts.items():
-        await asyncio.to_thread(write_part, libpq_url(url), table, rows, claim=job.claim, part=0)
-    # Only what it hears of its jobs is the notices': this one hears nothing.
-    store = DatabaseJobs(database, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
-    assert await store.finish(job.claim, result)
-    return job.id
 
 
 async def test_without_an_analysis_the_page_says_how_to_get_one(browser: Browser) -> None:
@@ -90,8 +62,9 @@ async def test_failures_are_shown_with_where_to_look(
         ("shop.orders", "billing", HOSTILE, 404, hour, 5, 9, 1000),
         ("shop.orders", "billing", "timeout", None, hour + timedelta(hours=2), 2, 4, 500),
     ]
-    parts: dict[str, Sequence[Sequence[object]]] = {FAILURES: [cluster], UNDELIVERED: counts}
-    job = await finished(database, postgres_url, parts, JobResult(output="/there/files"))
+    parts: Parts = {FAILURES: [cluster], UNDELIVERED: counts}
+    done = await finished(database, postgres_url, parts, JobResult(output="/there/files"))
+    job = done.id
     page = await browser.look("/analytics?topic=shop.orders")
     assert "7 messages of shop.orders , to 2 subscriptions" in page.words
     assert "look at the publisher" in page.words
@@ -161,7 +134,7 @@ async def test_a_simulation_is_started_followed_and_shown(
 @pytest.mark.usefixtures("subscription")
 async def test_a_simulation_is_cancelled(browser: Browser, api: httpx.AsyncClient) -> None:
     path = f"{SUBSCRIPTION}/simulate"
-    started = await browser.send(path, filters="[]", rate="", **{"from": "-6h"})
+    started = await browser.send(path, filters="", rate="", **{"from": "-6h"})
     simulation = started.response.url.params["id"]
     ended = await browser.send(f"{path}?id={simulation}", "simulate/cancel", id=simulation)
     assert "It is cancelled" in ended.words

@@ -1,0 +1,41 @@
+"""A Spark runner that has found what a test says: it takes the job that waits, and ends it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from app.domain.job import Job, JobResult
+from app.postgres.urls import DatabaseUrl, libpq_url
+from app.storage.database import Database
+from app.storage.insight.jobs import JobRepository
+from app.storage.spark.analysis_parts import write_part
+from spark.store import DatabaseJobs
+
+# The rows of each table of results.
+Parts = Mapping[str, Sequence[Sequence[object]]]
+
+
+async def taken(database: Database) -> Job:
+    """The job that waits, which a runner has taken."""
+    async with database.transaction() as session:
+        job = await JobRepository(session).take("r-1", timedelta(minutes=1))
+    assert job is not None
+    return job
+
+
+async def ended(
+    database: Database, url: DatabaseUrl, job: Job, *, parts: Parts, result: JobResult
+) -> None:
+    """The runner has done the job, with these rows."""
+    for table, rows in parts.items():
+        await asyncio.to_thread(write_part, libpq_url(url), table, rows, claim=job.claim, part=0)
+    # Only what it hears of its jobs is the notices': this one hears nothing.
+    store = DatabaseJobs(database, notices=None, runner="r-1")  # type: ignore[arg-type]  # not used
+    assert await store.finish(job.claim, result)
+
+
+async def finished(database: Database, url: DatabaseUrl, parts: Parts, result: JobResult) -> Job:
+    """The job that waits, which the runner has done with these rows."""
+    job = await taken(database)
+    await ended(database, url, job, parts=parts, result=result)
+    return job
