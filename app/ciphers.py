@@ -1,4 +1,7 @@
-"""The algorithms of the vault, apart from it: most processes store and read no secret."""
+"""The encryption behind `app.vault`.
+
+A module of its own: only a process that stores or reads secrets imports it.
+"""
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -18,7 +21,7 @@ class Cipher:
         return self._aes.encrypt(nonce, text, bound_to)
 
     def decrypt(self, nonce: bytes, ciphertext: bytes, bound_to: bytes) -> bytes:
-        """Return the text.
+        """Return the decrypted text. `bound_to` must be the same as in `encrypt`.
 
         Raises:
             ValueError: The ciphertext was made with another key, nonce or `bound_to`, or changed.

@@ -136,7 +136,7 @@ class OpenLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a process that are given, besides its settings."""
+    """The parts of an API process that its caller passes, besides the settings."""
 
     only: Part
     open_a_log: OpenLog
@@ -147,7 +147,7 @@ class Parts:
 async def running(
     settings: Settings, database_url: DatabaseUrl, parts: Parts
 ) -> AsyncIterator[ASGIApp]:
-    """Yield the application. Everything that it needs is open inside the block."""
+    """Yield the API application. Its database and its log stay open until the block ends."""
     async with AsyncExitStack() as stack:
         core = await _core(settings, database_url, parts, stack=stack)
         for chore in _chores(core, parts.announce):
@@ -353,7 +353,7 @@ def _metrics(core: _Core) -> ApiMetrics:
 
 
 class _Publishing(NamedTuple):
-    """Where messages and batches are published; None if this process does not publish."""
+    """The publishers of messages and of batches. Each is None if this process does not publish."""
 
     publish: ASGIApp | None = None
     batch: ASGIApp | None = None
@@ -442,7 +442,7 @@ def _pruner(settings: Settings, database: Database) -> Pruner:
 
 
 def _topic_described(topic: Topic) -> Mapping[str, Any]:
-    # Leave out the schema's text, which would be in every event; its version identifies it.
+    # Leave out the schema's text, which each event would repeat. The version identifies the schema.
     return {k: v for k, v in topic_read(topic).answered().items() if k != "schema"}
 
 
@@ -464,7 +464,7 @@ async def _receipts_received(database_url: DatabaseUrl, waiters: Waiters) -> Asy
 
         async def receive() -> None:
             async for _ in notices:
-                pass  # `receive` has handled each receipt
+                pass  # do nothing: `receive` has already handled the receipt
 
         async with _background(receive()):
             yield
@@ -493,7 +493,7 @@ def _applied_changes(database: Database, take_in: TakeIn) -> AppliedChanges:
 
 @asynccontextmanager
 async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `work` beside the block, and end it with the block."""
+    """Run `work` as a background task until the block ends."""
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(work)
         try:

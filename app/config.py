@@ -65,20 +65,23 @@ _Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(items)]
 
 
 def _in_a_region(security: KafkaSecurity) -> KafkaSecurity:
-    """Return the settings with the region of AWS' own variables, unless they have one."""
+    """Return `security`. If it names no region, add the region from AWS' own variables."""
     around = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     region = security.oauth.aws_region or around or None
     return replace(security, oauth=replace(security.oauth, aws_region=region))
 
 
 class Settings(StoreSettings):
-    """Everything that can be set, as `ANGELIA_<NAME>`; each process reads it once, at its start."""
+    """All settings, from the variables `ANGELIA_<NAME>`.
+
+    Each process reads them once, at its start.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="ANGELIA_",
         frozen=True,
         extra="ignore",
-        # Hide values: one that cannot be read may be a secret with a character too many.
+        # Hide values in errors: a value that is not valid may be a secret with a wrong character.
         hide_input_in_errors=True,
     )
 
@@ -359,7 +362,7 @@ class Settings(StoreSettings):
 
     @cached_property
     def proxy(self) -> EgressProxy | None:
-        """Return the proxy for deliveries; None if they need none."""
+        """Return the proxy for deliveries; None if deliveries use no proxy."""
         if self.egress_proxy is None:
             return None
         return EgressProxy.of(self.egress_proxy.get_secret_value(), direct=self.egress_direct)
@@ -415,11 +418,11 @@ class Settings(StoreSettings):
 
     @cached_property
     def spark_on_s3(self) -> bool:
-        """Whether these results are written to S3, for which Spark needs Hadoop's connector."""
+        """Whether results of Spark jobs are written to S3. Then Spark needs Hadoop's connector."""
         return self.spark_results.startswith("s3a://")
 
     def environment(self) -> dict[str, str]:
-        """Return our environment with these settings: a child process reads exactly these."""
+        """Return environment variables for a child process, which then has the same settings."""
         mine = {each for name in Settings.model_fields for each in variables(Settings, name)}
         others = {name: text for name, text in os.environ.items() if name.upper() not in mine}
         given = {name: getattr(self, name) for name in self.model_fields_set}
@@ -431,13 +434,16 @@ class Settings(StoreSettings):
 
 
 def java_command() -> str | None:
-    """Return the Java that Spark would start, found as by its scripts; None if there is none."""
+    """Return the path of the Java that Spark's scripts would start; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(f"{home}/bin/java" if home else "java")
 
 
 def spark_conf_folder() -> Path | None:
-    """Return the folder of `spark-defaults.conf`, as in Spark's scripts; None: PySpark's own."""
+    """Return the folder of `spark-defaults.conf`, found in the same way as by Spark's scripts.
+
+    None if PySpark's own folder is used.
+    """
     folder, home = os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME")
     if folder:
         return Path(folder)
@@ -445,10 +451,10 @@ def spark_conf_folder() -> Path | None:
 
 
 def let_spark_run(python: str, *, executors: str | None = None) -> None:
-    """Let Spark run this Python, on this machine and on executors.
+    """Set which Python Spark runs: `python` on this machine, and maybe another on executors.
 
-    On executors it runs the one of `PYSPARK_PYTHON` if that is set, or else `executors`, if that is
-    given. Spark reads both from the environment when it starts.
+    Executors run the Python in `PYSPARK_PYTHON` if that variable is set. Otherwise they run
+    `executors`, or `python` if `executors` is None. Spark reads the environment when it starts.
     """
     os.environ["PYSPARK_DRIVER_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", executors or python)

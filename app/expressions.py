@@ -22,8 +22,8 @@ LENGTH_MAX: Final = 1_000
 
 _EXTENSION: Final = "cel.cel"
 
-# The allowed functions, by the library's names. Loops consist of others: `_+_` and
-# `@not_strictly_false`.
+# The allowed functions, by the library's names. Loops are not possible, because they need `_+_` and
+# `@not_strictly_false`, which are missing here.
 _FUNCTIONS: Final = {
     "_==_": "==",
     "_!=_": "!=",
@@ -62,9 +62,9 @@ _ANSWER: Final[dict[str, Any]] = {"status": 200, "headers": {}, "body": ""}
 
 
 def _extension() -> ModuleType:
-    """Return only the library's compiled part, which is loaded with the first expression.
+    """Import only the compiled part of the CEL library, when the first expression is created.
 
-    Its package also imports a terminal program, which takes 100 ms of CPU and 12 MB.
+    The whole package would also import a terminal program, which takes 100 ms of CPU and 12 MB.
     """
     if _EXTENSION not in sys.modules:
         package = find_spec("cel")
@@ -121,8 +121,7 @@ class Condition(Expression):
         try:
             self.holds(variables)
         except EvaluationError as exc:
-            # Report another type: an error without a cause means that there is a value, but neither
-            # true nor false.
+            # If the error has no cause, the expression has a value that is neither true nor false.
             if exc.__cause__ is None:
                 raise ValidationFailedError.of(path, "must be true or false") from exc
 
@@ -207,7 +206,7 @@ def _require_known(program: "Program", path: str, variables: tuple[str, ...]) ->
 
 
 def _said(exc: Exception) -> str:
-    """Return the library's reason, without its advice."""
+    """Return the reason from an error of the CEL library, without the library's advice."""
     if isinstance(exc, KeyError):
         return f"there is no {exc}"
     return str(exc).partition(". ")[0].partition(": the operation")[0]

@@ -44,7 +44,10 @@ _MOST: Final[Mapping[str, str]] = {"string_too_long": "character", "too_long": "
 
 
 def error_text(error: ErrorDetails) -> str:
-    """Return what the value must be. Errors of Angelia's own checks are returned unchanged."""
+    """Return a text that says what the refused value must be.
+
+    Errors of Angelia's own checks are returned unchanged.
+    """
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
@@ -62,7 +65,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _plain(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whole numbers without the `.0` of fractions."""
+    """Return the values of an error's text; whole numbers are written without `.0`."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in context.items()

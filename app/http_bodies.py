@@ -1,6 +1,7 @@
 """Reads bodies of HTTP responses up to a limit, and never decompresses them.
 
-A decompressed body can be ten thousand times as large as what came, before its size can be checked.
+A decompressed body can be ten thousand times as large as the received bytes, before anybody can
+check its size.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ NOT_COMPRESSED: Final = {"Accept-Encoding": "identity"}
 
 
 class UnfitBodyError(Exception):
-    """The body is compressed or too large. The text says which, and begins with a verb."""
+    """The body is compressed or too large. The error's text says which, and begins with a verb."""
 
 
 async def plain_body(answer: httpx.Response, *, bytes_max: int) -> bytes:

@@ -6,12 +6,12 @@ import orjson
 
 from app.domain.uncollected import Uncollected
 
-# The size in bytes from which on the garbage collector can take more time than reading.
+# The size of large JSON, in bytes. Above it, garbage collection can take longer than parsing.
 _LARGE: Final = 16 * 1024
 
 
 def read_json(text: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return the value.
+    """Return the value that `text` has as JSON.
 
     Raises:
         orjson.JSONDecodeError: The text is not JSON.

@@ -4,19 +4,20 @@ import gc
 import sys
 from typing import Any, Final, cast
 
-# The parts that libraries import only if they can: of structlog and httpx for terminals, of FastAPI
-# for an old pydantic. No process of the service uses these parts.
+# Modules that libraries import only if they are installed. structlog and httpx use theirs for
+# terminals, and FastAPI uses its module for an old pydantic. The service needs none of them.
 _LEFT_OUT: Final = ("httpx._main", "pydantic.v1", "rich")
 
 
 def start_lean() -> None:
     """Make all imports of this process take less time and memory.
 
-    The garbage collector is off until the process turns it on: no object that is loaded now is
-    garbage, and collecting takes a fifth of the CPU time of a start.
+    The garbage collector stays off until the process turns it on. Objects that are loaded at the
+    start are not garbage, and looking for garbage would take a fifth of the CPU time of a start.
     """
     gc.disable()
     modules = cast("dict[str, Any]", sys.modules)
     for name in _LEFT_OUT:
-        # With None there, Python says that there is no such module.
+        # Make Python say that there is no such module: that is the meaning of None in
+        # `sys.modules`.
         modules.setdefault(name, None)

@@ -1,7 +1,7 @@
 """The keys that sign ledgers: Ed25519 (RFC 8032), derived from the secret keys of the service.
 
-With a public key, one can verify a ledger, but not sign it. Old entries have signatures by
-HMAC-SHA256. Only the service can verify these.
+With a public key, everybody can verify a ledger, but nobody can sign it. Old entries have
+signatures by HMAC-SHA256, which only the service can verify.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ def _public_key(pem: bytes) -> Ed25519PublicKey:
     key = load_pem_public_key(pem)
     if not isinstance(key, Ed25519PublicKey):
         # Raise ValueError, because the content of the text is wrong.
-        raise ValueError("a public key in it is none of Ed25519")  # noqa: TRY004 - see above
+        raise ValueError("a public key in it is none of Ed25519")  # noqa: TRY004 - the content of the text is wrong
     return key
 
 

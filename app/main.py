@@ -26,11 +26,11 @@ _log = structlog.get_logger(__name__)
 
 # How long running requests may take when the process is stopped, in seconds.
 SHUTDOWN_S: Final = 10
-# The number of new objects before a collection, and of collections before older objects are
-# checked.
+# After how many new objects the garbage collector runs, and after how many runs it checks older
+# objects.
 COLLECT_AFTER: Final = (20_000, 20, 20)
-# How long an idle connection is kept: longer than usual load balancers keep theirs, so that they
-# close first.
+# How long an idle connection is kept, in seconds. Usual load balancers keep connections for less
+# time. So they close a connection first, and send no request to a closed one.
 KEEP_ALIVE_S: Final = 75
 
 
@@ -85,7 +85,7 @@ def create_app(
     """Return the API over the migrated database at `database_url` and the log of `settings`.
 
     The API starts and responds even if database or log cannot be reached, and recovers when they
-    can. `announce` is called with the first API key, if one is needed and there was none.
+    can. `announce` is called with a new API key if callers need keys and no key exists yet.
     """
     parts = Parts(only=only, open_a_log=log, announce=announce)
     return Application(running(settings, database_url, parts))
@@ -129,5 +129,6 @@ def _spare_the_collector() -> None:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
-    # Exit here: uvicorn would raise the signal again, and open parts would not be closed.
+    # Exit here. Otherwise uvicorn would raise the signal again, and the open parts would not be
+    # closed.
     sys.exit(0)

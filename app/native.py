@@ -1,4 +1,4 @@
-"""The compiled hot path: it runs where `make native` made it from these very sources.
+"""The compiled modules of the hot path, which run if `make native` compiled these sources.
 
 The sources are the same, interpreted or compiled (`[tool.angelia]` in pyproject.toml lists the
 modules). After any edit, the sources run until `make native` runs again. ANGELIA_INTERPRETED=1 runs
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-# The end of the names of compiled modules. It says which version of Python, processor and system
-# can load them.
+# The end of the file names of compiled modules. It names the version of Python, the processor and
+# the system that can load them.
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 # The folder of the compiled modules: `…/cpython-311-x86_64-linux-gnu`, for example.
 FOLDER: Final = ROOT / "build" / "native" / SUFFIX.split(".")[1]
 # The library that all compiled modules share.
 _LIBRARY: Final = f"app/compiled__mypyc{SUFFIX}"
 _PACKAGES: Final = ("app", "workers")
-# The files that say what is compiled, how, and by which mypyc. A wheel is without them.
+# The files that say which modules are compiled, and how. A wheel does not contain these files.
 _BUILD_FILES: Final = ("pyproject.toml", "requirements-dev.lock", "setup.py")
-# The module that shows whether the others are compiled: all of them are, or none.
+# A module that shows whether the others are compiled: either all are compiled, or none.
 _SAMPLE: Final = "workers.transport.answer"
 
 
@@ -47,7 +47,7 @@ class NativeFinder:
 
 
 def sources_digest(root: Path = ROOT) -> str:
-    """Return a digest of what is compiled, and of all that it may have constants or types of."""
+    """Return a digest of all sources whose code, constants or types are in compiled modules."""
     digest = hashlib.sha256()
     for path in _sources(root):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
@@ -62,7 +62,7 @@ def _sources(root: Path) -> Iterator[Path]:
 
 
 def is_current(folder: Path = FOLDER, root: Path = ROOT) -> bool:
-    """Whether `folder` has modules that were compiled from the sources in `root` as they are."""
+    """Whether the modules in `folder` were compiled from the current sources in `root`."""
     stamp = stamp_of(folder)
     if not stamp.is_file() or not (folder / _LIBRARY).is_file():
         return False
@@ -75,19 +75,19 @@ def stamp_of(folder: Path = FOLDER) -> Path:
 
 
 def install(environment: Mapping[str, str] = os.environ) -> None:
-    """Have the compiled modules imported from now on, if there are any from these sources."""
+    """Make later imports load the compiled modules, if they fit the current sources."""
     if environment.get("ANGELIA_INTERPRETED") != "1" and is_current():
         sys.meta_path.insert(0, NativeFinder(FOLDER))
 
 
 def is_compiled() -> bool:
-    """Whether the compiled modules are the ones that this process imports."""
+    """Whether this process imports the compiled modules."""
     spec = find_spec(_SAMPLE)
     return spec is not None and str(spec.origin).endswith(SUFFIX)
 
 
 def problem() -> str:
-    """Return why compiled modules that are there do not run; empty if there is nothing to say."""
+    """Return why existing compiled modules do not run; empty if they run, or if there are none."""
     if is_compiled() or not stamp_of().is_file() or is_current():
         return ""
     return "compiled from other sources, so the sources run: `make native` compiles them again"

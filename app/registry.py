@@ -37,7 +37,9 @@ class SchemaRegistry:
         self._suffix = suffix
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
-        """Register the schema as the newest version of the topic's subject, unless it is a version.
+        """Register the schema as the newest version of the topic's subject.
+
+        If the subject has this schema already, no version is added.
 
         Raises:
             ValidationFailedError: The registry refuses the `schema`; the error has its reason.

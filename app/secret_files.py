@@ -32,9 +32,9 @@ class SecretFile(SecretStr):
     def get_secret_value(self) -> str:
         """Return the content of the file.
 
-        If it cannot be read, or is empty, return the last content.
+        If the file cannot be read, or is empty, return the last content.
         """
-        # Ignore errors: a file that is just being replaced is read at the next use.
+        # Ignore the error. The file may be just being replaced, and is read again at the next use.
         with suppress(OSError, ValueError):
             self._secret_value = text_of(self.path) or self._secret_value
         return self._secret_value
@@ -44,7 +44,7 @@ class SecretFiles(EnvSettingsSource):
     """The source of secrets for which the environment has file names."""
 
     def __call__(self) -> dict[str, Any]:
-        """Return the secrets.
+        """Return the secrets from the files that the environment names.
 
         Raises:
             ValidationError: A file cannot be used; the error names its environment variable.
@@ -84,12 +84,12 @@ def variables(settings: type[BaseSettings], name: str) -> tuple[str, ...]:
 
 
 def variable_of(settings: type[BaseSettings], name: str, value: object) -> str:
-    """Return which of these variables has this value, or names its file."""
+    """Return the setting's variable that has this value, or that names the value's file."""
     return variables(settings, name)[-1 if isinstance(value, SecretFile) else 0]
 
 
 def text_or_file(secret: SecretStr | None) -> tuple[str | None, Path | None]:
-    """Return the text of a secret, or the path of its file: one that is read for each use."""
+    """Return the text of a secret; if it is read from a file for each use, the path of the file."""
     if isinstance(secret, SecretFile):
         return None, secret.path
     return (None if secret is None else secret.get_secret_value()), None

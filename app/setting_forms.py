@@ -85,7 +85,7 @@ _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:]*)(:[0-9]{1,5})?")
 
 
 def without_credentials(place: str | None) -> str | None:
-    """Refuse credentials, because the value is shown.
+    """Refuse a URL or path that contains credentials, because users can see this value.
 
     Credentials belong in the environment or in Spark's settings.
     """

@@ -70,7 +70,7 @@ class Ed25519Key:
     __slots__ = ("_key", "public", "text")
 
     def __init__(self, raw: bytes) -> None:
-        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415 - for such keys
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415 - needed only for Ed25519 keys
 
         seed, given = raw[:_SEED_BYTES], raw[_SEED_BYTES:]
         self._key = ed25519.Ed25519PrivateKey.from_private_bytes(seed)

@@ -18,13 +18,13 @@ LEVELS: Final = {
     "error": logging.ERROR,
 }
 FRAMES_MAX: Final = 40
-# The library whose log output is reduced. While a broker is down, it logs seventy errors per
-# second; the adapter logs the important ones. At level DEBUG it would log all requests with their
-# passwords.
+# The library whose log output is reduced. While a broker is down, this library logs seventy errors
+# per second; Angelia's adapter logs the important ones. At level DEBUG the library would log
+# requests with passwords.
 _FLOODING: Final = "kafka"
 
-# How long before the same unexpected error is logged again: one request or batch can raise it a
-# thousand times.
+# Within this time, the same unexpected error is logged only once. One request or batch can raise it
+# a thousand times.
 REPEATED_AFTER: Final = timedelta(minutes=1)
 _DEFECTS_MAX: Final = 1_000
 # The fields that distinguish errors: events with different values are different errors.
@@ -84,7 +84,7 @@ class SeldomRepeated:
         self._logged: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Return the event.
+        """Return the event to log, with the number of dropped events that had the same error.
 
         Raises:
             structlog.DropEvent: The same error was recently logged.

@@ -11,7 +11,7 @@ import orjson
 TOKEN_MAX: Final = 8_000
 # The longest lifetime of a token: a token that is valid for longer is requested again after a year.
 LIFETIME_MAX_S: Final = 365 * 86_400.0
-# The shortest lifetime of a token: a token that has nearly expired is used for a moment.
+# The shortest assumed lifetime of a token. A token that expires sooner is still used for this long.
 LIFETIME_MIN_S: Final = 1.0
 
 # The characters of a token: those of RFC 6750, section 2.1, and all other printable ones, because
@@ -35,7 +35,10 @@ _ERRORS: Final = frozenset(
 
 
 class TokenRequestError(Exception):
-    """No token was issued, for `reason`. The provider may have sent a time for the next request."""
+    """No token was issued, for `reason`.
+
+    The provider may have said when to request a token again.
+    """
 
     def __init__(self, reason: str, *, retry_after: timedelta | None = None) -> None:
         super().__init__(reason)
@@ -46,7 +49,7 @@ class TokenRequestError(Exception):
 class Issued(NamedTuple):
     """A provider's response with a token.
 
-    Without `lifetime_s`, nobody knows how long it is valid.
+    If `lifetime_s` is None, the provider did not say how long the token is valid.
     """
 
     token: str
@@ -71,7 +74,7 @@ def issued_in(body: bytes, *, length_max: int = TOKEN_MAX) -> Issued:
 
 
 def error_in(body: bytes) -> str:
-    """Return the error code in a response body, if it is a known one."""
+    """Return the error code in a response body; empty if there is no known code."""
     code = (_object_in(body) or {}).get("error")
     return code if isinstance(code, str) and code in _ERRORS else ""
 

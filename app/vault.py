@@ -1,9 +1,9 @@
 """Encrypts secrets that are stored: AES-256-GCM with the operator's keys.
 
 Each encrypted text is bound to its place (table, row and field), and has the form `v1.{key
-id}.{nonce and ciphertext in base64}`. It cannot be decrypted for another place. So write access to
-the database is not enough to have a secret sent, or shown, as something else. The first key
-encrypts; all keys decrypt, so keys can be changed without an interruption.
+id}.{nonce and ciphertext in base64}`. It cannot be decrypted for another place. So somebody who can
+write to the database cannot move a secret to a place where it is shown, or sent to another host.
+The first key encrypts; all keys decrypt, so keys can be changed without an interruption.
 
 Code that stores a secret gets the process's vault from its database session
 (`app.storage.sealing.vault_of`).

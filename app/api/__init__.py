@@ -1,4 +1,4 @@
 """The HTTP interface: routes and bodies.
 
-It translates between requests and services, and decides nothing.
+This code translates between requests and services. The services decide everything.
 """

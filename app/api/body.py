@@ -15,8 +15,8 @@ from app.log.deadlines import CallDeadline
 
 MANAGEMENT_BODY_MAX: Final = 1024 * 1024
 BODY_TIMEOUT_S: Final = 10.0
-# The maximum number of levels: the parser calls itself for each. Angelia's own bodies have at most
-# five.
+# The maximum number of levels of a body. The JSON parser calls itself once for each level.
+# Angelia's own bodies have at most five.
 NESTING_MAX: Final = 100
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -53,7 +53,7 @@ async def read_body(
 
 
 class BodyReader:
-    """Reads request bodies, each as `read_body` does, with one timer for all."""
+    """Reads request bodies, each as `read_body` does, with one timer for all requests."""
 
     def __init__(self, timeout_s: float = BODY_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -124,7 +124,8 @@ def _is_deeper(body: object, levels: int) -> bool:
 
 
 async def _read(receive: Receive, declared: int | None, size_max: int) -> bytes:
-    # Refuse the body before reading: the server drops the rest while the client reads the response.
+    # Refuse the body before reading it. The server drops the rest while the client reads the
+    # response.
     if declared is not None and declared > size_max:
         raise too_large(size_max)
     parts: list[bytes] = []

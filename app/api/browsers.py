@@ -27,7 +27,8 @@ _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@]*)(?::[0-9]*)?")
 _OF_PAGES: Final = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"}
 )
-# Requests from Angelia's own page, or from no page (typed, or from a bookmark).
+# The values of `Sec-Fetch-Site` for requests of Angelia's own page, and for those without a page (a
+# typed address or a bookmark).
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 _READING: Final = frozenset({"GET", "HEAD"})
 
@@ -86,11 +87,11 @@ class BrowserGuard:
         if self._any_origin or origin in self._origins:
             return True
         if site is not None and site not in _OWN_SITES:
-            # Allow reading by a link: after a click the user sees Angelia's response, and the page
-            # with the link does not.
+            # Allow reading by a link. After a click, the user sees Angelia's response, but the page
+            # that has the link does not see it.
             return method in _READING and _is_link(said)
-        # Trust the browser: it knows whether the page has the same origin, even if a proxy changes
-        # `Host`.
+        # Trust the browser's own judgement. It knows whether the page has the same origin, even if
+        # a proxy changes `Host`.
         if origin is None or site == b"same-origin":
             return True
         return _host_in(origin) == said.get(b"host", b"").lower()

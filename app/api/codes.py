@@ -1,4 +1,4 @@
-"""All error codes, with their meaning and an example message.
+"""All error codes, with their meaning and an example of the error's text.
 
 The meaning is the docstring of the error class (`app.domain.errors`), so that nothing is written
 twice.
@@ -18,7 +18,7 @@ _BESIDE: Final[Mapping[str, str]] = {
     OTHER: "Anything else: no such path or method, a read-only mode, a defect of ours.",
     TIMEOUT: "The body of the request did not come in time.",
 }
-# Example messages, where these say more than the meaning.
+# Examples of the error's text, for codes whose meaning would be a bad example.
 _MESSAGES: Final[Mapping[str, str]] = {
     "AUTH_ERROR": "The API key is wrong, has expired, or was revoked",
     "DUPLICATE_MESSAGE": "Topic shop.orders has it already: message order-1",
@@ -61,7 +61,7 @@ def codes() -> Mapping[str, str]:
 
 
 def example(code: str) -> dict[str, Any]:
-    """Return an example error with that code for OpenAPI.
+    """Return an example error with this code, for OpenAPI.
 
     Raises:
         KeyError: The code is unknown.

@@ -28,7 +28,10 @@ IF_MATCH: Final[dict[str, Any]] = {
 
 
 def etag(resource: Topic | Subscription) -> dict[str, str]:
-    """Return the `ETag` header. Each change has another number, even if a resource is recreated."""
+    """Return the `ETag` header for the version number of `resource`.
+
+    No two versions have the same number, even if a resource is deleted and created again.
+    """
     return {"ETag": f'"{resource.change}"'}
 
 

@@ -1,4 +1,4 @@
-"""Reads bodies with a time: as text, as a JSON string, or in an object (Hermes' three forms)."""
+"""Reads bodies that contain one time: as text, as a JSON string, or in an object."""
 
 import re
 from typing import Final
@@ -15,12 +15,15 @@ FIELD: Final = "retransmissionDate"
 
 # Texts that are a time but not valid JSON: `-6h`, and a date.
 _BARE: Final = re.compile(rb"\s*(-[0-9]+[mhd]|[0-9]{4}-[0-9]{2}-[0-9]{2}\S*)\s*")
-# Media types of clients that name none: curl's `-d`, and clients without the header.
+# The media types of clients that name no type of their own: curl with `-d`, and clients that send
+# no `Content-Type`.
 _TEXT: Final = frozenset({"text/plain", "application/x-www-form-urlencoded", ""})
 
 
 async def dated_request(request: Request) -> JsonRequest:
-    """Return the body as an object; a text or JSON string becomes its `retransmissionDate`.
+    """Return the body as an object.
+
+    If the body is a text or a JSON string, it becomes the field `retransmissionDate`.
 
     Raises:
         FormatInvalidError: The body has none of the forms.

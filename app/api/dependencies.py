@@ -52,7 +52,7 @@ from app.shown_settings import ShownSetting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """All use cases that the management routes call."""
+    """The services that the management routes call."""
 
     access: AccessService
     keys: KeyService
@@ -97,7 +97,7 @@ class Services:
 
     @property
     def signing(self) -> SigningService:
-        """Return the use cases of signing secrets."""
+        """Return the service for signing secrets."""
         return SigningService(self.subscriptions)
 
 

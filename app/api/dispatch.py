@@ -1,4 +1,7 @@
-"""Chooses the way of a request: publishing has a short one of its own, all else uses FastAPI."""
+"""Sends each request to its handler.
+
+Publishing has a fast handler; FastAPI handles all the rest.
+"""
 
 from urllib.parse import parse_qsl
 
@@ -23,7 +26,7 @@ class Dispatcher:
         elif self._publish and scope["method"] == "POST" and published_topic(scope) is not None:
             await self._publish(scope, receive, send)
         elif scope["method"] == "HEAD":
-            # Handle HEAD as GET: the server sends no body, because it knows the original method.
+            # Handle HEAD as GET. The server knows the original method, and sends no body.
             await self._others({**scope, "method": "GET"}, receive, send)
         else:
             await self._others(scope, receive, send)

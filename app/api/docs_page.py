@@ -15,7 +15,8 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 _JAVASCRIPT: Final = "text/javascript"
-# The files of this package that are used, by their names here; the package's code is not run.
+# The package whose static files are served; the paths here are the ones in that package. The
+# package's code is not run.
 _PACKAGE: Final = "fastapi_offline"
 _FILES: Final[Mapping[str, str]] = {
     "swagger-ui.css": "text/css",

@@ -1,4 +1,4 @@
-"""OpenAPI descriptions of routes that read and write their bodies themselves."""
+"""OpenAPI descriptions of routes whose bodies FastAPI does not read or write."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,7 +13,8 @@ Responses = dict[int | str, dict[str, Any]]
 _REF: Final = "#/components/schemas/{}"
 
 JSON: Final = "application/json"
-# Marks a response that gets the usual error codes of its status when the document is made.
+# Marks a response of a description. When the document is made, the response gets the usual error
+# codes of its status.
 USUAL: Final = "x-angelia-usual"
 
 _TEXT: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
@@ -61,9 +62,10 @@ RETRY_HEADER: Final = {
 
 
 def errors(*said: int | type[AngeliaError]) -> Responses:
-    """Return the error responses of a route: these kinds, and the usual errors of these statuses.
+    """Return the error responses of a route: those of the given `kinds` and the given statuses.
 
-    500 and 503 are usual for every route. See `app.api.openapi.errors`.
+    A status brings its usual errors. 500 and 503 are added to every route. See
+    `app.api.openapi.errors`.
     """
     statuses = {each for each in said if isinstance(each, int)} | {500, 503}
     found = {status: {USUAL: True, **_answer(status)} for status in statuses}
@@ -76,15 +78,18 @@ def errors(*said: int | type[AngeliaError]) -> Responses:
 
 
 def reference(code: str) -> dict[str, str]:
-    """Return a reference to the example of that code, which is in the document once."""
+    """Return a reference to the example error of this code.
+
+    The document contains each example once.
+    """
     return {"$ref": f"#/components/examples/{code}"}
 
 
 def schema_reference(model: type[Schema]) -> dict[str, str]:
-    """Return a reference to the schema of that model, which the document adds later.
+    """Return a reference to the schema of `model`. The schema is added to the document later.
 
-    If FastAPI gets the model itself, it builds a validator for each response of each route. That
-    takes half of the start time.
+    If FastAPI got the model itself, it would build a validator for each response of each route.
+    That would take half of the start time.
     """
     return {"$ref": _REF.format(model.__name__)}
 
@@ -102,7 +107,7 @@ def answers(
     headers: Mapping[str, Any] | None = None,
     many: bool = False,
 ) -> Responses:
-    """Return the success response of a route: a `model`, or `many` of them in a list."""
+    """Return the success response of a route: one `model`, or a list of them with `many`."""
     documented: dict[str, Any] = {"description": description}
     if headers:
         documented["headers"] = dict(headers)
@@ -131,7 +136,10 @@ def takes(
     patch: bool = False,
     required: bool = True,
 ) -> dict[str, Any]:
-    """Return `openapi_extra` for a request body that is a `model`, or a merge patch of it."""
+    """Return `openapi_extra` for a request body.
+
+    The body is a `model`, or with `patch` a merge patch of one.
+    """
     schema: dict[str, Any] = dict(schema_reference(model))
     if patch:
         schema = {
@@ -179,10 +187,10 @@ QUEUE_FULL: Final = refusal(
 
 
 def asks(**described: str) -> dict[str, Any]:
-    """Return `openapi_extra` for optional query parameters, from their descriptions.
+    """Return `openapi_extra` for optional query parameters, given their descriptions.
 
-    This is for routes that read parameters themselves, because FastAPI's parsing takes longer than
-    a database statement.
+    Some routes read their parameters themselves, because FastAPI's parsing takes longer than a
+    database statement.
     """
     return {"parameters": [_query_parameter(name, about) for name, about in described.items()]}
 

@@ -48,8 +48,8 @@ from app.field_errors import error_text
 _log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S: Final = 1
-# The scheme that a 401 names. Not Basic, although it is accepted: browsers would ask users for a
-# password.
+# The scheme that a response 401 names. Basic is accepted too, but not named: browsers would ask
+# users for a password.
 CHALLENGE: Final = 'Bearer realm="angelia"'
 _LATER: Final = (
     UnavailableError,
@@ -60,9 +60,9 @@ _LATER: Final = (
 )
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
-# The HTTP status of each error class. The first class that fits counts, so special classes come
-# first. Hermes answers 400 for a missing subscription, and 403 for a group or topic that is not
-# empty.
+# The HTTP status of each error class. The first class in the list that fits counts, so special
+# classes come first. Hermes answers 400 for a missing subscription, and 403 for a group or topic
+# that is not empty.
 _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (SubscriptionNotFoundError, 400),
     (NotFoundError, 404),
@@ -89,14 +89,14 @@ _STATUS: Final[Sequence[tuple[type[AngeliaError], int]]] = (
     (ThroughputQuotaError, 429),
     (JobQueueFullError, 429),
     (PingTooSoonError, 429),
-    # 503, because only the operator can solve this, and not a client.
+    # Use 503, because only the operator can solve this problem.
     (SecretKeyError, 503),
     (UnavailableError, 503),
 )
 
 
 class RequestRefusedError(Exception):
-    """A request is refused for its form (media type, size, time), before its content is read."""
+    """A request is refused for its media type, its size or its time, before its content is read."""
 
     def __init__(self, status: int, message: str, *, code: str = "VALIDATION_ERROR") -> None:
         super().__init__(message)
@@ -128,7 +128,8 @@ def error_body(error: AngeliaError) -> dict[str, Any]:
 def error_headers(error: AngeliaError) -> Mapping[str, str]:
     """Return headers for the error.
 
-    `Retry-After` (seconds) if a retry may work, and the scheme of keys.
+    These are `Retry-After` (in seconds) if a retry may succeed, and the scheme of keys if one is
+    missing.
     """
     if isinstance(error, KeyMissingError | KeyRefusedError):
         return {"www-authenticate": CHALLENGE}
@@ -174,7 +175,7 @@ async def _on_http_exception(request: Request, error: Exception) -> JSONResponse
 
 
 def _methods(request: Request) -> Sequence[str]:
-    """Return the methods of the path over all routes."""
+    """Return all methods that some route allows for the path of the request."""
     requested = {method: {**request.scope, "method": method} for method in _METHODS}
     found = {
         method
@@ -199,6 +200,6 @@ async def _on_parameter_error(_request: Request, error: Exception) -> JSONRespon
 
 async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
     # Answer without the error's text, which clients must not see. Starlette raises `error` again
-    # after this response, so that the server logs it.
+    # after this response. Then the server logs it.
     _log.error("request_broke", path=request.url.path, kind=type(error).__name__)
     return JSONResponse({"message": "Internal error", "code": "OTHER"}, 500)

@@ -33,10 +33,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class RepeatableRoute(LazyRoute):
-    """A route that runs a POST once for each caller's `Idempotency-Key` within a day.
+    """A route that runs a POST only once for each caller's `Idempotency-Key` within a day.
 
-    The response is stored after the operation. If the process dies between the two, a repeated
-    request runs again, and finds what the first request created. Errors are not stored.
+    The response is stored after the operation. If the process ends between the two, a repeated
+    request runs again, and finds what the first one created. Errors are not stored.
     """
 
     def get_route_handler(self) -> Handler:
@@ -58,7 +58,8 @@ async def _once(request: Request, key: str, handle: Handler) -> Response:
         raise ValidationFailedError.of("Idempotency-Key", message)
     caller = await caller_of(request)
     if caller is NOBODY:
-        # Run the request without storing the response: it will be refused.
+        # Run the request without storing its response. The key is not valid, so the request is
+        # refused.
         return await handle(request)
     raw = await read_body(request.receive, request.headers.raw, size_max=MANAGEMENT_BODY_MAX)
     keyed = KeyedRequest(
@@ -94,8 +95,8 @@ async def _keep(requests: IdempotentRequests, keyed: KeyedRequest, response: Res
     try:
         await requests.answered(keyed, answer)
     except StorageUnavailableError as error:
-        # Log the error only: the operation is done, and its sender must know. A repeated request
-        # may run again.
+        # Only log that the response was not stored. The operation is done, and the client must get
+        # the response. A repeated request may run the operation again.
         _log.warning("answer_not_kept", reason=error.message)
 
 
@@ -105,7 +106,7 @@ def _digest(request: Request, raw: bytes) -> bytes:
 
 
 def _given(raw: bytes) -> Receive:
-    """Return a receive function that returns a body that was already read."""
+    """Return a `receive` function that returns a body which was already read."""
     messages: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def receive() -> Message:

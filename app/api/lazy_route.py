@@ -1,4 +1,4 @@
-"""Routes that FastAPI analyses when they are first used: most of them seldom are."""
+"""Routes that FastAPI analyses when they are first used. Most routes are used seldom."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ from starlette.routing import compile_path
 
 
 class LazyRoute(APIRoute):
-    """A route with only what finds it; its first request or description makes all else.
+    """A route that has only its path and methods until its first request or description.
 
-    FastAPI reads the signatures of the endpoint and of its dependencies, and builds a validator for
-    each parameter. For all routes, that takes a tenth of the CPU time of a start.
+    The rest would take a tenth of the CPU time of a start: FastAPI reads the signatures of
+    endpoints and dependencies, and builds a validator for each parameter.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class LazyRoute(APIRoute):
 
     @property
     def is_analysed(self) -> bool:
-        """Whether the route was used."""
+        """Whether FastAPI has analysed the route."""
         return self._options is None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of FastAPI's route
-        """Analyse the route for the first attribute that it does not have yet."""
+        """Analyse the route, if somebody reads an attribute that only an analysed route has."""
         options = vars(self).get("_options")
         if options is None:
             raise AttributeError(f"a route has no {name}")

@@ -44,7 +44,7 @@ class AnswerNotes:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def headers(self) -> dict[str, str]:
-        """Return these reports as headers."""
+        """Return the contents of these notes as headers."""
         headers = dict(self.extra)
         if names := ", ".join(_shown(each) for each in self.ignored[:NEAREST_MAX]):
             headers["Angelia-Ignored-Fields"] = names
@@ -54,12 +54,15 @@ class AnswerNotes:
 
 
 async def json_request(request: Request) -> JsonRequest:
-    """Return the body and the preferences of `request`. The errors are those of `read_json`."""
+    """Return the body and the preferences of `request`.
+
+    The errors are those of `read_json`.
+    """
     return JsonRequest(body=json_object(await read_json(request)), strict=is_strict(request))
 
 
 async def json_request_or_none(request: Request) -> JsonRequest:
-    """Return body and preferences as `json_request`; a request without a body has no fields."""
+    """Return the body and the preferences, as `json_request` does. A missing body has no fields."""
     headers = request.headers
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         return await json_request(request)
@@ -123,7 +126,10 @@ def is_strict(request: Request) -> bool:
 
 
 def wants_texts(request: Request, *, default: bool) -> bool:
-    """Whether metrics should be texts as in Hermes (`Prefer: figures=texts`, or `numbers`)."""
+    """Whether metrics must be texts as in Hermes (`Prefer: figures=texts`).
+
+    With `figures=numbers` they are numbers.
+    """
     preferences = _preferences(request)
     if "figures=numbers" in preferences:
         return False
@@ -140,7 +146,7 @@ def prefers_text(request: Request) -> bool:
 
 
 def _shown(field: Ignored) -> str:
-    """Return a field for the header, with the name that may have been meant."""
+    """Return an ignored field for the header, with the name that the sender may have meant."""
     meant = f"; did-you-mean={field.meant}" if field.meant else ""
     return f"{_header_safe(field.path)}{meant}"
 
@@ -155,5 +161,5 @@ def _accept(request: Request) -> str:
 
 
 def _header_safe(name: str) -> str:
-    """Return a field name in a form for headers, because a client may send any text as a field."""
+    """Return a field name that is safe in a header. Clients can send any text as a field name."""
     return quote(name, safe=".-_[]$")[:_NAME_SHOWN_MAX]

@@ -42,7 +42,7 @@ KeyPageOf = Annotated[KeyPage, Depends(_key_page)]
 
 
 def keyed(page: KeyPage, width: int) -> KeyPage:
-    """Return the page, with a key of `width` parts.
+    """Return the requested page. The key of its start must have `width` parts.
 
     Raises:
         ValidationFailedError: The key has another number of parts.

@@ -1,6 +1,7 @@
-"""Redirects paths with a missing or extra slash at the end to the served path, by a relative URL.
+"""Redirects a path with a missing or an extra slash at its end to the path that is served.
 
-FastAPI's own redirects are absolute, and contain the host that the request names.
+The redirect is a relative URL. FastAPI's own redirects are absolute, and contain the host that the
+request names.
 """
 
 from urllib.parse import quote

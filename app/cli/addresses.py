@@ -2,12 +2,12 @@
 
 from typing import Final
 
-# Addresses of servers that listen on all addresses, with the loopback address by which this machine
-# reaches them.
-_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared; nothing listens there
+# The addresses of servers that listen on all addresses. Each comes with the loopback address by
+# which this machine reaches such a server.
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared; no server listens there
 
 
 def url_of(host: str, port: int) -> str:
-    """Return the URL by which this machine reaches an API that listens there."""
+    """Return the URL by which this machine reaches an API that listens at this host and port."""
     reached = _ANY.get(host, host)
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"

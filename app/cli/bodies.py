@@ -1,4 +1,4 @@
-"""Settings of objects that commands create. They have every field that current Hermes requires."""
+"""The settings of objects that commands create: all fields that current Hermes requires."""
 
 from app.cli.options import Json
 
@@ -17,5 +17,8 @@ def topic_settings(*, description: str = "", partitions: int | None = None) -> J
 
 
 def subscription_settings(*, description: str = "", policy: Json | None = None) -> Json:
-    """Return settings of a subscription; fields missing in `policy` have the service's defaults."""
+    """Return settings of a subscription.
+
+    For settings that `policy` lacks, the service uses its defaults.
+    """
     return {"description": description, "owner": _OWNER, "subscriptionPolicy": policy or {}}

@@ -1,4 +1,4 @@
-"""The Python client for commands, with its errors in words for a terminal."""
+"""The Python client for commands. Its errors become texts for a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,8 @@ from app.cli.environment import address, api_key
 from app.cli.errors import CliError, Exit, leaves
 from app.domain.errors import FieldProblem
 
-# How long a command that waits for a job keeps trying: also through a restart of the API.
+# How long a command that waits for a job repeats failed requests, so that it survives a restart of
+# the API.
 WAITING: Final = Retries(count=30, delay_max=timedelta(seconds=1))
 
 _START_ONE: Final = "Start one with `angelia up`, or name its address with --api."
@@ -31,9 +32,11 @@ _UNAUTHORIZED: Final = 401
 
 @contextmanager
 def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Angelia]:
-    """Yield a client for the API at `api`, or at the address of the settings; errors are CliErrors.
+    """Yield a client for the API at `api`, or at the address of the settings.
 
-    The connection is direct: a proxy of the environment could not reach a loopback address.
+    Errors are raised as CliError.
+
+    The connection uses no proxy of the environment, which could not reach a loopback address.
     """
     url, key = address(api), api_key()
     with said_in_words(), Angelia(url, api_key=key, retries=retries, trust_env=False) as client:
@@ -41,7 +44,7 @@ def connected(api: str | None, *, retries: Retries = NO_RETRIES) -> Iterator[Ang
 
 
 def in_words(error: ClientError) -> CliError:
-    """Return the error to show for an error of the API or of the connection."""
+    """Return a CliError for an error of the API or of the connection."""
     if isinstance(error, UnreachableError):
         return CliError(error.message, hint=_START_ONE, exit_code=Exit.UNREACHABLE)
     if not isinstance(error, RefusedError):
@@ -59,7 +62,7 @@ def _exit_code(error: RefusedError) -> Exit:
 
 @contextmanager
 def said_in_words() -> Iterator[None]:
-    """Turn errors of the client in the block into a group of CliErrors."""
+    """Raise errors of the client in the block as a group of CliErrors."""
     try:
         yield
     except* ClientError as group:

@@ -1,6 +1,7 @@
 """The environment for commands that only call the API.
 
-The class Settings reads the same variables, but takes a quarter of a second. A test compares both.
+The class Settings reads the same variables, but that takes a quarter of a second. A test compares
+the results of both.
 """
 
 import os
@@ -18,7 +19,7 @@ _PORT_MAX: Final = 65_535
 _KEY: Final = "ANGELIA_API_KEY"
 _KEY_FILE: Final = "ANGELIA_API_KEY_FILE"
 
-# The key that is given before the command, for every command: `angelia --api-key … topic list`.
+# The API key that the user gave before the command: `angelia --api-key … topic list`.
 _given: Final[ContextVar[str | None]] = ContextVar("api_key", default=None)
 
 
@@ -28,7 +29,7 @@ def give_api_key(key: str) -> None:
 
 
 def api_key() -> str | None:
-    """Return the key to send: the given one, else ANGELIA_API_KEY, or its file.
+    """Return the API key to send: the given one, else ANGELIA_API_KEY, or the content of its file.
 
     The result is None if there is no key.
 

@@ -2,7 +2,7 @@
 
 ::
 
-    CliError                    a failure in words for people, with the exit code it ends with
+    CliError                    an error to show to people, with the command's exit code
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ class Exit(IntEnum):
 
 
 class CliError(Exception):
-    """A failure for the user: `message`, the wrong fields, and what to do next."""
+    """An error to show to the user: `message`, the wrong fields, and what to do next."""
 
     def __init__(
         self,

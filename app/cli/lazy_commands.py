@@ -1,7 +1,7 @@
-"""Commands that are imported when they are used.
+"""Commands that are imported only when they are used.
 
-Imports for a command (servers, drivers, Spark) take seconds; a list of commands, or another
-command, needs none of them.
+The imports of a command (servers, drivers, Spark) take seconds. A list of commands, or another
+command, needs none of these imports.
 """
 
 import gc
@@ -46,7 +46,8 @@ class Deferred(TyperCommand):
         module, _, name = self._entry.target.partition(":")
         with Uncollected():
             found = getattr(importlib.import_module(module), name)
-            # Nothing that is loaded by now is garbage.
+            # Tell the garbage collector to skip all objects that are loaded by now, because they
+            # are not garbage.
             gc.freeze()
         group = found if isinstance(found, typer.Typer) else _alone(found)
         command = get_command(group)
@@ -58,7 +59,7 @@ def commands(entries: Sequence[Entry]) -> type[TyperGroup]:
     """Return a group of these commands."""
 
     class Group(TyperGroup):
-        """A group that lists its commands in the given order."""
+        """A group that lists its commands in the order of `entries`."""
 
         def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - attributes of typer's group
             super().__init__(**attributes)

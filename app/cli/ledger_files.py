@@ -68,7 +68,7 @@ def _link(line: str, *, where: str) -> LedgerLink:
             raise CliError(f"{where}: it is no entry of `angelia ledger export` ({name})")
     key_id, signature = (None if said.get(each) is None else str(said[each]) for each in _OPTIONAL)
     content = str(said["content"])
-    # Check that the content is JSON, because it is parsed before its hash is checked.
+    # Check that the content is JSON, because later code parses it before it checks the hash.
     _object(content, where=f"{where}, content")
     return LedgerLink(said["number"], content, said["previous"], said["hash"], key_id, signature)
 

@@ -17,14 +17,14 @@ _RUN: Final = "Run it"
 _SEE: Final = "See it work"
 _USE: Final = "Use it"
 
-# The commands with their help texts, so that they can be listed without being imported; a test
+# The commands with their help texts. So the help can list commands without importing them. A test
 # compares the texts.
 COMMANDS: Final = (
     Entry(
         name="up",
         target="app.cli.commands.up.command:up",
         panel=_RUN,
-        help="Run all of Angelia on this machine; what is not configured is embedded.",
+        help="Run all of Angelia on this machine.",
     ),
     Entry(
         name="api",
@@ -36,7 +36,7 @@ COMMANDS: Final = (
         name="worker",
         target="app.cli.commands.processes:worker",
         panel=_RUN,
-        help="Run one worker or several, which deliver. An embedded database is migrated first.",
+        help="Run one or several workers, which deliver messages.",
     ),
     Entry(
         name="spark",
@@ -48,7 +48,8 @@ COMMANDS: Final = (
         name="migrate",
         target="app.cli.commands.migrate:migrate",
         panel=_RUN,
-        help="Bring the database to this version's schema, unless it has that or a newer one.",
+        help="Bring the database to this version's schema, unless it has this schema or a newer"
+        " one.",
     ),
     Entry(
         name="check",
@@ -90,14 +91,14 @@ COMMANDS: Final = (
         name="demo",
         target="app.cli.commands.demo.command:demo",
         panel=_SEE,
-        help="Publish a stream of events to a healthy, a flaky and a broken subscriber, and account"
-        " for it.",
+        help="Publish events to a healthy, a flaky and a broken subscriber, and account"
+        " for each event.",
     ),
     Entry(
         name="publish",
         target="app.cli.commands.publish:publish",
         panel=_USE,
-        help="Publish a message, and print its id; or one from each line of the input.",
+        help="Publish a message, and print its id.",
     ),
     Entry(
         name="topic",
@@ -140,8 +141,8 @@ COMMANDS: Final = (
         name="retransmit",
         target="app.cli.commands.retransmit:retransmit",
         panel=_USE,
-        help="Send all again since a time, by moving the subscription back; or --only some"
-        " messages.",
+        help="Send all messages since a time again, by moving the subscription; or --only"
+        " some messages.",
     ),
     Entry(
         name="retransmission",
@@ -198,7 +199,7 @@ app = typer.Typer(
 )
 
 
-def _write_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it by position
+def _write_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes it by position
     if not wanted:
         return
     from importlib.metadata import version  # noqa: PLC0415 - other commands do not need it
@@ -240,8 +241,8 @@ def run() -> None:
             output.write_error(error)
         sys.exit(errors[0].exit_code)
     except* BrokenPipeError:
-        # Close the output: its reader has gone, so nothing more can be written, not even at the
-        # exit.
+        # Close the output. Its reader has gone, so writing would fail, even when Python flushes at
+        # the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

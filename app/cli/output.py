@@ -13,10 +13,11 @@ from rich.text import Text
 from app.cli.errors import CliError
 
 _UNFOLDED: Final = 100_000
-# The spaces between two columns of a table, and before what is written below a row.
+# The number of spaces between two columns of a table, and before values that are written below a
+# row.
 _GAP: Final = 2
 _BELOW: Final = "    "
-# The least space in which a column is wrapped.
+# The minimum width of a column whose text is wrapped.
 _WRAPPED_MIN: Final = 24
 
 out = Console(highlight=False, soft_wrap=True)
@@ -26,7 +27,8 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def printable(text: str) -> str:
     """Return `text` without terminal control characters.
 
-    Other people write bodies and reasons, and an escape sequence in one could change the screen.
+    Bodies and reasons are written by other people. An escape sequence in such a text could change
+    the screen.
     """
     return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
                    for each in text)  # fmt: skip
@@ -43,12 +45,12 @@ def write_json(value: Any) -> None:  # noqa: ANN401 - the API may return any JSO
 
 
 def write_json_line(value: Any) -> None:  # noqa: ANN401 - any data may be received
-    """Write `value` as JSON on one line immediately."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - a program may read this
+    """Write `value` as JSON on one line, and flush the output."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)  # noqa: T201 - the output is for programs
 
 
 def write_object(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """Write one object with everything that is known of it."""
+    """Write all fields of one object."""
     if as_json:
         write_json(found)
     else:
@@ -64,7 +66,7 @@ def write_names(column: str, names: Sequence[str], *, as_json: bool) -> None:
 
 
 def write_done(words: str, value: Mapping[str, Any], *, as_json: bool) -> None:
-    """Write what was done: as a sentence, or as the changed object."""
+    """Write what the command did: a sentence for people, or the changed object as JSON."""
     if as_json:
         write_json(value)
     else:
@@ -76,8 +78,8 @@ def write_table(
 ) -> None:
     """Write a table to standard output or another console; numbers are right-aligned.
 
-    Outside of a terminal, a row is one line. On a terminal, the last column is wrapped. Where it
-    would get too little space, the last columns are written below each row instead.
+    Outside of a terminal, a row is one line. On a terminal, the last column is wrapped. If the last
+    columns would get too little space, their values are written below each row instead.
     """
     console = out if to is None else to
     listed = [tuple(row) for row in rows]
@@ -109,7 +111,10 @@ def _aligned(cell: str, width: int, *, is_right: bool) -> str:
 
 
 def _columns_above(widths: Sequence[int], space: int) -> int:
-    """Return how many columns are written beside each other; the others are written below."""
+    """Return how many columns fit beside each other.
+
+    The other columns are written below each row.
+    """
     ends = [sum(widths[: count + 1]) + _GAP * count for count in range(len(widths))]
     wrapped = (ends[-2] + _GAP if len(ends) > 1 else 0) + _WRAPPED_MIN
     if ends[-1] <= space or wrapped <= space:
@@ -138,7 +143,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def write_fields(fields: Mapping[str, Any]) -> None:
-    """Write one line for each field, inner fields with both names (`owner.id`)."""
+    """Write one line for each field. The name of an inner field has both names (`owner.id`)."""
     write_table(["FIELD", "VALUE"], _flat(fields, ""))
 
 
@@ -165,7 +170,7 @@ def write_error(error: CliError) -> None:
     err.print(Text.assemble(("Error: ", "bold red"), printable(error.message)))
     for problem in error.details:
         if f"{problem.path} {problem.message}" in error.message:
-            continue  # already listed in the API's own error text
+            continue  # skip a field that the API's own text already names
         err.print(Text(printable(f"  {problem.path}: {problem.message}")))
     if error.hint:
         err.print(Text(printable(error.hint)))

@@ -1,4 +1,7 @@
-"""Shows progress on a terminal, on stderr, so that the output for programs is not affected."""
+"""Shows progress on a terminal.
+
+It is written to stderr, so that the output for programs is not affected.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +13,7 @@ from app.cli import output
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with each number of finished things; the sum is shown."""
+    """Yield a function to call with each number of finished things. The terminal shows the sum."""
     columns = (SpinnerColumn(), TextColumn(f"{what}: {{task.completed}}"), TimeElapsedColumn())
     with Progress(*columns, console=output.err, transient=True, disable=_unseen()) as progress:
         task = progress.add_task(what, total=None)
@@ -19,7 +22,10 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def filling(what: str) -> Iterator[Callable[[float, str], None]]:
-    """Yield a function to call with the finished share (0 to 1) and a text about it."""
+    """Yield a function to call with the finished share (0 to 1) and a text.
+
+    The terminal shows both.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=output.err, transient=True, disable=_unseen()) as progress:
         task = progress.add_task(what, total=1.0)

@@ -11,8 +11,8 @@ def python_command(module: str, *arguments: str) -> list[str]:
 
 
 def python_environment(settings: Settings) -> dict[str, str]:
-    """Return the environment of a process with these settings, also for the processes it starts.
+    """Return the environment of a process with these settings, and of its child processes.
 
-    These are, for example, the Python processes of Spark.
+    Child processes are, for example, the Python processes of Spark.
     """
     return settings.environment() | {"PYTHONSAFEPATH": "1"}

@@ -12,7 +12,7 @@ import uvicorn
 from app.cli.errors import CliError
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 
-# The largest body that Angelia sends, because a batch may be larger than one message.
+# The maximum size of a body that Angelia sends. A batch may be larger than one message.
 _BODY_MAX: Final = 4 * MESSAGE_SIZE_MAX
 _GRACE_S: Final = 2
 
@@ -83,7 +83,7 @@ async def receiving(handler: Handler, *, host: str, port: int = 0) -> AsyncItera
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to its command."""
+    """A uvicorn server that handles no signals, because its command handles them."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,15 +94,15 @@ class _Server(uvicorn.Server):
 def _listener(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # Name the protocol: otherwise asyncio keeps Nagle's algorithm, and responses wait for 40
-        # ms.
+        # Name the protocol. Otherwise asyncio keeps Nagle's algorithm on, and responses are delayed
+        # by 40 ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as exc:
         raise CliError(f"Cannot receive at {host}:{port}: {exc}") from exc
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # Listen now, so that early requests wait in the backlog until the server accepts them.
+        # Listen now. Requests that come before the server is ready then wait in the backlog.
         listener.listen(1024)
     except OSError as exc:
         listener.close()

@@ -5,7 +5,8 @@ from typing import Final
 
 from app.domain.catalogue.subscription import DeliveryPolicy
 
-# The share by which a delay may be longer. So retries of messages that failed together are spread.
+# The maximum share by which a delay is made longer at random, so that messages that failed together
+# are not retried together.
 JITTER: Final = 0.1
 
 
@@ -30,9 +31,9 @@ def retry_delay(
 ) -> timedelta:
     """Return the delay before the next attempt, after a failure or a deferral.
 
-    `backoffs` counts the failures so far for which the subscriber requested no time, with this one.
-    A requested delay is never shortened. If a subscriber always requests no delay, the first delay
-    that is not immediate applies, to avoid a storm of requests.
+    `backoffs` counts the failures so far, with this one, for which the subscriber requested no
+    time. A time that the subscriber requested is never shortened. If a subscriber always requests
+    no delay, the first delay that is not immediate applies, to avoid a storm of requests.
     """
     if retry_after is None:
         return backoff_delay(policy, attempt=backoffs, jitter=jitter)
@@ -46,5 +47,5 @@ def _grown(policy: DeliveryPolicy, steps: int) -> timedelta:
     try:
         return policy.message_backoff * policy.backoff_multiplier**steps
     except OverflowError:
-        # Return the maximum: the number is too large for a float or a timedelta.
+        # Return the maximum, because the number is too large for a float or a timedelta.
         return policy.backoff_interval_max

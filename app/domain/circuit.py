@@ -91,7 +91,7 @@ class CircuitBreaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitReading:
-    """The state of a circuit, since when, and why; CLOSED has no reason."""
+    """The state of a circuit, since when it has this state, and why. CLOSED has no reason."""
 
     state: CircuitState
     since: datetime
@@ -100,10 +100,10 @@ class CircuitReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCircuit:
-    """A named circuit as workers store it for each other. Each change has a new `number`.
+    """A named circuit, as workers store it for each other. Each change has a new `number`.
 
-    An open circuit may send a probe in `opens_in` from now, which is negative when that time has
-    passed.
+    An open circuit may send a probe in `opens_in` from now. This time is negative if the probe may
+    be sent already.
     """
 
     name: str

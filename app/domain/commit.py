@@ -9,11 +9,11 @@ recorded although this commit does not contain them (app.domain.discards.retract
 
 Text form, ASCII: `1 {subscription id} d={delivered} x={discarded} o={filtered out} v={volume}
 t={opened ms} e={elapsed ms} s={seek} l={producer epoch} f={finished} a={attempts}`, with either t
-or e; zero parts are left out, unknown ones ignored (versions before `a` read the rest). `finished`
-is base64 of varints: run lengths from the committed offset on, alternately unfinished and finished.
-`attempts` is base64 of varints too: for each retried message its distance from the one before it
-(the first: from the committed offset), and its attempts; for as many of the oldest messages as
-there is space.
+or e. Parts that are zero are left out, and unknown parts are ignored, so older versions read the
+rest. `finished` is base64 of varints: run lengths from the committed offset on, alternately
+unfinished and finished. `attempts` is base64 of varints too: for each retried message its distance
+from the one before it (the first: from the committed offset), and its attempts; for as many of the
+oldest messages as there is space.
 """
 
 import base64
@@ -26,12 +26,12 @@ from app.domain.varints import put_varint, read_varints, varint_size
 
 # The maximum size of the text: Kafka's brokers refuse more than 4,096 bytes.
 METADATA_BYTES_MAX: Final = 4_000
-# The space that is kept for attempts: enough for a hundred adjacent messages.
+# The space that is kept for attempts. It is enough for a hundred adjacent messages.
 ATTEMPTS_CHARS_MIN: Final = 300
 # The space for the finished offsets: version, id, six numbers and a producer epoch take at most 190
 # bytes, and base64 makes four characters of three bytes.
 FINISHED_BYTES_MAX: Final = (METADATA_BYTES_MAX - 200 - ATTEMPTS_CHARS_MIN) * 3 // 4
-# The maximum size of two run lengths, in partitions with up to 2**35 unfinished messages in a row.
+# The maximum size of two run lengths, if at most 2**35 messages in a row are unfinished.
 RUN_PAIR_BYTES_MAX: Final = 10
 
 _VERSION: Final = "1"
@@ -52,18 +52,18 @@ class Progress:
     offset: int
     finished: Ranges = ()
     oldest_opened_ms: int | None = None
-    # How long the time to live ran, instead of the start, while it is paused.
+    # While the time to live is paused, how much of it has passed. Otherwise None.
     oldest_elapsed_ms: int | None = None
     delivered: int = 0
     discarded: int = 0
     filtered: int = 0
     volume: int = 0
-    # The number of the last known move of the subscription (app.domain.catalogue.seek); None if
-    # unknown.
+    # The number of the last move of the subscription that its worker knew
+    # (app.domain.catalogue.seek); None if unknown.
     seek: int | None = 0
-    # The attempts of unfinished messages, at or above the offset.
+    # The number of attempts of unfinished messages at or above the offset.
     attempts: Attempts = ()
-    # The producer epoch of discards that may be recorded and not committed; "" if there can be
+    # The producer epoch of discards that may be recorded, but are not committed; "" if there are
     # none.
     producer_epoch: str = ""
 
@@ -95,8 +95,7 @@ def initial_metadata(subscription_id: str) -> str:
 def parse_progress(subscription_id: str, offset: int, metadata: str) -> Progress | None:
     """Return the committed progress; None if another incarnation of the subscription wrote it.
 
-    If the text has another form (because somebody set the offsets with a tool), only its offset is
-    used.
+    If the text has another form, a tool has set the offsets. Then only the offset is used.
     """
     version, *rest = metadata.split(" ") if metadata else [""]
     if version != _VERSION or not rest:
@@ -123,7 +122,7 @@ def _parsed(subscription_id: str, offset: int, parts: dict[str, str]) -> Progres
             attempts=decode_attempts(offset, base64.b64decode(parts.get("a", ""), validate=True)),
         )
     except (ValueError, binascii.Error):
-        # Use only the position if the text is damaged: finished messages are then sent again, which
+        # Use only the position if the text is damaged. Finished messages are then sent again, which
         # is better than losing messages.
         return Progress(subscription_id=subscription_id, offset=offset, seek=None)
 
@@ -148,7 +147,7 @@ def encode_runs(offset: int, finished: Ranges) -> bytes:
 def fitting(offset: int, finished: Ranges) -> Ranges:
     """Return as many of the first ranges as a commit has space for.
 
-    Messages in ranges that are left out are sent again after a crash. But a commit that is too long
+    Messages in ranges that are left out are sent again after a crash. A commit that is too long
     would be refused completely.
     """
     size = 0
@@ -179,7 +178,10 @@ def decode_runs(offset: int, encoded: bytes) -> Ranges:
 
 
 def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes:
-    """Encode distances from `offset` and attempts as varints: the first ones, as many as fit."""
+    """Encode attempts as varints: distances from `offset`, and numbers of attempts.
+
+    As many attempts as fit are encoded, from the first on.
+    """
     out = bytearray()
     for at, count in attempts:
         if len(out) + varint_size(at - offset) + varint_size(count) > bytes_max:
@@ -191,7 +193,7 @@ def encode_attempts(offset: int, attempts: Attempts, *, bytes_max: int) -> bytes
 
 
 def decode_attempts(offset: int, encoded: bytes) -> Attempts:
-    """Decode the attempts of `encode_attempts`.
+    """Decode the result of `encode_attempts`.
 
     Raises:
         ValueError: The bytes are not valid.

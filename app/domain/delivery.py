@@ -26,13 +26,13 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The message is to be retried, not before `retry_after` if the subscriber requested this.
+    """The message must be retried, not before `retry_after` if the subscriber requested a time.
 
     `error` is the error type if the status does not show it. `blameless` means that the failure
     does not show the subscriber's health. `others_well` is for a subscriber with several addresses
     that get the message: True if others of them answered well, False if the others had finished the
-    message and got no request. `progress` is what the destination needs for the next attempt; it
-    exists as long as the caller keeps it.
+    message and got no request. `progress` is what the destination needs for the next attempt; the
+    caller keeps it until then.
     """
 
     reason: str
@@ -82,9 +82,8 @@ class Answered(NamedTuple):
 class Unanswered:
     """There was no usable response, because of `reason`.
 
-    The subscriber may have the message anyway.
-
-    `refused` means that nothing was sent, because the address is forbidden.
+    The subscriber may have received the message anyway. `refused` means that nothing was sent,
+    because the address is forbidden.
     """
 
     reason: str
@@ -106,5 +105,5 @@ def status_reason(status: int) -> str:
 
 
 def internal_error(error: Exception) -> str:
-    """Return the reason for a message that caused an unexpected `error`."""
+    """Return the reason to discard a message that caused an unexpected `error`."""
     return f"Internal error: {type(error).__name__}"

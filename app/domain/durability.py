@@ -13,9 +13,9 @@ class Replication(NamedTuple):
     min_in_sync: int | None = None
 
     def in_sync(self, replicas: int | None = None) -> int:
-        """Return how many replicas must be in sync, for a topic with `replicas`.
+        """Return how many of a topic's replicas must be in sync.
 
-        None: a new topic.
+        `replicas` is the number of its replicas; None means that of new topics.
         """
         there = self.factor if replicas is None else replicas
         if self.min_in_sync is None:
@@ -24,7 +24,7 @@ class Replication(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """The number of a topic's replicas, and how many must be in sync; None: unknown."""
+    """The number of a topic's replicas, and how many of them must be in sync; None: unknown."""
 
     replicas: int
     min_in_sync: int | None = None

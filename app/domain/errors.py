@@ -39,7 +39,10 @@ class ValidationFailedError(AngeliaError):
 
 
 class MessageInvalidError(ValidationFailedError):
-    """A published message does not match the schema of its topic. Paths start in the message."""
+    """A published message does not match the schema of its topic.
+
+    Paths of fields start in the message.
+    """
 
     def __init__(self, details: Sequence[FieldProblem]) -> None:
         super().__init__(details)
@@ -147,13 +150,13 @@ class OffsetNotFoundError(NotFoundError):
 
 
 class ClusterNotFoundError(NotFoundError):
-    """The cluster or data centre does not exist: there is only one."""
+    """The cluster or data centre does not exist. There is only one."""
 
     code = "BROKERS_CLUSTER_NOT_FOUND_EXCEPTION"
 
 
 class ImplementationAbsentError(NotFoundError):
-    """An optional part of Hermes that this installation does not have."""
+    """The request needs an optional part of Hermes that this installation does not have."""
 
     code = "IMPLEMENTATION_ABSENT"
 
@@ -253,15 +256,15 @@ class IdempotencyKeyReusedError(ConflictError):
 
 
 class UnroutableError(ConflictError):
-    """No subscription takes the topic's messages, and the publisher requires one that does."""
+    """No subscription gets the topic's messages, and the publisher requires one."""
 
     code = "UNROUTABLE"
 
 
 class DuplicateMessageError(ConflictError):
-    """A message with the same id was stored before, and the topic refuses repetitions.
+    """A message with the same id was stored before, and the topic refuses duplicates.
 
-    `duplicate_of` is the id of the stored message; None if it is no longer known.
+    `duplicate_of` is the id of the stored message; None if that id is no longer known.
     """
 
     code = "DUPLICATE_MESSAGE"
@@ -273,7 +276,7 @@ class DuplicateMessageError(ConflictError):
 
 
 class AccessError(AngeliaError):
-    """The caller is unknown, or may not do this."""
+    """The caller is unknown, or has no permission for the request."""
 
 
 class KeyMissingError(AccessError):
@@ -295,7 +298,7 @@ class PublishingDeniedError(AccessError):
 
 
 class PermissionDeniedError(AccessError):
-    """The key is valid, but does not allow this."""
+    """The key is valid, but does not allow the request."""
 
     code = "PERMISSION_DENIED"
 
@@ -307,10 +310,10 @@ class MessageTooLargeError(AngeliaError):
 
 
 class ThroughputQuotaError(AngeliaError):
-    """A topic gets more than its quota; the same request may work a second later.
+    """A topic gets more than its quota; the same request may succeed a second later.
 
-    The same error is for a batch whose messages take more work than one request may; they may be
-    sent in another request.
+    The same error is for a batch whose messages take more work than one request may. Send them in
+    several requests.
     """
 
     code = "THROUGHPUT_QUOTA_VIOLATION"
@@ -323,7 +326,7 @@ class JobQueueFullError(AngeliaError):
 
 
 class PingTooSoonError(AngeliaError):
-    """The subscription has just got a test message, or too many are running."""
+    """The subscription has just got a test message, or too many test messages are running."""
 
     code = "PING_TOO_SOON"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class KeyedRequest:
     """A request with an idempotency key.
 
-    `digest` identifies its content, and `claim` the process that handles it.
+    `digest` identifies its content, and `claim` identifies the process that handles the request.
     """
 
     caller: str

@@ -13,8 +13,7 @@ from app.domain.names import subscription_name, topic_name
 WINDOW_MAX: Final = timedelta(days=366)
 LOG_LINES_MAX: Final = 50
 LOG_LINE_LENGTH_MAX: Final = 500
-# The number of runners that may fail during a job; a job that made so many fail would make the next
-# one fail too.
+# A job fails if this many runners end during it. The next runner would probably end too.
 LOST_MAX: Final = 3
 
 
@@ -23,15 +22,15 @@ class JobKind(StrEnum):
 
     UNDELIVERED_ANALYTICS = "UNDELIVERED_ANALYTICS"
     LATENCY_ANALYTICS = "LATENCY_ANALYTICS"
-    # Requested for one subscription (app.domain.insight.simulation).
+    # A job for one subscription (app.domain.insight.simulation).
     SIMULATION = "SIMULATION"
-    # Requested for one subscription (app.domain.replay.retransmission).
+    # A job for one subscription (app.domain.replay.retransmission).
     RETRANSMISSION = "RETRANSMISSION"
-    # Requested as a task of a user (app.domain.replay.republishing).
+    # A job for a task of a user (app.domain.replay.republishing).
     OFFLINE_RETRANSMISSION = "OFFLINE_RETRANSMISSION"
-    # For all archived topics, or for one. This kind has no times (app.domain.insight.archive).
+    # A job for all archived topics, or for one. It has no times (app.domain.insight.archive).
     ARCHIVE = "ARCHIVE"
-    # Requested for one subscription (app.domain.insight.ledger).
+    # A job for one subscription (app.domain.insight.ledger).
     LEDGER = "LEDGER"
 
 
@@ -51,7 +50,7 @@ ENDED: Final = frozenset({JobState.DONE, JobState.CANCELLED, JobState.FAILED})
 class ClaimState(StrEnum):
     """The answer to a runner's report.
 
-    Continue, stop as requested, or another runner has the job.
+    The runner continues, or stops as requested, or must stop because another runner has the job.
     """
 
     KEPT = "KEPT"
@@ -61,11 +60,10 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobScope:
-    """What a job is about: `start` is inclusive, `end` exclusive, both aware.
+    """What a job is about: from `start` to before `end` (with time zone).
 
-    None means everything.
-
-    `slo` is the time limit for deliveries in LATENCY_ANALYTICS.
+    A field that is None does not limit the job. `slo` is the time limit for deliveries in
+    LATENCY_ANALYTICS.
     """
 
     start: datetime
@@ -94,7 +92,7 @@ class JobScope:
 class Claim:
     """One run of a job by one runner.
 
-    Reports of a claim that was replaced by a later one change nothing.
+    If another claim has replaced this one, reports of this one change nothing.
     """
 
     job_id: str

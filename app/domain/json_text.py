@@ -1,4 +1,4 @@
-"""JSON as text: finds where values begin and end, to pass values on byte for byte."""
+"""JSON as text: finds where values begin and end, so that they can be passed on unchanged."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def value_end(text: str, at: int) -> int:
         ValueError: There is no value.
     """
     try:
-        # Switch off the garbage collector: it would check each of the temporary values.
+        # Switch off the garbage collector, which would check each of the temporary values.
         with Uncollected():
             return _DECODER.raw_decode(text, at)[1]
     except RecursionError as exc:

@@ -28,8 +28,8 @@ class SettingProblem(NamedTuple):
 class KafkaOAuth:
     """Where access tokens for OAUTHBEARER come from.
 
-    An endpoint has the client credentials of RFC 6749, 4.4. A signature has the region of the
-    brokers; AWS credentials are looked up where Amazon's clients look for them.
+    With an endpoint, a token is requested with client credentials (RFC 6749, 4.4). With a region,
+    it is signed with AWS credentials, which are looked up where Amazon's clients look for them.
     """
 
     provider: TokenProvider = "endpoint"
@@ -73,7 +73,7 @@ class KafkaSecurity:
 
     @property
     def by_msk_iam(self) -> bool:
-        """Whether this token is signed with AWS credentials."""
+        """Whether the access token is signed with AWS credentials."""
         return self.by_token and self.oauth.provider == "aws-msk-iam"
 
 

@@ -14,8 +14,9 @@ class LatencyPart(StrEnum):
     """A part of the time from a message's publication to its delivery.
 
     QUEUED: in the log, until a worker took it. WAITED: all waits in Angelia after that (rate,
-    order, delays, backoff, the death of a worker). CONNECT: in attempts, until the request was
-    written on a new connection. SUBSCRIBER: the rest of the attempts. These four make up the TOTAL.
+    order, delays, backoff, the death of a worker). CONNECT: the part of attempts until the request
+    was written on a new connection. SUBSCRIBER: the rest of the attempts. These four make up the
+    TOTAL.
     """
 
     TOTAL = "total"
@@ -26,7 +27,7 @@ class LatencyPart(StrEnum):
 
 
 class Figure(StrEnum):
-    """A statistic over many times. A percentile is one of these times (nearest rank)."""
+    """A statistic over many durations. A percentile is one of these durations (nearest rank)."""
 
     MEAN = "mean"
     P50 = "p50"
@@ -40,9 +41,9 @@ class SubscriptionLatency:
     """The messages of one subscription that were delivered or discarded in a time.
 
     `unknown` messages have no traced start, so their duration is unknown; they are also counted in
-    `delivered` or `discarded`. `resent` messages were sent again on request, and are in no other
-    number. `within` is how many were delivered within the SLO; None if there is no SLO. `times` is
-    empty if no delivered message has a known duration.
+    `delivered` or `discarded`. `resent` messages were sent again on request, and are counted
+    nowhere else. `within` is how many were delivered within the SLO; None if there is no SLO.
+    `times` is empty if no delivered message has a known duration.
     """
 
     topic: str

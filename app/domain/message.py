@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from app.domain.targeted import RecordTarget, target_of
 
-# The headers of a log record. A propagated request header `X` is stored as `h-X`.
+# The names of the headers of a log record. A propagated request header `X` is stored as `h-X`.
 HEADER_ID: Final = b"id"
 HEADER_TIMESTAMP: Final = b"ts"
 HEADER_CONTENT_TYPE: Final = b"ct"
@@ -14,17 +14,17 @@ HEADER_PROPAGATED_PREFIX: Final = b"h-"
 HEADER_RECEIPT: Final = b"w"
 # The schema version with which the message is written.
 HEADER_SCHEMA_VERSION: Final = b"sv"
-# The id of that schema.
+# The id of the schema version with which the message is written.
 HEADER_SCHEMA_ID: Final = b"sid"
 # Names the only subscription for which the message is (app.domain.targeted).
 HEADER_TARGET: Final = b"r"
 
-# The value of `parsed` as long as the body was not needed as JSON.
+# The value of `parsed` before the body is parsed.
 UNPARSED: Final = object()
 
 
 class Partition(NamedTuple):
-    """One partition of a topic in the log, with the topic's name without the namespace."""
+    """One partition of a topic in the log. The topic's name is without the namespace."""
 
     topic: str
     index: int  # type: ignore[assignment]  # hides tuple.index(), which nobody needs here
@@ -65,8 +65,8 @@ class Record:
 class NewRecord:
     """A record to append. Records with the same `key` go to the same partition, others to any.
 
-    A record never changes after it is created. The class is not frozen, because one is created for
-    every published message, and that would take four times as long.
+    A record never changes after it is created. The class is not frozen, because creating a frozen
+    object takes four times as long, and one is created for every published message.
     """
 
     value: bytes
@@ -78,10 +78,10 @@ class NewRecord:
 class Message:
     """A decoded record: read once, shared by all subscriptions of its topic.
 
-    `content_type` and the propagated headers are as published. A record without a value has `body`
-    None. `receipt` names the process that waits for the outcome. `record_target` names the only
-    subscription for which the message is. `parsed` is the body as JSON while filters need it, and
-    `parsed_work` the cost of parsing (app.filtering.bodies).
+    `content_type` and the propagated headers are those of the publisher. A record without a value
+    has `body` None. `receipt` names the process that waits for the outcome. `record_target` names
+    the only subscription for which the message is. `parsed` is the body as JSON while filters need
+    it, and `parsed_work` the cost of parsing (app.filtering.bodies).
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Message:
             elif name == HEADER_TARGET:
                 self.record_target = target_of(value)
         if not self.id:
-            # Make an id for a record of another producer; it is the same for every reader.
+            # Make an id for a record of another producer. Every reader makes the same id.
             self.id = f"{partition.topic}/{partition.index}/{record.offset}".encode()
 
     @property

@@ -5,13 +5,13 @@ from typing import Final
 
 from app.domain.errors import ValidationFailedError
 
-# The maximum length of a name. The longest name of a log topic is namespace + topic + "_" +
+# The maximum length of a name. The longest name in the log is namespace + topic + "_" +
 # subscription + "_retransmission", and Kafka allows 249 characters.
 NAME_LENGTH_MAX: Final = 100
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _GROUP = re.compile(r"[a-zA-Z0-9.]+")
-# Names that are not allowed: clients remove these as segments of a URL.
+# Names that are not allowed, because clients remove such segments from URLs.
 _DOTS: Final = frozenset({".", ".."})
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 # The text that replaces a secret in responses, and a secret that cannot be read.
 MASK: Final = "*****"
-# The error text for a mask where a secret is needed, for example in a copied response.
+# The error's text for a mask that was sent in place of a secret, for example in a copied response.
 MASKED: Final = "is masked, as answers show it: give the real one"
 
 # Marks a field as a secret. Fields declared as `field(repr=False, metadata=SECRET)` are encrypted
@@ -29,7 +29,7 @@ def masked_url(url: str) -> str:
 def password_of(url: str) -> str | None:
     """Return the raw password in `url`; None if there is none."""
     if "@" not in url:
-        # Return early in the usual case, because parsing thousands of URLs takes a while.
+        # Return early in the usual case. To parse thousands of URLs takes a while.
         return None
     credentials, at, _ = urlsplit(url).netloc.rpartition("@")
     _, colon, password = credentials.partition(":")
@@ -37,9 +37,10 @@ def password_of(url: str) -> str | None:
 
 
 def with_password(url: str, password: str) -> str:
-    """Return `url` with another password in place of its own."""
+    """Return `url` with its password replaced by `password`."""
     netloc = urlsplit(url).netloc
     credentials, _, host = netloc.rpartition("@")
     user = credentials.partition(":")[0]
-    # Replace only this part: a URL that is built from its parts may be written differently.
+    # Replace only this part of the text. A URL that is built again from its parts may be written
+    # differently.
     return url.replace(f"//{netloc}", f"//{user}:{password}@{host}", 1)

@@ -39,7 +39,7 @@ class CursorStatus:
     `offset` is the committed offset: everything before is finished. `end` is the last known end of
     the partition. `position` is the next offset to take; None if it was not reported. The counts
     are over the subscription's whole life in this partition. They are stored in commits as absolute
-    numbers, so writing them twice changes nothing. Before a worker has the subscription,
+    numbers, so writing them twice changes nothing. While no worker has the subscription,
     `worker_id` is empty.
     """
 
@@ -78,11 +78,11 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """The sending limit in requests per second, with mode, reason and time.
+    """The sending limit in requests per second, with its mode, its reason, and its time.
 
-    With a circuit breaker, it has also the state of the circuit. `unapplied` is the unexpected
-    error because of which the worker cannot apply the settings; then it sends nothing. `held` is
-    what the worker waits for before it continues to read a partition, and since when.
+    If there is a circuit breaker, the state of its circuit is included. `unapplied` is the
+    unexpected error because of which the worker cannot apply the settings; then it sends nothing.
+    `held` is what the worker waits for before it continues to read a partition, and since when.
     """
 
     rate: float = 0.0

@@ -1,8 +1,8 @@
 """Targeted records: records of a topic that are for only one of its subscriptions.
 
 Such a record names the subscription and its retransmission in a header (`HEADER_TARGET`), as
-`{subscription id} {job id}`. All other subscriptions skip the record. If that subscription was
-deleted, all subscriptions skip it.
+`{subscription id} {job id}`. All other subscriptions skip the record. If the named subscription was
+deleted, all subscriptions skip the record.
 """
 
 import re
@@ -25,7 +25,7 @@ class RecordTarget(NamedTuple):
 def target_of(header: bytes) -> RecordTarget | None:
     """Return the target in the header.
 
-    None for a header of another form: then the message is for all subscriptions.
+    None for a header of another form. Then the message is for all subscriptions.
     """
     found = _TARGET.fullmatch(header)
     if found is None:

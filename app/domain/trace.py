@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-# The maximum length of a reason, which may quote a subscriber, and of an id, which another producer
-# may have made.
+# The maximum length of a reason or an id. A reason may quote a subscriber, and another producer may
+# have made the id.
 TEXT_LENGTH_MAX: Final = 500
 # The reason for an attempt that was in flight when its worker died or lost the partition.
 END_UNKNOWN: Final = "Nobody knows how it ended: another worker went on with the message"
@@ -29,8 +29,8 @@ class TraceStatus(StrEnum):
     """What a trace entry reports of its message.
 
     INFLIGHT: an attempt has started. SUCCESS, FAILED: an attempt has ended. DISCARDED, FILTERED:
-    the subscription does not get the message any more. ERROR: the message was not published, as far
-    as known.
+    the subscription does not get the message any more. ERROR: the message was probably not
+    published.
     """
 
     INFLIGHT = "INFLIGHT"
@@ -48,7 +48,7 @@ def traced_id(message_id: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSource:
-    """The source of entries: a subscription, or a topic's publications (without a subscription)."""
+    """The source of entries: a subscription, or a topic's publications without a subscription."""
 
     topic: str
     subscription_id: str = ""
@@ -64,13 +64,13 @@ class TraceSource:
 class TraceEntry:
     """One event of a message, at `at`.
 
-    `attempt` counts from 1, and is 0 if no attempt is meant. The duration of an attempt has several
-    parts: `queued` in the log until it was taken; `waited` until it was sent (for the rate, a
-    delay, a retry), which includes `queued` for the first attempt only; `took` from then to its
-    end, which includes `connect`, the time until the request was written. None: unknown. `worker`
-    is the process that reports, `address` the target of the request, `batch_id` the batch that was
-    sent, and `retransmission` the retransmission that had sent the message again. For publications,
-    partition and offset are -1: only the log knows them.
+    `attempt` counts from 1, and is 0 if the event is not about an attempt. The duration of an
+    attempt has several parts: `queued` in the log until it was taken; `waited` until it was sent
+    (for the rate, a delay, a retry), which includes `queued` for the first attempt only; `took`
+    from the sending to its end, which includes `connect`, the time until the request was written.
+    None: unknown. `worker` is the process that reports, `address` the target of the request,
+    `batch_id` the batch that was sent, and `retransmission` the retransmission that had sent the
+    message again. For publications, partition and offset are -1: only the log knows them.
     """
 
     source: TraceSource
@@ -93,11 +93,11 @@ class TraceEntry:
 
     @property
     def began(self) -> datetime | None:
-        """When the attempt that this entry ends had started; None for other entries."""
+        """For the end of an attempt, when the attempt had started; None for other entries."""
         return None if self.took is None else self.at - self.took
 
 
-# How far apart two start times of the same attempt may be, because clocks may be set during a
+# Two start times of the same attempt may differ by this much, because clocks may be set during a
 # request.
 _SAME_BEGINNING: Final = timedelta(seconds=1)
 # The order of entries with the same time.
@@ -114,8 +114,8 @@ _ORDER: Final = {
 def timeline(entries: Iterable[TraceEntry]) -> Sequence[TraceEntry]:
     """Return the entries, oldest first: each entry once, and each attempt with its start.
 
-    An attempt is recorded when it ends; its start is recorded only if the attempt is long. If an
-    attempt has no end, and another worker has sent its message again, the result says so.
+    An attempt is recorded when it ends; its start is recorded only if the attempt is long. If the
+    end of an attempt is missing, and another worker has sent the message again, an entry says so.
     """
     unique = dict.fromkeys(entries)
     begun = [entry for end in unique if (entry := _beginning(end)) is not None]

@@ -6,7 +6,7 @@ import gc
 class Uncollected:
     """Switches off the garbage collector in a block.
 
-    The collector would check each of many values again.
+    While many values are created, the collector would check each of them several times.
     """
 
     __slots__ = ("_was_enabled",)

@@ -1,4 +1,4 @@
-"""Numbers as bytes of seven bits each (LEB128), the lowest first (pure)."""
+"""Encodes numbers as bytes of seven bits each (LEB128), the lowest bits first (pure)."""
 
 from collections.abc import Iterator
 

@@ -9,26 +9,29 @@ from app.domain.message import UNPARSED, Message
 from app.filtering.budget import WORK_MAX, BodyError, Budget
 from app.json_reading import read_json
 
-# The maximum size of the bodies that are kept parsed, by their raw size; parsed they are up to ten
-# times as large.
+# The maximum size of all bodies that are kept parsed, counted before parsing. A parsed body is up
+# to ten times as large.
 PARSED_BYTES_MAX: Final = 8 << 20
 
 
-# The length up to which a body's cost is assumed to be the highest: counting would take longer.
+# Up to this length, a body counts as if it were the most expensive one of its length. Counting its
+# values would take longer.
 _SHORT: Final = 4_096
-# The size for which a unit of work is free: usual JSON takes more work, the larger it is.
+# The number of bytes that may take one unit of work without being counted, because usual JSON takes
+# work in proportion to its size.
 _FREE_BYTES: Final = 32
 # All bytes except those that begin or separate values.
 _CONTENT: Final = bytes(set(range(256)) - set(b'[{,:"'))
-# The work to create the values around each of these, in hundredths: the highest that was measured.
+# The work to create one list, object, value, member or text, in hundredths. These are the highest
+# measured values.
 _LIST: Final = 30
 _OBJECT: Final = 13
 _VALUE: Final = 8
 _MEMBER: Final = 48
 _QUOTE: Final = 6
-# The size in bytes up to which a body is counted again without its texts.
+# The maximum size in bytes of a body whose work is counted a second time, without its texts.
 _AGAIN_BYTES_MAX: Final = 1 << 20
-# The number of quotation marks up to which a body is counted again without its texts.
+# The maximum number of quotation marks of a body whose work is counted a second time.
 _AGAIN_QUOTES_MAX: Final = 40_000
 
 
@@ -41,7 +44,9 @@ class ParsedBodies:
         self._bytes = 0
 
     def of(self, message: Message, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the body as JSON. The counted work is the same, parsed before or not.
+        """Return the body as parsed JSON.
+
+        The same work is counted, whether the body was parsed before or not.
 
         Raises:
             BodyError: The body is not JSON.
@@ -70,7 +75,7 @@ class ParsedBodies:
 
 
 def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return `body` as JSON.
+    """Parse `body` as JSON, and return the value.
 
     Raises:
         BodyError: The body is not JSON.
@@ -81,7 +86,10 @@ def parsed(body: bytes | None, budget: Budget) -> Any:  # noqa: ANN401 - JSON ca
 
 
 def parsing_work(body: bytes) -> int:
-    """Return the work to parse `body`, mostly for creating its values, above what is free."""
+    """Return the work to parse `body`, mostly to create its values.
+
+    A part of the work that grows with the size is free, and not included.
+    """
     if len(body) <= _SHORT:
         return len(body) * 2 // 5
     free = len(body) // _FREE_BYTES
@@ -92,18 +100,19 @@ def parsing_work(body: bytes) -> int:
 
 
 def _work_without_strings(body: bytes, work: int) -> int:
-    """Return the work for a body with commas and brackets inside its texts; at most `work`."""
+    """Return the work for a body whose texts may contain commas and brackets; at most `work`."""
     quotes = body.count(b'"') + body.count(b"\\\\")
     if len(body) > _AGAIN_BYTES_MAX or quotes > _AGAIN_QUOTES_MAX:
         return work
-    # Remove double backslashes first: then a backslash before a quote always escapes it.
+    # Remove double backslashes first. After that, a backslash before a quotation mark always
+    # escapes it.
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(plain.split(b'"')[::2])
     return _structure_work(outside) + len(body) // 64 + quotes * 21 // 100
 
 
 def _structure_work(body: bytes) -> int:
-    # Drop the content first: counting five times in what is left takes less time.
+    # Remove the content first. Counting five characters in the short rest then takes less time.
     found = body.translate(None, _CONTENT)
     work = _LIST * found.count(b"[") + _OBJECT * found.count(b"{") + _VALUE * found.count(b",")
     return (work + _MEMBER * found.count(b":") + _QUOTE * found.count(b'"')) // 100

@@ -22,7 +22,7 @@ class PathError(ValueError):
 
 
 class Budget:
-    """The remaining work. It is counted in the same way wherever a message is checked."""
+    """The work that is left for checking a message. All places that check messages count alike."""
 
     __slots__ = ("left", "parses")
 

@@ -44,8 +44,7 @@ class MessageVariables:
 
     def __init__(self, expression: Expression, text: str, bodies: ParsedBodies) -> None:
         self._selection = BodySelection(text)
-        # Count each use of a variable, because its value is passed on and read as often as it is
-        # named.
+        # Count each use of a variable, because CEL copies and reads the value for each use.
         self._work = _HANDING_WORK + len(_NAMED.findall(text))
         self._bodies = bodies
         readers = {**_READERS, "body": self._body}

@@ -1,4 +1,7 @@
-"""Finds headers in expressions and filters, and checks that messages of the topic can have them."""
+"""Finds the names of headers in expressions and filters.
+
+Checks that messages of the topic can have these headers.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Sequence

@@ -39,14 +39,14 @@ DEPTH_MAX: Final = 500
 
 
 class _Missing:
-    """Stands for the missing result of a path to a single value."""
+    """The result of a path to a single value, if there is no such value."""
 
 
 _MISSING: Final = _Missing()
 _ENVIRONMENT: Final = JSONPathEnvironment(strict=True)
 # The types that may be large, so that comparing two of them takes work.
 _LARGE: Final = (str, dict, list)
-# The work to compare one value inside of these.
+# The work to compare one value inside of such a large value.
 _COMPARING_WORK: Final = 1
 # The work for each container that `..` reaches, without its children.
 _DESCENT_WORK: Final = 6
@@ -120,8 +120,8 @@ def _parsed(text: str) -> JSONPath:
     try:
         parsed = _ENVIRONMENT.compile(path)
     except (JSONPathError, RecursionError, ValueError) as exc:
-        # Use the error's argument: str(exc) marks the position of the error, and fails if there is
-        # none.
+        # Use the error's argument. str(exc) would mark the position of the error, and fails without
+        # one.
         raise PathError(f"is not a JSONPath: {exc.args[0]}") from exc
     if not isinstance(parsed, JSONPath):
         raise PathError("must be one path")

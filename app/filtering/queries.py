@@ -38,7 +38,10 @@ def compiled(query: Query) -> Holds:
 
 
 def reader(resource: Mapping[str, Any]) -> Read:
-    """Return a function that reads fields of a resource, given in its response form."""
+    """Return a function that reads fields of a resource.
+
+    The resource has the form of a response.
+    """
 
     def read(path: str) -> Any:  # noqa: ANN401 - JSON can have any type
         found: Any = resource

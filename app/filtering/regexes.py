@@ -15,7 +15,7 @@ _REMEMBERED_LENGTH_MAX: Final = 128
 _REMEMBERED_MAX: Final = 512
 # Programs up to this size have the same speed; larger ones take longer in proportion to their size.
 _SMALL: Final = 32
-# The number of characters that such a program matches with one unit of work.
+# The number of characters that a small program matches with one unit of work.
 _SMALL_CHARACTERS_PER_WORK: Final = 25
 # The size of a larger program that takes one unit of work for each character.
 _SIZE_PER_WORK: Final = 100

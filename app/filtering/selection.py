@@ -29,7 +29,7 @@ class BodySelection:
     def __init__(self, expression: str) -> None:
         """Create a `BodySelection`.
 
-        `expression` is CEL without loops, so that `body` always means the body.
+        `expression` must be CEL without loops. A loop could use the name `body` for something else.
         """
         self._tree = _read(expression)
 
@@ -56,7 +56,8 @@ def spend_weight(value: object, budget: Budget, work: int) -> None:
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-        # Stop early: each waiting value takes at least one unit.
+        # Stop early if more values wait than the budget has units: each value takes at least one
+        # unit.
         if left < len(waiting):
             break
     budget.spend((most - left + len(waiting)) * work)
@@ -74,7 +75,7 @@ def _selected(value: object, tree: Tree) -> object:
 
 
 def _read(expression: str) -> Tree | None:
-    """Return the parts of the body that are read; None if all parts, or if unknown."""
+    """Return the parts of the body that the expression reads; None if it may read all parts."""
     tokens: list[str] = _TOKEN.findall(expression)
     if _is_intricate(tokens):
         return None
@@ -89,7 +90,7 @@ def _read(expression: str) -> Tree | None:
 def _is_intricate(tokens: Sequence[str]) -> bool:
     """Whether there are escapes, strings in three quotation marks, or comments.
 
-    Where these end is hard to find. Before the first of them, all tokens are reliable.
+    It is hard to find where these end. All tokens before the first of them are reliable.
     """
     return any(
         (each.startswith(_QUOTES) and ("\\" in each or after.startswith(_QUOTES)))
@@ -99,13 +100,13 @@ def _is_intricate(tokens: Sequence[str]) -> bool:
 
 
 def _paths(tokens: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the members that follow each use of the body."""
+    """Yield the names of members after each use of `body`, such as `("user", "name")`."""
     for place, token in enumerate(tokens):
         if token != _BODY:
             continue
         if place and tokens[place - 1] == ".":
-            # Treat the whole body as read: this may be a member of something else, or the body
-            # alone.
+            # Treat the whole body as read. Here `body` is not the member of another value, and
+            # stands after a dot.
             if place == 1 or not _ends_value(tokens[place - 2]):
                 yield ()
         else:

@@ -23,6 +23,6 @@ def text_of(value: Any, budget: Budget) -> str:  # noqa: ANN401 - JSON can have 
         written = orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError) as exc:
         raise PathError("what the path finds is nested too deep") from exc
-    # Count after writing: a single value is not longer than the body that was parsed.
+    # Count the work after writing: a single value is not longer than the body that was parsed.
     budget.spend(len(written) // _BYTES_PER_WORK)
     return written.decode()

@@ -118,7 +118,7 @@ def _other(
     return Metric(name=name, kind=kind, unit=unit, help=text, shown=shown, labels=labels)
 
 
-# ---- publishing, by each API process since it began --------------------------------------------
+# ---- publishing, by each API process since its start --------------------------------------------
 
 PUBLISH_REQUESTS: Final = _frontend(
     "requests_total", "requests", "Requests to publish, a batch as one, whatever their answer"
@@ -146,7 +146,7 @@ ACK_ALL_LATENCY: Final = _frontend(
     kind=MetricKind.HISTOGRAM,
 )
 
-# ---- delivering, by each worker since it began --------------------------------------------------
+# ---- delivering, by each worker since its start --------------------------------------------------
 
 DELIVERED: Final = _consumers(
     "delivered_total", "messages", "Messages that this worker delivered since it began"

@@ -19,11 +19,11 @@ _Of = tuple[Labels, Metric, Labels]
 
 
 class NameCap:
-    """The first `names_max` subjects have their own names; all others are added up as OTHER.
+    """Gives only the first `names_max` topics and subscriptions (subjects) labels of their own.
 
-    A subject with a name keeps it as long as it exists, and the others stay without, so that
-    nothing is counted under two labels. The sums of counters and histograms never fall, even if a
-    subject is deleted.
+    All others are added up under the label OTHER. A subject keeps its label as long as it exists,
+    and the others stay without one, so that nothing is counted under two labels. The sums of
+    counters and histograms never fall, even if a subject is deleted.
     """
 
     def __init__(self, names_max: int) -> None:
@@ -39,7 +39,7 @@ class NameCap:
     def collecting(self, readings: Readings) -> Iterator["CappedReadings"]:
         """Yield an object that collects the readings of all subjects.
 
-        The sums are added at the end.
+        When the block ends, the sums for OTHER are added to `readings`.
         """
         capped = CappedReadings(self, readings)
         yield capped
@@ -52,7 +52,7 @@ class NameCap:
                 readings.add(metric, value, labels)
 
     def names(self, subject: Labels) -> bool:
-        """Whether the subject has its own name."""
+        """Whether the subject has a label of its own."""
         if subject in self._named:
             return True
         if subject in self._summed or len(self._named) >= self._names_max:

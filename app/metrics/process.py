@@ -27,6 +27,6 @@ class ProcessMetrics:
 
     @cached_property
     def _collector(self) -> "ProcessCollector":
-        from prometheus_client import ProcessCollector  # noqa: PLC0415 - with servers that we do not use
+        from prometheus_client import ProcessCollector  # noqa: PLC0415 - imports servers that are not used
 
         return ProcessCollector(registry=None)

@@ -1,4 +1,4 @@
-"""Counts publishing by topic in one process, with a few additions for each request."""
+"""Counts publishing by topic in one process. Each request takes only a few additions."""
 
 import time
 from bisect import bisect_left
@@ -69,7 +69,7 @@ class PublishCounts:
         return self._stored.get(key) or self._stored.setdefault(key, Stored(topic.ack))
 
     def unreported(self) -> Sequence[tuple[str, Stored, int]]:
-        """Return the topics with bytes that are not in the database yet, with their number."""
+        """Return each topic that has bytes which are not in the database yet, with their number."""
         return [
             (name, stored, stored.bytes - stored.told)
             for (name, _), stored in self._stored.items()

@@ -14,10 +14,10 @@ import structlog
 from app.http_bodies import NOT_COMPRESSED, UnfitBodyError, plain_body
 
 TIMEOUT_S: Final = 10.0
-# A connection whose response is larger is not used again.
+# The maximum size of a response. After a larger one, the connection is not used again.
 ANSWER_BYTES_MAX: Final = 64 * 1024
-# The statuses after which a retry makes sense, by the OTLP specification; after others it is
-# useless.
+# The statuses after which a retry makes sense, by the OTLP specification. After any other status, a
+# retry is useless.
 _LATER: Final = frozenset(
     {
         HTTPStatus.TOO_MANY_REQUESTS,

@@ -70,7 +70,7 @@ class _Encoding:
         self._metric = metric
         self._made = made
         self._start_ns, self._now_ns = times
-        # Remove the suffix, which Prometheus adds again.
+        # Remove the suffix, because Prometheus adds it again.
         made.name = metric.name.removesuffix("_total")
         made.description = metric.help
         made.unit = _UNITS.get(metric.unit, f"{{{metric.unit}}}")

@@ -59,7 +59,7 @@ class Otlp:
     async def export_readings(self, readings: Readings) -> None:
         """Export metrics.
 
-        If this fails, nothing is lost, because the next export has later totals.
+        If the export fails, nothing is lost, because the next one has later totals.
         """
         body = await encoded_metrics(
             readings, self.resource, start_ns=self.started_ns, now_ns=time.time_ns()

@@ -87,9 +87,9 @@ class Servers:
 
 
 def _with(server: Parameters, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the server's parameters, with Angelia's options preferred.
+    """Return parameters for a connection: those of the server, replaced by Angelia's options.
 
-    Session settings are joined.
+    Only the session settings (`options`) of both are joined.
     """
     settings = [each["options"] for each in (server, options) if each.get("options")]
     joined = {"options": " ".join(settings)} if settings else {}

@@ -1,7 +1,7 @@
 """Why a server refuses a connection, in words that name the setting to change (pure).
 
 PostgreSQL reports the reason only as text, and libpq adds its own words. An unknown text is shown
-as the driver has it, for example from a server with another language.
+unchanged, for example from a server with another language.
 """
 
 import re
@@ -22,8 +22,8 @@ class _Known(NamedTuple):
     words: str
 
 
-# The known texts. The first that fits counts: libpq tries again without TLS, and reports both
-# errors.
+# The known texts. The first that fits counts: libpq tries again without TLS, and then reports the
+# errors of both attempts.
 _KNOWN: Final = (
     _Known(
         r"failed to resolve host|could not translate host name",
@@ -97,7 +97,7 @@ _PREFIX: Final = re.compile(
 
 
 def outdated(version: int) -> str:
-    """Return the error's text for a server that is too old; "" if it is not, or tells no version.
+    """Return the error's text for a server that is too old; "" for others, or an unknown version.
 
     `version` is libpq's number: 150012 for 15.12, 0 for none.
     """

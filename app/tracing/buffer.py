@@ -36,10 +36,12 @@ Append = Callable[[Sequence[NewRecord]], Awaitable[object]]
 
 
 class OpenAttempts(Protocol):
-    """The owner of attempts, which can write entries for those in flight."""
+    """The owner of attempts. It can write trace entries for its attempts in flight."""
 
-    def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - a member of this module
-        """Write that the attempt has started, if it started before `before` (monotonic seconds).
+    def still(self, attempt: Any, before: float) -> bool:  # noqa: ANN401 - depends on the owner
+        """Write an entry that the attempt has started, if it started before `before`.
+
+        `before` is a monotonic time in seconds.
 
         Returns:
             Whether an entry was written.
@@ -78,11 +80,12 @@ class TraceBuffer:
         self._unreported = 0
         self._recorded = 0
         self._lost = 0
-        # The number of accepted entries that no longer wait.
+        # The number of accepted entries that are in the stream, or lost.
         self._gone = 0
         self._given = asyncio.Event()
         self._flushing = asyncio.Lock()
-        # Set when a caller waits for its entries. `_behind` means that waiting is useless for now.
+        # `_urged` is set when a caller waits for its entries. `_behind` means that waiting is
+        # useless for now.
         self._urged = asyncio.Event()
         self._appended = asyncio.Condition()
         self._behind = False
@@ -128,7 +131,7 @@ class TraceBuffer:
             self._unreported += 1
 
     def wake(self) -> None:
-        """Called for a new entry, or an attempt in flight."""
+        """Wake `run`, because there is a new entry or an attempt in flight."""
         self._given.set()
 
     async def run(self) -> None:
@@ -200,9 +203,9 @@ class TraceBuffer:
         self._behind = True
 
     def _record_open_attempts(self) -> None:
-        """Write entries for attempts that are in flight for long.
+        """Write entries for attempts that have been in flight for long.
 
-        For an attempt that ends before, only the end is recorded, which includes the start.
+        If an attempt ends earlier, only its end is recorded. That entry includes the start.
         """
         self.wall = _wall()
         before, self._looked_at = self._looked_at, time.monotonic()

@@ -55,7 +55,7 @@ def _rows(text: bytes, wanted: bytes, begin: int) -> Sequence[Any]:
 
 
 def _row(text: bytes, first: int, at: int) -> re.Match[bytes] | None:
-    """Return the row from `first` on, if its message's id is at `at`, and not inside a text."""
+    """Return the row from `first` on, if its message id is at `at`, and not inside a text."""
     beginning = _BEGINNING.match(text, first)
     return _ROW.match(text, first) if beginning and beginning.end() == at else None
 

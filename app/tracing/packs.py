@@ -101,7 +101,7 @@ def read_pack(value: bytes) -> Pack | None:
 
 
 def text_of(value: bytes) -> bytes:
-    """Return the JSON in a record's value.
+    """Return the decompressed JSON in a record's value.
 
     Raises:
         zstandard.ZstdError: The value cannot be decompressed.
@@ -110,7 +110,7 @@ def text_of(value: bytes) -> bytes:
 
 
 def pack_of(content: Any, value: bytes = b"") -> Pack | None:  # noqa: ANN401 - JSON can have any type
-    """Return the pack in JSON; None for another form.
+    """Return the pack in parsed JSON; None if the JSON has another form.
 
     Raises:
         ValueError: A value is not valid.

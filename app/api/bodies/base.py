@@ -54,9 +54,9 @@ OwnT = TypeVar("OwnT", bound=OwnSchema)
 class Unsupported:
     """A field of Hermes or Angelia that is not supported yet.
 
-    A `harmless` value asks for what is done anyway, and is accepted. Other values are refused if
-    ignoring them would change deliveries or permissions (`refused`). Otherwise they are ignored,
-    and the response says so.
+    A `harmless` value asks for what is done anyway, and is accepted. A value that would change
+    deliveries or permissions cannot be ignored, so it is `refused`. Other values are ignored, and
+    the response says so.
     """
 
     harmless: Callable[[object], bool]
@@ -96,7 +96,7 @@ class Ignored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherFields:
-    """The fields of a body that its model does not read, by dotted path."""
+    """The fields of a body that its model does not read, each with its dotted path."""
 
     read_only: frozenset[str] = frozenset()
     unsupported: Mapping[str, Unsupported] = field(default_factory=dict)
@@ -159,8 +159,8 @@ def merged(current: Mapping[str, Any], patch: Mapping[str, Any]) -> JsonObject:
 class Rules:
     """Additional rules by which a body is parsed.
 
-    `fixed` fields may be missing, but must not have another value. `strict` (the client's `Prefer:
-    handling=strict`) refuses fields that would be ignored.
+    `fixed` fields may be missing, but must have exactly the given value. `strict` (the client's
+    `Prefer: handling=strict`) refuses fields that would be ignored.
     """
 
     others: OtherFields
@@ -169,7 +169,7 @@ class Rules:
 
 
 def parse(model: type[SchemaT], body: Mapping[str, Any], rules: Rules) -> SchemaT:
-    """Return `body` as `model`.
+    """Return `body` as an instance of `model`.
 
     Raises:
         ValidationFailedError: The body is invalid; the error has all its problems.
@@ -205,7 +205,7 @@ def ignored_fields(
 ) -> tuple[Ignored, ...]:
     """Return the fields of `body` without effect, for the header `Angelia-Ignored-Fields`.
 
-    The first fields come with the names that may have been meant.
+    The first of these fields come with the name that the sender may have meant.
     """
     judged = _judged(model, merged({}, body), others)
     found = (other for other, verdict in judged if not verdict.refused)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from app.api.bodies.problems import schema_in
 
-# The similarity above which two names differ only by a prefix, a plural or a typing error.
+# Two names with a similarity above this value differ only by a prefix, a plural or a typing error.
 _ALIKE: Final = 0.72
 # The maximum length of compared names: longer ones take longer, and no field has such a long name.
 _LENGTH_MAX: Final = 64
@@ -39,7 +39,7 @@ def _fields(model: type[BaseModel]) -> Mapping[str, str]:
 def _paths(root: type[BaseModel]) -> Mapping[str, str]:
     """Return the paths of all fields below `root` by lower-case name.
 
-    If names are equal, the first counts.
+    If two fields have the same name, the path of the first one counts.
     """
     found: dict[str, str] = {}
     for path in _walked(root):

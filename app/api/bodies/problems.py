@@ -1,4 +1,4 @@
-"""Describes the problems of a body, field by field, and what would be right."""
+"""Describes the problems of a body, field by field: what is wrong, and what would be right."""
 
 from functools import cache
 from typing import Any, Final, get_args
@@ -57,7 +57,10 @@ def _range_of(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
 
 
 def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that a reference points to; without null if there is a choice."""
+    """Return the schema that a reference points to.
+
+    If the schema is a choice between several schemas and null, null is left out.
+    """
     for each in node.get("anyOf", ()):
         if each.get("type") != "null":
             return _resolved(each, schema)

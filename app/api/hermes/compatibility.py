@@ -44,7 +44,7 @@ Primary = Annotated[str | None, _PRIMARY]
     responses=names_listed() | errors(),
 )
 async def groups_to_compare(services: ServicesOf) -> Response:
-    """All groups, by name."""
+    """Return all groups, by name."""
     return answer(list(await services.groups.names()))
 
 
@@ -54,11 +54,14 @@ async def groups_to_compare(services: ServicesOf) -> Response:
     responses=_NONE | errors(),
 )
 async def inconsistent_groups(
-    groupNames: Annotated[  # noqa: N803 - the name is Hermes'
+    groupNames: Annotated[  # noqa: N803 - the parameter has Hermes' name
         list[str] | None, Query(description="those to compare")
     ] = None,
 ) -> Response:
-    """Groups that differ between data centres: none, since there is one."""
+    """Return groups that differ between data centres.
+
+    There are none, because there is one data centre.
+    """
     del groupNames
     return answer([])
 
@@ -74,11 +77,11 @@ async def inconsistent_topics(
         Literal["log", "database"] | None, Query(description="those that only that one has")
     ] = None,
 ) -> Response:
-    """Topics that are only in the log, and those that are only in the database, each by name.
+    """Return topics that only the log has, and topics that only the database has, each by name.
 
-    A creation or deletion that the log did not confirm in time can leave one. DELETE removes a
+    Such a topic remains if the log did not confirm a creation or deletion in time. DELETE removes a
     topic that only the log has. `POST /consistency/sync/topics/{topic}` creates a topic that only
-    the database has. Creating or deleting the topic again also repairs it.
+    the database has. To create or delete the topic again also repairs the difference.
     """
     found = await services.consistency.topics()
     match only:
@@ -98,15 +101,15 @@ async def inconsistent_topics(
 async def delete_inconsistent_topic(
     services: ServicesOf,
     *,
-    topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - the name is Hermes'
-    onceAdopted: Annotated[  # noqa: N803 - as the other names in URLs
+    topicName: Annotated[str, Query(description="the topic")] = "",  # noqa: N803 - the parameter has Hermes' name
+    onceAdopted: Annotated[  # noqa: N803 - parameters in URLs have Hermes' form
         bool, Query(description="also if it was adopted until it was deleted here")
     ] = False,
 ) -> Response:
-    """Delete a topic that only the log has, with its messages, whoever made it.
+    """Delete a topic that only the log has, with its messages, whichever program created the topic.
 
     A topic that was adopted and then deleted here is refused without `onceAdopted=true`. Angelia
-    does not know other foreign topics in Kafka: find out who writes to a topic before.
+    does not know other foreign topics in Kafka. So find out first who writes to the topic.
     """
     await services.consistency.remove(topicName, once_adopted=onceAdopted)
     return answer()
@@ -157,7 +160,10 @@ async def sync_subscription(
     responses=errors(404, ImplementationAbsentError),
 )
 async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
-    """Readers of a topic's offline storage: they are not listed."""
+    """Return readers of a topic's offline storage.
+
+    The list is always empty, because nobody registers them.
+    """
     await services.topics.get(topic)
     raise ImplementationAbsentError("Readers of offline storage are not listed here")
 
@@ -169,7 +175,7 @@ async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
     responses=errors(404, ImplementationAbsentError),
 )
 async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
-    """A topic's dashboard: there is none."""
+    """Return a topic's dashboard: there is none."""
     await services.topics.get(topic)
     raise ImplementationAbsentError("Dashboards are not configured here")
 
@@ -183,7 +189,7 @@ async def topic_dashboard(topic: TopicName, services: ServicesOf) -> Response:
 async def subscription_dashboard(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """A subscription's dashboard: there is none."""
+    """Return a subscription's dashboard: there is none."""
     await services.subscriptions.get(topic, name)
     raise ImplementationAbsentError("Dashboards are not configured here")
 
@@ -194,7 +200,7 @@ async def subscription_dashboard(
     responses=_NONE | errors(404),
 )
 async def topic_tracking_urls(topic: TopicName, services: ServicesOf) -> Response:
-    """Tools beside this API that show a topic's traces: none."""
+    """Return tools besides this API that show a topic's traces: there are none."""
     await services.topics.get(topic)
     return answer([])
 
@@ -207,7 +213,7 @@ async def topic_tracking_urls(topic: TopicName, services: ServicesOf) -> Respons
 async def subscription_tracking_urls(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Tools beside this API that show a subscription's traces: none."""
+    """Return tools besides this API that show a subscription's traces: there are none."""
     await services.subscriptions.get(topic, name)
     return answer([])
 

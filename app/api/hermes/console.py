@@ -20,7 +20,7 @@ from app.domain.owner import Owner
 
 router = APIRouter(tags=["access"], route_class=LazyRoute)
 
-# The requestTimeout in milliseconds above which the console shows a warning.
+# The console shows a warning if a requestTimeout is above this number of milliseconds.
 _TIMEOUT_WARNING_MS: Final = 1001
 _UNITS: Final = ("SECONDS", "MINUTES", "HOURS", "DAYS")
 _ANSWER: Final[Responses] = {
@@ -35,7 +35,7 @@ _ANSWER: Final[Responses] = {
     "/console", dependencies=[requires(Role.OPEN)], responses=_ANSWER | errors(KeyRefusedError)
 )
 async def console(services: ServicesOf) -> Response:
-    """What a console shows and offers: defaults, choices, and missing features."""
+    """Return what a console shows and offers: defaults, choices, and missing features."""
     return answer(_configuration(services.console))
 
 
@@ -50,7 +50,7 @@ def _configuration(settings: ConsoleSettings) -> dict[str, Any]:
         },
         "dashboard": {"metrics": "", "docs": "/docs"},
         "metrics": {"fetchingDashboardUrlEnabled": False},
-        # Offer no login: callers have API keys.
+        # Offer no login, because callers have API keys.
         "auth": {"oauth": _no_login()},
         "owner": {"sources": [{"name": Owner().source, "placeholder": "name of a team"}]},
         "topic": _topic_configuration(),

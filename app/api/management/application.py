@@ -46,7 +46,8 @@ PUBLISH_PATH: Final = "/topics/{topic}"
 BATCH_PATH: Final = "/topics/{topic}/batch"
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     groups.router,
-    # Put these routes first: they have a fixed word where the others have a topic name.
+    # Put these routes first. Their paths have a fixed word where those of other routes have a topic
+    # name.
     queries.router,
     topics.router,
     schemas.router,
@@ -81,7 +82,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     audit.router,
 )
 
-# The routers that are often requested during many deliveries, so they come first: a request is
+# The routers with the most requests during deliveries. They come first, because a request is
 # compared with one route after the other.
 _OFTEN: Final = (undelivered.router, traces.router)
 
@@ -95,8 +96,9 @@ def management_app(
 ) -> FastAPI:
     """Return the application with `services`; without services it can only describe itself.
 
-    `publish` handles publishing, and `batch` publishing of batches; their methods are in `Allow`
-    too. With `status_only`, only these and `/status` are served, for a process that only publishes.
+    `publish` handles publishing, and `batch` publishing of batches; the `Allow` header names their
+    methods too. With `status_only`, only these two and `/status` are served, for a process that
+    only publishes.
     """
     app = FastAPI(
         title=TITLE,
@@ -114,8 +116,8 @@ def management_app(
     app.add_exception_handler(ClientGoneError, _on_gone)
     for router in (status.router,) if status_only else (status.router, *_routers(services)):
         require_roles(router.routes)
-        # Add the routes unchanged: `include_router` would create each of them again, and compare
-        # twice.
+        # Add the routes unchanged. `include_router` would create a copy of each route, and check
+        # each for duplicates.
         app.routes.extend(router.routes)
     if not status_only:
         app.routes.extend(docs_routes())
@@ -127,12 +129,12 @@ def management_app(
 
 
 def _routers(services: Services | None) -> Sequence[APIRouter]:
-    """Return the routers, in the order of the documents or in the order for fast look-up."""
+    """Return the routers, in the order of the documents, or in an order for fast look-up."""
     if services is None:
         return ROUTERS
     return (*_OFTEN, *(each for each in ROUTERS if each not in _OFTEN))
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:
-    # Log nothing: the client is gone, and nothing is wrong here.
+    # Log nothing: the client closed the connection, which is not an error of the service.
     return Response(status_code=400)

@@ -48,7 +48,7 @@ _ROLE: Final = "x-angelia-role"
 def describe_access(described: dict[str, Any], routers: Iterable[APIRouter]) -> None:
     """Add to the document, in place, which keys and roles callers need.
 
-    Publishing has no routers.
+    Routes of publishing are not in `routers`, and are handled separately.
     """
     described["components"]["securitySchemes"] = dict(_SCHEMES)
     for router in routers:

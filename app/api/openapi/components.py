@@ -99,7 +99,7 @@ def _below(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON can have any typ
     if key in {"example", "examples", "info"}:
         return value
     if key == "properties":
-        # Handle the values only: the keys are names of fields, and one may be called `title`.
+        # Change only the values. The keys are names of fields, and one may be called `title`.
         return {name: without_titles(schema) for name, schema in value.items()}
     return without_titles(value)
 

@@ -39,7 +39,7 @@ from app.api.openapi.publishing import batch_operation, publish_operation
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{model}"
 _NAMED: Final = re.compile(r'"#/components/schemas/(\w+)"')
-# Models of bodies that routes read themselves, so that FastAPI does not know them.
+# Models of bodies that FastAPI does not know, because the routes read these bodies themselves.
 _BODIES: Final[Sequence[type[Schema]]] = (
     GroupBody,
     TopicBody,
@@ -87,7 +87,7 @@ def document() -> dict[str, Any]:
 
 
 def serve_document(app: FastAPI) -> None:
-    """Serve this document instead of FastAPI's. It is made at the first request."""
+    """Serve this document instead of FastAPI's. It is generated at the first request."""
     app.openapi = cache(lambda: shared(document()))  # type: ignore[method-assign] # as FastAPI's manual has it
 
 
@@ -98,7 +98,7 @@ def _definitions(models: Iterable[type[Schema]], mode: JsonSchemaMode) -> dict[s
 
 
 def _without_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a response without null: fields without a value are left out."""
+    """Return the schema of a response without null: responses leave out fields without a value."""
     for each in schema.get("properties", {}).values():
         if each.get("default", ...) is None:
             del each["default"]

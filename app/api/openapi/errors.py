@@ -1,8 +1,8 @@
 """Errors in OpenAPI: the codes that each route can return, by status.
 
 A route names its own kinds of errors, and the statuses that it can return
-(`app.api.documented.errors`). The usual codes of a status follow from the route itself: from the
-names in its path, its input, and whether it changes something.
+(`app.api.documented.errors`). The usual codes of a status follow from the route: from the names in
+its path, from its input, and from whether it changes something.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,7 +62,7 @@ class _Operation:
 
     @property
     def asks(self) -> bool:
-        """Whether the route has any input, which could be invalid."""
+        """Whether the route has any input. Only then can the input be invalid."""
         parameters = self.documented.get("parameters", ())
         return self.takes_body or any(each["in"] != "path" for each in parameters)
 
@@ -96,7 +96,7 @@ def add_errors(operation: dict[str, Any], *kinds: type[AngeliaError]) -> None:
 
 
 def rendered(responses: Mapping[int | str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the responses of `errors` in the form that FastAPI's document has."""
+    """Return the responses of `errors`, in the form of FastAPI's document."""
     return {str(status): _rendered(answer) for status, answer in responses.items()}
 
 
@@ -161,7 +161,7 @@ def _usual(status: int, operation: _Operation) -> Iterator[str]:
         case 503:
             yield StorageUnavailableError.code
             if operation.changes:
-                # The error of a read-only mode.
+                # Add the error of a read-only mode.
                 yield OTHER
         case _:
             return

@@ -326,7 +326,10 @@ def _results(description: str, example: list[Json]) -> Json:
 
 
 def _refusals(*said: int | type[AngeliaError], headers: Mapping[str, Any] | None = None) -> Json:
-    """Return the error responses with these headers, without 500 and 503, which routes add."""
+    """Return the error responses with these headers.
+
+    500 and 503 are not included, because the document adds them to all routes.
+    """
     return {
         status: answer | ({"headers": {**headers, **answer.get("headers", {})}} if headers else {})
         for status, answer in rendered(errors(*said)).items()

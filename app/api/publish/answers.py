@@ -28,7 +28,10 @@ class Answer(NamedTuple):
 
 
 def failure(error: Exception, message_id: bytes | None = None) -> Answer:
-    """Return the response for any error. An internal error is logged, and its text is not shown."""
+    """Return the response for any error.
+
+    The text of an internal error is logged, and not shown.
+    """
     if isinstance(error, AngeliaError):
         headers = [(key.encode(), value.encode()) for key, value in error_headers(error).items()]
         return Answer(status_of(error), headers, orjson.dumps(error_body(error)))

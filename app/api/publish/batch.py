@@ -75,7 +75,7 @@ class Outcome:
         return _CREATED if self.error is None else status_of(self.error)
 
     def answered(self, asked_for: str) -> dict[str, Any]:
-        """Return the result as JSON, for a publisher that requested the topic `asked_for`."""
+        """Return the result as JSON. The topic is included if it is not `asked_for`."""
         said: dict[str, Any] = {"id": self.id.decode(), "status": self.status}
         if self.error is not None:
             said |= {"code": self.error.code, "message": self.error.message}
@@ -116,7 +116,7 @@ class BatchRoute:
             answer = await self._published(scope, receive)
         except ClientGoneError:
             return
-        except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
+        except Exception as error:  # noqa: BLE001 - the publisher gets a response after any error
             answer = failure(error)
         self._answered(self._directory.known(scope["path_params"]["topic"]), answer.status)
         await send_answer(send, answer)
@@ -162,7 +162,7 @@ class BatchRoute:
     async def _following(
         self, batch: "ReceivedBatch", routes: Routes | None, headers: PublishHeaders
     ) -> list["ReceivedBatch"]:
-        """Return the batch for each alternate topic to which its messages may go."""
+        """Return a copy of the batch for each alternate topic to which its messages may go."""
         following = []
         for topic in routes.topics[1:] if routes else ():
             named = requested_schema_of(headers) if topic.schemas else RequestedSchema()
@@ -198,7 +198,7 @@ class BatchRoute:
         failed: AngeliaError | None = None
         try:
             answers = await self._publisher.publish_all(topic, records, own_ids)
-        except Exception as error:  # noqa: BLE001 - the results of other topics are returned
+        except Exception as error:  # noqa: BLE001 - the results of other topics are still returned
             failed = _reported(error, topic)
             answers = [failed] * len(records)
         for outcome, answer in zip(outcomes, answers, strict=True):
@@ -212,7 +212,10 @@ class BatchRoute:
 
 
 def _reported(error: Exception, topic: Topic) -> AngeliaError:
-    """Return the error to show to publishers. An internal error is logged, and not shown."""
+    """Return the error to show to publishers.
+
+    An internal error is logged, and replaced by a general one.
+    """
     if isinstance(error, AngeliaError):
         return error
     _log.error("publish_broke", exc_info=error, topic=topic.name)
@@ -275,7 +278,7 @@ async def _outcomes(
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     turns = BatchTurns(bytes_max=per_turn, clock=perf_counter)
     for item in items(batch.body, batch.form, envelope=batch.envelope):
-        # Count the time before a message: finding its end takes as long as parsing it.
+        # Check the time before each message, because finding its end takes as long as parsing it.
         if turns.is_over(0):
             await asyncio.sleep(0)
             turns.begin()
@@ -293,7 +296,10 @@ async def _outcomes(
 
 
 async def _checked(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
-    """Return what to store for one message. If it is large, other work is done meanwhile."""
+    """Return what to store for one message.
+
+    While a large message is checked, other requests are handled.
+    """
     if isinstance(item, BatchItem) and _is_checked_in_pieces(item, batch.topic):
         try:
             await check_json_body(item.body)
@@ -350,7 +356,7 @@ def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
             )
         elif not item.checked:
             json_body(item.body)
-    except Exception as error:  # noqa: BLE001 - the other messages are answered
+    except Exception as error:  # noqa: BLE001 - the other messages still get their results
         return Outcome(message_id, batch.topic, error=_reported(error, batch.topic))
     record = record_of(publication, now_ms=batch.now_ms)
     return Outcome(message_id, batch.topic, own=item.id is not None, record=record)

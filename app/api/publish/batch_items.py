@@ -65,9 +65,9 @@ def form_of(media: str) -> Form:
 
 
 def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[BatchItem | AngeliaError]:
-    """Yield each message, or why it is invalid, in order. Messages are parsed one by one.
+    """Yield each message in order, or the error of an invalid one. Messages are parsed one by one.
 
-    With `envelope` each is `{"message": …, "id": …, "key": …}`, and only `message` is stored.
+    With `envelope`, each item is `{"message": …, "id": …, "key": …}`, and only `message` is stored.
 
     Raises:
         FormatInvalidError: The body as a whole cannot be parsed. This may come after some messages.
@@ -122,7 +122,7 @@ def _key(given: object) -> bytes | None:
 
 
 def _lines(body: bytes) -> Iterator[bytes]:
-    """Yield the lines that are not blank. Megabytes of blank lines take little time."""
+    """Yield the lines that are not blank, fast even for megabytes of blank lines."""
     end = 0
     while found := _NOT_BLANK.search(body, end):
         begin = body.rfind(b"\n", end, found.start()) + 1 or end
@@ -134,8 +134,8 @@ def _lines(body: bytes) -> Iterator[bytes]:
 def _elements(body: bytes) -> Iterator[bytes]:
     """Yield the elements of a JSON array as raw bytes."""
     text = _text(body)
-    # If the text is ASCII, positions in it are positions in the body, so nothing must be encoded
-    # again.
+    # If the text is ASCII, positions in the text are positions in the body. Then nothing must be
+    # encoded again.
     same = body.isascii()
     at = _opened(text)
     if text[at : at + 1] == "]":

@@ -64,8 +64,8 @@ def event_in_binary_mode(propagated: Sequence[tuple[bytes, bytes]], body: bytes)
     return PublishedEvent(
         id=given_id if is_own_id(given_id) else None,
         key=attributes.get(_BINARY_KEY) or None,
-        # Allow an event without data: data is optional (CloudEvents 1.0, 2.4), and then there is no
-        # body (HTTP binding, 3.1.2).
+        # Allow an event without data: CloudEvents 1.0 (2.4) makes data optional. Such an event has
+        # no body in HTTP (HTTP binding, 3.1.2).
         checked=bool(given_id) and not body,
     )
 

@@ -12,8 +12,8 @@ from app.domain.catalogue.headers import AUTHORIZATION
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import MessageTooLargeError, ValidationFailedError
 
-# Allowed ids: printable ASCII without spaces, and without the dot, which separates the parts of a
-# signed webhook (Standard Webhooks 1.0).
+# Allowed ids: printable ASCII without spaces. The dot is not allowed, because it separates the
+# parts of a signed webhook (Standard Webhooks 1.0).
 _OWN_ID: Final = re.compile(rb"[!-\-/-~]{1,128}")
 OWN_ID_RULE: Final = "must be 1 to 128 printable ASCII characters without spaces and '.'"
 
@@ -23,7 +23,7 @@ _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _AUTHORIZATION: Final = AUTHORIZATION.encode()
 # The maximum size of all propagated headers together: the space that a record has besides its body.
 PROPAGATED_BYTES_MAX: Final = 8 * 1024
-# The headers of W3C Trace Context. The second has no meaning without the first.
+# The headers of W3C Trace Context. `tracestate` has no meaning without `traceparent`.
 _TRACE: Final = frozenset({b"traceparent", b"tracestate"})
 # The start of the headers with a CloudEvent's attributes, in binary mode.
 _EVENT_PREFIX: Final = b"ce-"
@@ -31,7 +31,9 @@ _FIRST: Final = frozenset({_CONTENT_TYPE, _PARTITION_KEY, _IDEMPOTENCY_KEY, _AUT
 
 
 class PublishHeaders:
-    """The headers of a publish request, read in one pass. If one is repeated, the first counts.
+    """The headers of a publish request, read in one pass.
+
+    If a header is repeated, the first counts.
 
     `given_id` is the publisher's raw id; see `own_id`.
     """
@@ -73,7 +75,7 @@ class PublishHeaders:
 
 @lru_cache(maxsize=1024)
 def _propagated_names(names: tuple[str, ...]) -> frozenset[bytes]:
-    # Use lower case, as in a received request.
+    # Compare in lower case: received requests have lower-case names.
     passed_on = {*_TRACE, *(name.lower().encode("ascii") for name in names)}
     return frozenset(passed_on - {_AUTHORIZATION})
 

@@ -11,7 +11,8 @@ _VARIANTS: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 class MessageIds:
     """A source of message ids.
 
-    Reading random bytes for each id would take longer than everything else.
+    It reads random bytes for many ids at a time. To read them for each id would take longer than
+    everything else.
     """
 
     def __init__(self) -> None:

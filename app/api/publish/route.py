@@ -43,7 +43,7 @@ _NO_TOPIC: Final = frozenset({"", "query"})
 
 
 def published_topic(scope: Scope) -> str | None:
-    """Return the topic in this path, for any method; None for other paths."""
+    """Return the topic in the path of a request, for any method; None for other paths."""
     path: str = scope["path"]
     name = path[len(_PREFIX) :]
     is_topic = path.startswith(_PREFIX) and name not in _NO_TOPIC and "/" not in name
@@ -84,7 +84,8 @@ class PublishRoute:
             wait = wait_of(scope)
             caller = await self._gate.caller(token_of(headers.authorization))
             topic, routes = await publish_topic(name, scope, self._directory)
-            # Check the requested topic: its owners decide to which other topics its messages go.
+            # Check the permission for the requested topic. Its owners decide to which other topics
+            # its messages go.
             self._gate.require(caller, self._directory.known(name) or topic)
             refusing = topic
             body = await self._bodies.read(
@@ -115,11 +116,11 @@ class PublishRoute:
             with waiting_for(
                 scope, wait, topic.name, directory=self._directory, waiters=self._waiters
             ) as waiting:
-                refusing = None  # from here on, publishing itself writes the trace
+                refusing = None  # from here on, publishing writes the trace entry of this message
                 duplicate = await self._stored(
                     topic, publication, own, asked_for=name, waiting=waiting
                 )
-                # Do not wait for a duplicate: nothing acknowledges it.
+                # Do not wait for a duplicate: no subscription will acknowledge it.
                 answer = Answer(stored_status(waiting), said_of_topic(topic, name, self._directory))
                 if duplicate:
                     answer.headers.append(DUPLICATE)
@@ -128,7 +129,7 @@ class PublishRoute:
                     answer = answer._replace(status=status, body=body)
         except ClientGoneError:
             return
-        except Exception as error:  # noqa: BLE001 - whatever broke, the publisher gets an answer
+        except Exception as error:  # noqa: BLE001 - the publisher gets a response after any error
             if refusing is not None:
                 self._publisher.refused(refusing, message_id, error)
             answer = failure(error, message_id)
@@ -139,7 +140,7 @@ class PublishRoute:
     async def _routed(
         self, routes: Routes, given: Publication, headers: PublishHeaders, *, is_checked: bool
     ) -> tuple[Topic, Publication]:
-        """Return the first topic with a subscription that wants the message, and its record.
+        """Return the first topic with a subscription that wants the message, and the record for it.
 
         Raises:
             UnroutableError: No subscription wants it.

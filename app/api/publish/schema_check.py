@@ -44,7 +44,7 @@ class SchemaCheck:
     async def checked(
         self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
     ) -> Publication:
-        """Return the publication as it is stored.
+        """Return the publication in the form in which it is stored.
 
         For a topic with schemas, the errors are those of `typed`.
         """
@@ -53,7 +53,7 @@ class SchemaCheck:
         return stored(topic, publication, named, now_ms=now_ms)
 
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
-        """Return the topic as known in memory, with its schema compiled.
+        """Return the topic as this process knows it, with its schema compiled.
 
         If the request names an unknown version, the newest versions are looked up first.
         """
@@ -76,7 +76,10 @@ class SchemaCheck:
 
 
 def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -> RequestedSchema:
-    """Return the schema to look up: the one that the request names, or that of the prefix."""
+    """Return the schema to look up.
+
+    This is the one that the request names, or the one in the prefix of the body.
+    """
     if named != RequestedSchema() or topic.content_type is not ContentType.AVRO:
         return named
     if media_type(publication.content_type) != AVRO_BINARY or not is_registered(topic):
@@ -92,9 +95,12 @@ def stored(
     now_ms: int,
     work: RequestWork | None = None,
 ) -> Publication:
-    """Return the publication as it is stored, for a known topic, within the remaining `work`."""
+    """Return the publication in the form in which it is stored, after at most `work` units of work.
+
+    The topic must be known to this process.
+    """
     if topic.schema is None and named == RequestedSchema():
-        # Check only that the body is JSON, if all versions are retired.
+        # If all versions are retired, check only that the body is JSON.
         json_body(publication.body)
         return publication
     given = Given(

@@ -19,14 +19,14 @@ _MESSAGE_ID: Final = b"hermes-message-id"
 
 
 def topic_in_path(scope: Scope) -> str | None:
-    """Return the topic that is in the path, as found by the router."""
+    """Return the topic that the router has found in the path."""
     name: str = scope["path_params"]["topic"]
     return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Where spans are sent, and the share of requests without a trace that get a trace."""
+    """Where spans are sent, and for what share of requests that have no trace one is started."""
 
     spans: SpanBuffer
     share: float

@@ -1,4 +1,4 @@
-"""The topics to which a published message may go, and what the response reports about this."""
+"""The topics to which a published message may go, and the headers of the response about them."""
 
 from starlette.types import Scope
 
@@ -13,7 +13,9 @@ from app.services.directory.topics import TopicDirectory
 async def publish_topic(
     name: str, scope: Scope, directory: TopicDirectory
 ) -> tuple[Topic, Routes | None]:
-    """Return the topic of that name. With `?mandatory=true` return its first route, and all routes.
+    """Return the topic of that name.
+
+    With `?mandatory=true`, return its first route to a subscription, and all its routes.
 
     Raises:
         TopicNotFoundError: The topic does not exist.

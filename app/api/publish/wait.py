@@ -1,7 +1,7 @@
-"""`?wait=5s` of a publish request: the response says what happened to the message.
+"""Handles `?wait=5s` of a publish request: the response says what happened to the message.
 
-With `ackExpression` the response is sent when that condition is true, and its status shows whether
-it ever was.
+With `ackExpression` the response is sent when that condition is true. Its status shows whether the
+condition became true in time.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def waiting_for(
     directory: TopicDirectory,
     waiters: Waiters,
 ) -> AbstractContextManager[Waiting | None]:
-    """Let the publisher wait for the topic's subscriptions in the block, if requested.
+    """While the block runs, let the publisher wait for the topic's subscriptions, if requested.
 
     Raises:
         ValidationFailedError: The acknowledgement condition is not valid.
@@ -83,7 +83,7 @@ async def waited(waiting: Waiting, message_id: bytes, receive: Receive) -> tuple
             body = _answer(message_id, outcomes, waiting)
             watch.cancel()
     except* ClientGoneError:
-        pass  # raised below, unless there is an answer
+        pass  # raise the error below, unless a response exists
     if body is None:
         raise ClientGoneError
     return stored_status(waiting), body

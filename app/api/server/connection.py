@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of the server, protected from clients that send without end."""
+"""One HTTP/1.1 connection of the server, protected from clients that send data without end."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from app.api.server.request_head import content_length, head_problem, without_up
 from app.api.server.request_parts import CHUNKS_MAX, RequestParts
 from app.api.server.unread_answers import UnreadAnswers
 
-# The maximum number of bytes in a row without the end of a request head and without any body.
+# The maximum number of bytes in a row that neither end a request head nor belong to a body.
 BARREN_BYTES_MAX: Final = 64 * 1024
-# How much received data is parsed before checking whether a request waits: a few dozen of the
-# smallest requests.
+# How many received bytes are parsed before the connection checks whether a request waits: a few
+# dozen of the smallest requests.
 _LOOKED_AT: Final = 4 * 1024
-# How much of the rest of a body is parsed before that check.
+# How many bytes of the rest of a body are parsed before the same check.
 _LOOKED_AT_OF_BODY: Final = 64 * 1024
-# Set in the scope of a request by the application: its response has no end of its own, and ends
-# when the server stops.
+# The application sets this key in the scope of a request whose response has no end. Such a response
+# ends when the server stops.
 ENDS_AT_SHUTDOWN: Final = "angelia.ends_at_shutdown"
 _FULL: Final = b"Too many connections are open and at work: try again soon."
 _REFUSAL_OF_ONE_MORE: Final = (
@@ -33,7 +33,7 @@ _REFUSAL_OF_ONE_MORE: Final = (
 class _Held(FlowControl):
     """Flow control that resumes reading only if all received data is parsed.
 
-    Applications resume reading when they want a body, which may already be received.
+    Applications resume reading when they want a body. But the body may already be received.
     """
 
     def __init__(self, transport: asyncio.Transport, *, waits: Callable[[], bool]) -> None:
@@ -47,7 +47,7 @@ class _Held(FlowControl):
 
 
 class _HeadRefusedError(Exception):
-    """Raised inside the parser, which then stops. The error's text is for the client."""
+    """Raised inside the parser, to stop it. The error's text is for the client."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -55,15 +55,16 @@ class BoundedConnection(HttpToolsProtocol):
 
     The connection is closed when a client takes longer than PATIENCE_S for its first byte, for the
     head of a request, or for the rest of an answered request (routes limit the time for a body). It
-    is also closed when the head is larger than about BARREN_BYTES_MAX. Between requests uvicorn's
+    is also closed when the head is larger than about BARREN_BYTES_MAX. Between requests, uvicorn's
     keep-alive time applies.
 
     The connection is aborted when the client reads less than READ_MIN of waiting responses in
     PATIENCE_S, also after the connection was closed.
 
-    Pipelined requests wait unread behind the current one, except for a few. So a client that sends
-    thousands takes no more time of the loop than one that sends a few. For the same reason, after
-    some hundred chunks of a body the rest waits for the next turn of the loop.
+    Of pipelined requests, only a few are read before the current one is answered. So a client that
+    sends thousands takes no more time of the event loop than one that sends a few. For the same
+    reason, some hundred chunks of a body are parsed in one turn of the loop, and the rest in the
+    next turns.
 
     A request to upgrade the protocol is ignored, and the request is served (RFC 9110, section 7.8).
     After invalid bytes the connection is closed, but earlier requests get their responses first.
@@ -85,13 +86,14 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread_answers = UnreadAnswers()
         # Received data that is not parsed yet: at most from one read, because reading then pauses.
         self._unread = b""
-        # Whether the rest is parsed in the next turn of the event loop.
+        # Whether unread data is parsed in the next turn of the event loop.
         self._goes_on = False
         self._in_body = False
         self._parts = RequestParts()
         # Whether the head of a request with a protocol upgrade was received.
         self._upgrading = False
-        # The reason why nothing more is read. It is sent after all earlier requests are answered.
+        # The reason why nothing more is read. The client gets it after the responses to all earlier
+        # requests.
         self._refusal: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type too
@@ -164,11 +166,11 @@ class BoundedConnection(HttpToolsProtocol):
         return bool(self._unread or self.pipeline)
 
     def _rest(self) -> None:
-        """Stop reading while received data waits to be parsed."""
+        """Stop reading from the client while received data waits to be parsed."""
         if self._waits() and not self.transport.is_closing():
             self.flow.pause_reading()
             if not self.pipeline:
-                # Continue: the data does not wait for a response.
+                # Parse soon, because this data does not wait for a response.
                 self._go_on_soon()
 
     def _go_on_soon(self) -> None:
@@ -186,13 +188,17 @@ class BoundedConnection(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _is_ahead(self) -> bool:
-        """Whether the application has a large body to read; after that it will resume reading."""
+        """Whether the application still has a large body to read.
+
+        After that, it resumes reading itself.
+        """
         cycle = self.cycle
         return not cycle.response_complete and len(cycle.body) > HIGH_WATER_LIMIT
 
     def _take(self, data: bytes) -> None:
-        """Parse data, unless the client has sent too much without any progress."""
-        # Count all bytes; the callbacks below set the count back on progress.
+        """Parse data. Stop if the client has sent too much without completing anything."""
+        # Count all bytes as useless first. The parser's callbacks correct the count if there was
+        # progress.
         self._barren_bytes += len(data)
         self._unset_keepalive_if_required()
         try:
@@ -213,7 +219,7 @@ class BoundedConnection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data[start:end])
             except httptools.HttpParserUpgrade as upgrade:
-                # Let the parser read the body again, because it has skipped it.
+                # Give the body to the parser again, because the parser has skipped it.
                 rest = data[start + upgrade.args[0] :]
                 if len(rest) == left:
                     raise httptools.HttpParserError("the same head again") from None
@@ -242,13 +248,13 @@ class BoundedConnection(HttpToolsProtocol):
             if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
                 self.send_400_response(reason)
         elif self.pipeline:
-            # Drop the newest request, because its body cannot be read.
+            # Drop the newest request, because its body cannot be parsed.
             self.pipeline.popleft()
         else:
             self._refuse_current(reason)
 
     def _refuse_current(self, reason: str) -> None:
-        """Refuse the body of the current request; the connection ends with its response."""
+        """Refuse the body of the current request. The connection is closed after the response."""
         if self.cycle.response_complete:
             self.transport.close()
         elif self.cycle.response_started:
@@ -259,21 +265,22 @@ class BoundedConnection(HttpToolsProtocol):
             self.send_400_response(reason)
 
     def on_message_begin(self) -> None:
-        """Remember the start of a head, which must end in time."""
+        """Remember that a head has started, because it must end in time."""
         self._barren_bytes = 0
         self._waiting_since = self.loop.time()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Handle a field of the head; fields after the body are ignored (RFC 9110, section 6.5.1).
+        """Handle a field of the head. Fields after the body are ignored (RFC 9110, section 6.5.1).
 
-        A proxy that sets or removes a field in the head may pass on the same field after the body.
+        A field after the body could have the name of a field that proxies set or remove in the
+        head.
         """
         if not self._in_body:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Check the complete head. From here on the application waits for the body.
+        """Check the complete head of a request. From here on, the application waits for the body.
 
         Raises:
             _HeadRefusedError: Other servers might read the request differently.
@@ -294,7 +301,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._among.began(self)
 
     def on_body(self, body: bytes) -> None:
-        """Handle a part of a body, which the application limits."""
+        """Handle a part of a body. The application limits its size."""
         self._barren_bytes = 0
         super().on_body(body)
 
@@ -307,13 +314,16 @@ class BoundedConnection(HttpToolsProtocol):
         self._in_body = False
         self._parts.ended()
         if not self.parser.should_keep_alive():
-            # Close after this request: otherwise a field after the body could keep the connection
-            # open, where the parser reads nothing.
+            # Close the connection after this request. Otherwise a field after the body could keep
+            # it open, and the parser would read no further request.
             self.cycle.keep_alive = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Remember the response; the rest of the request is read and dropped for a while."""
+        """Remember that the response is complete.
+
+        The rest of the request is read and dropped for a while.
+        """
         if self.cycle.more_body and self.cycle.response_complete:
             self._waiting_since = self.loop.time()
         last = not self.pipeline
@@ -334,19 +344,20 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._waiting_since is not None and self._waits() and not self._goes_on:
-            # Restart the time: the client is not the reason for the wait, because the rest of that
-            # head may be received. But data that waits for a turn proves nothing: a client may send
-            # without end.
+            # Measure the client's time from now on. Until now the client could not continue,
+            # because its next head may be received already. Data that waits for a turn is no
+            # reason: a client may send without end.
             self._waiting_since = now
         since = self._waiting_since
         if since is not None and now - since > self.PATIENCE_S:
             self.transport.close()
-        # Watch also a closed connection, which stays open until its client has read the responses.
+        # Watch a closed connection too. It stays open until its client has read the responses.
         self._watch = self.loop.call_later(self.PATIENCE_S / 4, self._look_again)
 
     def _unread_s(self, now: float) -> float:
-        """Return for how long the client has read too little of what waits for it."""
-        # Measure only while nothing is written: then the rest shrinks as soon as the client reads.
+        """Return for how many seconds the client has read too little of the waiting responses."""
+        # Measure only while the application writes nothing. Then the waiting bytes become fewer as
+        # soon as the client reads.
         waits_for_client = self.flow.write_paused or self.transport.is_closing()
         left = self.transport.get_write_buffer_size() if waits_for_client else 0
         return self._unread_answers.unmoved_s(left, now)

@@ -21,12 +21,12 @@ class OpenConnections:
 
     If there are too many, a new connection replaces the oldest one that never had a request,
     otherwise the one that has been idle the longest. If all have requests, the new connection is
-    refused. So nobody can take all connections from publishers by opening many.
+    refused. So nobody can block publishers by opening many connections.
     """
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
-        # Used as ordered sets: the first connection has waited longest.
+        # Used as ordered sets. The first connection has waited longest.
         self._unused: dict[Closable, None] = {}
         self._idle: dict[Closable, None] = {}
         self._at_work: set[Closable] = set()
@@ -71,7 +71,7 @@ class OpenConnections:
 def connections_allowed(wanted: int) -> int:
     """Return `wanted`, or less if the system allows fewer open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems do not accept an infinite limit
+    with suppress(ValueError, OSError):  # ignore an error: some systems accept no infinite limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -6,7 +6,7 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 
 _VERSIONS: Final = ("1.1", "1.0")
-# The maximum number of digits of a length: some servers read no longer numbers.
+# The maximum number of digits of a length. Some servers cannot read longer numbers.
 _LENGTH_DIGITS_MAX: Final = 20
 
 
@@ -33,7 +33,7 @@ def head_problem(method: bytes, version: str, headers: Headers) -> str | None:
 
 
 def content_length(headers: Headers) -> bytes | None:
-    """Return the raw length of the body in the headers; the parser accepts only one."""
+    """Return the raw length of the body in the headers. The parser accepts only one length."""
     return next((value for name, value in headers if name == b"content-length"), None)
 
 

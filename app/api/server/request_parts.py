@@ -1,8 +1,8 @@
-"""Divides received data, so that the first line of each request is seen.
+"""Divides received data, so that the first line of each request can be checked.
 
 The parser reports neither the first line nor where a request ends in the bytes. So it gets the data
-in parts that end where a head or a body ends: then the next part starts a request. In a chunked
-body, the sizes of the chunks show where the last chunk is.
+in parts that end where a head or a body ends. The next part then starts with a request. In a
+chunked body, the sizes of the chunks show where the last chunk is.
 """
 
 import re
@@ -16,11 +16,12 @@ _NO_FIRST_LINE: Final = "Expected method, target and version with one space betw
 _END: Final = b"\r\n\r\n"
 # The line before a chunk: its size, perhaps with extensions (section 7.1).
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]+)[^\r\n]*\r\n")
-# The maximum number of digits of a size: some servers read no longer size, or only its last digits.
+# The maximum number of digits of a chunk's size. Some servers cannot read longer sizes, or read
+# only the last digits.
 _SIZE_DIGITS_MAX: Final = 20
 _LONG_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{%d}" % (_SIZE_DIGITS_MAX + 1))
 _NO_SIZE: Final = f"The size of a chunk must have at most {_SIZE_DIGITS_MAX} digits"
-# The maximum number of chunks in a part: each takes a step of the parser and of the server.
+# The maximum number of chunks in a part. The parser and the server need a step for each chunk.
 CHUNKS_MAX: Final = 256
 
 
@@ -37,9 +38,9 @@ class RequestParts:
 
     def __init__(self) -> None:
         self._within = _Within.LINE
-        # The received start of a first line.
+        # The start of a first line that is not complete yet.
         self._line = b""
-        # The last bytes before the next part, because an end may be split between two reads.
+        # The last bytes before the next part. The end of a head may be split between two reads.
         self._before = b""
         # The remaining bytes of the body, or of the chunk with its line end.
         self._left = 0
@@ -67,7 +68,7 @@ class RequestParts:
     def head_ended(self, length: bytes | None) -> None:
         """Called at the end of a head.
 
-        `length` is that of the body, or None for chunks or no body.
+        `length` is the length of the body. It is None for a body in chunks, or for no body.
         """
         if length is None:
             self._within, self._left, self._line = _Within.CHUNKS, 0, b""
@@ -119,7 +120,7 @@ class RequestParts:
         return start
 
     def _blank_line_end(self, data: bytes, start: int) -> int:
-        """Return where a head may end, or the fields after the last chunk."""
+        """Return where a head may end, or where the fields after the last chunk may end."""
         before = self._before
         found = (before + data[start : start + len(_END) - 1]).find(_END)
         if found >= 0:

@@ -2,14 +2,17 @@
 
 from typing import Final
 
-# The minimum number of bytes that a client must read in the allowed time, if there are so many.
-# Less does not count as progress: otherwise a client could keep a connection forever by reading a
-# byte now and then.
+# The minimum number of bytes that a client must read in the allowed time, if so many wait.
+# Otherwise a client could keep a connection forever by reading a byte now and then.
 READ_MIN: Final = 32 * 1024
 
 
 class UnreadAnswers:
-    """Measures progress and not the whole time: a slow client may take as long as it needs."""
+    """Measures how a client makes progress in reading.
+
+    A slow client may take as long as it needs for a response, if it always reads READ_MIN bytes in
+    time.
+    """
 
     def __init__(self) -> None:
         self._left = 0

@@ -1,1 +1,1 @@
-"""The sub-commands of `angelia`, one module per family; imported when they are used."""
+"""The sub-commands of `angelia`: one module for each family, imported when it is used."""

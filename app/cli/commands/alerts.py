@@ -18,7 +18,7 @@ def alerts(
 ) -> None:
     """List what is wrong with subscriptions, newest first.
 
-    They are published to the topic `angelia.alerts`, too.
+    The same alerts are published to the topic `angelia.alerts`.
     """
     with connected(api) as client:
         found = client.subscriptions.alerts(active=not every, limit=limit)

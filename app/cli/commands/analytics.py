@@ -1,4 +1,4 @@
-"""`angelia analytics …`: reports of what Spark found."""
+"""`angelia analytics …`: reports of the results of Spark jobs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ _LATENCY: Final = "LATENCY_ANALYTICS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What a report is about: an earlier job, or (`watch`) a new one over a time."""
+    """What a report is about: the result of an earlier job, or of a new job over a time span."""
 
     api: str | None
     job: str | None
@@ -182,7 +182,7 @@ Ask = Callable[[Angelia], Callable[[dict[str, Any]], Answer]]
 
 
 def _found(wanted: _Wanted, kind: str, ask: Ask, *, more: Mapping[str, Any] = _NOTHING) -> Answer:
-    """Return the answer of the API, from a new job if one is wanted."""
+    """Return the result of the API. If a new job is wanted, request it and wait for it first."""
     job = _made(wanted, kind) if wanted.watch else wanted.job
     given = {
         "job": job, "topic": wanted.topic, "subscription": wanted.subscription,
@@ -211,7 +211,7 @@ def _made(wanted: _Wanted, kind: str) -> str:
 
 
 def _require_new_job(wanted: _Wanted) -> None:
-    """Check that times are given for a new job only: results of earlier ones are of their own."""
+    """Check that times are given only for a new job: the time of an earlier job is fixed."""
     given = {"--since": wanted.since, "--until": wanted.until, "--slo": wanted.slo}
     for name, value in given.items():
         if value is not None and not wanted.watch:

@@ -79,7 +79,8 @@ def _parts(settings: Settings) -> Sequence[ServicePart]:
         with database_url(settings) as url:
             return asyncio.run(_running(settings, url=url, where=where))
     except StorageUnavailableError as exc:
-        # Report this error too: the embedded database cannot even be started.
+        # Report this error as a problem of the database, because the embedded database cannot be
+        # started.
         api = asyncio.run(_api(settings))
         return [ServicePart(name="database", where=where, problem=exc.message), api]
 
@@ -104,7 +105,10 @@ async def _running(settings: Settings, *, url: DatabaseUrl, where: str) -> Seque
 
 
 async def _sessions(settings: Settings, database: Database) -> Sequence[ServicePart]:
-    """Return the check of the direct URL to the server, if one is set, or the advice to set one."""
+    """Check the direct URL to the server, if one is set. If none is needed, return nothing.
+
+    If one is missing, return the advice to set one.
+    """
     address = configured_url(settings)
     if address is None:
         return []
@@ -120,7 +124,7 @@ async def _pooler(settings: Settings, database: Database) -> Sequence[ServicePar
         if not await database.through_pooler():
             return []
     except AngeliaError:
-        return []  # the direct URL is the same as the database's
+        return []  # return nothing: the direct URL is the same as the database's
     where = _masked_database(settings)
     return [ServicePart(name="pooler", where=where, problem=_OF_POOLER, required=False)]
 
@@ -159,7 +163,7 @@ async def _log(
 
 
 async def _numbering(settings: Settings, log: MessageLog) -> Sequence[ServicePart]:
-    """Return whether Kafka stores a message once if its acknowledgement is lost."""
+    """Check whether Kafka stores a message only once if its acknowledgement is lost."""
     if settings.embedded_log:
         return []
     try:
@@ -172,7 +176,10 @@ async def _numbering(settings: Settings, log: MessageLog) -> Sequence[ServicePar
 async def _durability(
     settings: Settings, database: Database, log: MessageLog
 ) -> Sequence[ServicePart]:
-    """Return where acknowledged messages can be lost; none of this makes the check fail."""
+    """Return where acknowledged messages can be lost.
+
+    None of these problems makes the check fail.
+    """
     found = await DurabilityService(database, settings.replication, log).risks(with_names=True)
     return [
         ServicePart(name="durability", where="Kafka", problem=each, required=False)

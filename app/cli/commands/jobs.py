@@ -101,7 +101,7 @@ def show(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
 
 @jobs.command()
 def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Wait until a job has ended; exits with 1 if it was not done."""
+    """Wait until a job has ended. Exits with 1 if the job failed or was cancelled."""
     with connected(api) as client:
         client.jobs.get(job)
     ended = followed(api, job)
@@ -111,7 +111,7 @@ def wait(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False
 
 @jobs.command()
 def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Cancel a job: immediately while it waits, within seconds while it runs."""
+    """Cancel a job: immediately if it waits, within seconds if it runs."""
     with connected(api) as client:
         cancelled = client.jobs.cancel(job)
     words = f"Cancelling {job}" if cancelled.cancelling else f"Cancelled {job}"
@@ -119,7 +119,7 @@ def cancel(job: JobArgument, *, api: ApiOption = None, as_json: JsonOption = Fal
 
 
 def followed(api: str | None, job_id: str) -> Job:
-    """Return the job when it has ended, and show its progress until then."""
+    """Show the progress of a job until it has ended, and return it."""
     with connected(api, retries=WAITING) as client, filling(job_id) as update:
         for job in client.jobs.follow(job_id):
             update(job.progress, job.step or job.waiting_for or job.state)
@@ -134,7 +134,7 @@ def _ending(job: Job) -> str:
 
 
 def require_done(job: Job) -> None:
-    """Check that a job that has ended was done.
+    """Check that an ended job has the state DONE.
 
     Raises:
         CliError: It was not.

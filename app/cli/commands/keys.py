@@ -49,7 +49,7 @@ def create(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a key and print it: it is shown only once."""
+    """Create a key and print it. The key is shown only once."""
     made = _create(name, scope, days=days, api=api)
     if as_json:
         output.write_json(made)
@@ -76,8 +76,8 @@ def revoke(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke a key: it becomes invalid within moments."""
-    # Use only the id, which is a part of the key.
+    """Revoke a key. All processes refuse it within moments."""
+    # Take only the id of the key, if the user gave the whole token.
     key_id = key.removeprefix("ang_").partition("_")[0]
     _revoke(key_id, api)
     output.write_done(f"Revoked {key_id}", {"id": key_id}, as_json=as_json)
@@ -126,12 +126,12 @@ def _revoke(key_id: str, api: str | None) -> None:
 
 
 def _by_rest(api: str | None) -> bool:
-    """Whether to use the API: an address was given, or there is a key for the API."""
+    """Whether to call the API: the user gave an address, or there is a key for the API."""
     return api is not None or api_key() is not None
 
 
 async def _in_database(work: Callable[[KeyService], Awaitable[T]]) -> T:
-    """Run `work` as the operator, who has access to the database."""
+    """Run `work` on the database, as an operator who has access to it."""
     quiet_logs()
     with database_url(settings_with()) as url:
         async with open_database(url) as database:

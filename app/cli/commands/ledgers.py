@@ -79,7 +79,7 @@ def report(  # noqa: PLR0913 - each parameter is an option
     as_csv: CsvOption = False,
     as_html: HtmlOption = False,
 ) -> None:
-    """Report what became of messages: each entry, what is proved, and charts in HTML."""
+    """Report what happened to the messages: each entry, what is proved, and charts in HTML."""
     form = form_of(as_json=as_json, as_csv=as_csv, as_html=as_html)
     if watch:
         with connected(api) as client:
@@ -98,7 +98,10 @@ def request(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let Spark write an entry since the last one; wait for it with `angelia jobs wait`."""
+    """Let Spark write an entry for the time since the last one.
+
+    `angelia jobs wait` waits for it.
+    """
     with connected(api) as client:
         job = client.ledgers.request(topic, subscription)
     output.write_done(job.waiting_for or f"Requested {job.id}", job.raw, as_json=as_json)
@@ -158,7 +161,7 @@ def verify(
 ) -> None:
     """Verify an exported ledger without the service; exits with 1 if an entry was changed.
 
-    Get the public keys on another way than the ledger.
+    Do not take the public keys from the same source as the ledger.
     """
     if (number is None) != (hash_ is None):
         raise typer.BadParameter("--number and --hash belong together")

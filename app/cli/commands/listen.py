@@ -99,7 +99,8 @@ async def _subscribed(
     if not await client.topics.exists(topic):
         await client.topics.create(topic, topic_settings(description="created by angelia listen"))
     if await client.subscriptions.exists(topic, name):
-        # Change the endpoint of a subscription that an earlier `--keep` left: the port has changed.
+        # Set the endpoint of a subscription that an earlier `--keep` left, because the port has
+        # changed.
         await client.subscriptions.change(topic, name, patch={"endpoint": endpoint})
     else:
         settings = subscription_settings()

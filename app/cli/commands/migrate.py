@@ -8,7 +8,7 @@ from app.storage.migrate import head, upgrade
 
 
 def migrate() -> None:
-    """Bring the database to this version's schema, unless it has that or a newer one."""
+    """Bring the database to this version's schema, unless it has this schema or a newer one."""
     quiet_logs()
     with database_url(settings_with()) as url:
         revision = upgrade(url)

@@ -38,7 +38,10 @@ def worker(
         int, typer.Option(min=1, max=PROCESSES_MAX, help="Run so many; one uses one core.")
     ] = 1,
 ) -> None:
-    """Run one worker or several, which deliver. An embedded database is migrated first."""
+    """Run one or several workers, which deliver messages.
+
+    An embedded database is migrated first.
+    """
     settings = settings_with()
     if processes == 1:
         become("workers", settings)

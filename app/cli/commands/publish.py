@@ -1,4 +1,4 @@
-"""`angelia publish`: one message, or one from each line of the input."""
+"""`angelia publish`: publishes one message, or one for each line of the input."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from app.cli.progress import counting
 
 _AT_A_TIME: Final = 500
 _SHOWN_MAX: Final = 20
-# Retry freely: a repeated publish has the same id, so the message is stored once.
+# Repeat failed requests: they have the same id, so the message is stored once.
 _RETRIES: Final = Retries()
 
 
@@ -47,7 +47,10 @@ def publish(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish a message, and print its id; or one from each line of the input."""
+    """Publish a message, and print its id.
+
+    With --lines, publish one message for each line of the input.
+    """
     if lines:
         if body != "-" or own_id is not None:
             raise typer.BadParameter("takes its messages from the input", param_hint="--lines")

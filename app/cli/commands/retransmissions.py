@@ -1,4 +1,4 @@
-"""`angelia retransmission …`: retransmissions beside live traffic, by Spark and the workers."""
+"""`angelia retransmission …`: retransmissions, which Spark and the workers do."""
 
 from typing import Annotated, Final
 
@@ -75,7 +75,7 @@ def wait(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait until a retransmission has ended; exits with 1 if it was not done."""
+    """Wait until a retransmission has ended. Exits with 1 if it failed or was cancelled."""
     with connected(api) as client:
         client.retransmissions.get(topic, subscription, id_=id_)
     ended = followed(api, topic, subscription, id_=id_)
@@ -91,14 +91,14 @@ def cancel(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop messages that are not sent yet; those in flight are completed."""
+    """Cancel a retransmission: messages not sent yet are dropped, those in flight are completed."""
     with connected(api) as client:
         cancelled = client.retransmissions.cancel(topic, subscription, id_=id_)
     output.write_done(f"Cancelled {id_}", cancelled.raw, as_json=as_json)
 
 
 def followed(api: str | None, topic: str, subscription: str, *, id_: str) -> Retransmission:
-    """Return the retransmission when it has ended, and show its progress until then."""
+    """Show the progress of a retransmission until it has ended, and return it."""
     with connected(api, retries=WAITING) as client, filling(id_) as update:
         for found in client.retransmissions.follow(topic, subscription, id_=id_):
             update(found.progress, found.waiting_for or found.state)

@@ -24,7 +24,7 @@ from app.cli.progress import counting
 
 
 class OnlyOption(StrEnum):
-    """Which messages are sent again; without this the whole subscription is moved back."""
+    """Which messages are sent again. Without this option, the whole subscription is moved back."""
 
     DISCARDED = "discarded"
     UNDELIVERED = "undelivered"
@@ -32,7 +32,7 @@ class OnlyOption(StrEnum):
     ALL = "all"
 
 
-# The options that each choice allows, besides --since and --dry-run.
+# The options that each value of `--only` allows, besides --since and --dry-run.
 _TAKES: Final[Mapping[OnlyOption | None, frozenset[str]]] = {
     None: frozenset(),
     OnlyOption.DISCARDED: frozenset({"--until", "--status", "--reason", "--id", "--again"}),
@@ -71,7 +71,7 @@ class Chosen:
     dry_run: bool
 
     def options(self) -> Mapping[str, object]:
-        """Return the options that only some choices allow."""
+        """Return the given options that are not allowed with every value of `--only`."""
         return {
             "--until": self.until,
             "--status": self.statuses,
@@ -95,7 +95,7 @@ class Chosen:
         )
 
     def as_replay(self) -> Replay:
-        """Return the replay beside live traffic."""
+        """Return the retransmission beside live deliveries."""
         return Replay(
             only=str(self.only),
             since=_since(self),
@@ -146,10 +146,10 @@ def retransmit(  # noqa: PLR0913 - each parameter is an option
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send all again since a time, by moving the subscription back; or --only some messages.
+    """Send all messages since a time again, by moving the subscription; or --only some messages.
 
-    Moving back (--since alone) sends all messages since then once more, also delivered ones, before
-    new ones.
+    Moving the subscription (--since alone) sends all messages since then once more, before new
+    ones. Messages that were delivered are sent again, too.
     """
     chosen = Chosen(
         only=only,

@@ -28,7 +28,7 @@ def show(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the schema as it was set; exits with 4 if there is none."""
+    """Print the text of the schema exactly as it was set; exits with 4 if there is no schema."""
     with connected(api) as client:
         found = client.schemas.get(topic, version=version)
     if found is None:
@@ -57,7 +57,7 @@ def set_schema(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put another version into force."""
+    """Add a version of the schema, and put it into force."""
     text = _read(file)
     with connected(api) as client:
         version = client.schemas.add(topic, text)

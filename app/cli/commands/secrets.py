@@ -29,8 +29,9 @@ def key() -> None:
 def rotate() -> None:
     """Encrypt all stored secrets with the first key of ANGELIA_SECRET_KEY.
 
-    To change keys: give both to every process, the new one first; run this; remove the old one. It
-    may run beside the service, and be repeated. Exits with 1 if a secret is under neither.
+    To change the key, give both keys to every process, the new one first. Then run this command,
+    and remove the old key. The command may run beside the service, and may be repeated. It exits
+    with 1 if a secret was encrypted with neither key.
     """
     quiet_logs()
     settings = settings_with()

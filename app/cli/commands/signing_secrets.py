@@ -87,7 +87,7 @@ def delete(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop signing with it immediately."""
+    """Stop signing with a secret immediately."""
     with connected(api) as client:
         client.signing_secrets.delete(topic, name, secret_id=secret_id)
     output.write_done(f"Deleted {secret_id} of {name}", {"id": secret_id}, as_json=as_json)

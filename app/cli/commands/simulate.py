@@ -1,4 +1,4 @@
-"""`angelia simulate`: what a subscription with other settings would have sent."""
+"""`angelia simulate`: shows what a subscription with other settings would have sent."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -35,7 +35,7 @@ def spark() -> None:
 
 
 def missing_for_spark() -> Iterator[str]:
-    """Yield what this machine lacks for a Spark runner, each with a command that installs it."""
+    """Yield what this machine lacks for a Spark runner, each with a command to install it."""
     command = java_command()
     found = None if command is None else _java_version(command)
     if found is None or found < JAVA_MIN:
@@ -53,7 +53,7 @@ def _module(requirement: str) -> str:
 
 
 def _java_version(command: str) -> int | None:
-    """Return the major version of that Java; None if it does not run."""
+    """Return the major version of the Java at `command`; None if the command fails."""
     try:
         answer = subprocess.run(  # noqa: S603 - the Java that Spark itself would start
             [command, "-version"],

@@ -61,7 +61,7 @@ def create(  # noqa: PLR0913 - each parameter is an option
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Subscribe an endpoint to a topic: it gets messages from now on, or also earlier ones."""
+    """Subscribe an endpoint to a topic, from now on, or from an earlier time."""
     policy: Json = {} if rate is None else {"rate": rate}
     usual = subscription_settings(description=description, policy=policy)
     with connected(api) as client:
@@ -95,7 +95,7 @@ def change(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change settings of a subscription: '{"subscriptionPolicy": {"rate": 50}}'."""
+    """Change settings of a subscription, for example '{"subscriptionPolicy": {"rate": 50}}'."""
     with connected(api) as client:
         changed = client.subscriptions.change(topic, name, patch=patch)
     output.write_done(f"Changed {name}", changed.raw, as_json=as_json)
@@ -109,7 +109,7 @@ def suspend(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop delivering; messages that are published meanwhile wait."""
+    """Suspend a subscription: nothing is delivered, and new messages wait."""
     with connected(api) as client:
         suspended = client.subscriptions.suspend(topic, name)
     output.write_done(f"Suspended {name}", suspended.raw, as_json=as_json)
@@ -123,7 +123,7 @@ def activate(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver again, from where it stopped."""
+    """Activate a subscription: delivery continues where it stopped."""
     with connected(api) as client:
         activated = client.subscriptions.activate(topic, name)
     output.write_done(f"Activated {name}", activated.raw, as_json=as_json)
@@ -169,7 +169,7 @@ def forecast(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show its backlog, when that will be delivered, and what will be lost before."""
+    """Show how many messages wait, when they will be delivered, and which will be lost."""
     with connected(api) as client:
         found = client.subscriptions.forecast(topic, name)
     output.write_object(found.raw, as_json=as_json)
@@ -183,7 +183,7 @@ def delete(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Unsubscribe."""
+    """Delete a subscription."""
     with connected(api) as client:
         client.subscriptions.delete(topic, name)
     said = {"topicName": topic, "name": name}
@@ -191,7 +191,7 @@ def delete(
 
 
 def history_lines(history: History | None) -> Iterator[str]:
-    """Yield what the log no longer has of its history."""
+    """Yield lines about the messages before the log's start that a new subscription asked for."""
     if history is None:
         return
     if history.retransmission is not None:

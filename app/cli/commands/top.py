@@ -1,4 +1,4 @@
-"""`angelia top`: the state of subscriptions, live."""
+"""`angelia top`: shows the state of subscriptions, updated regularly."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -93,7 +93,7 @@ _FIGURES: Final[Mapping[SortOrder, Callable[[TopRow], float]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopView:
-    """What to show, and how often: `every` seconds, once if that is None."""
+    """What to show, and how often: every `every` seconds; only once if that is None."""
 
     topic: str | None
     order: SortOrder
@@ -130,7 +130,7 @@ def top(
 
 async def _top(shown: TopView, api: str | None) -> None:
     async with connected_async(api) as client:
-        # Report an error at the start; a later one may be temporary.
+        # Stop with the error if the first request fails. A later error may be temporary.
         first = await _rows(client, shown)
         if shown.as_json:
             await _write_lines(client, shown, first)
@@ -163,7 +163,7 @@ async def _live(client: AsyncAngelia, shown: TopView, first: Sequence[TopRow]) -
 
 
 async def _looks(client: AsyncAngelia, shown: TopView) -> AsyncIterator[Sequence[TopRow] | str]:
-    """Yield the rows again and again; or a text that says why there are none."""
+    """Yield the current rows again and again; or a text that says why there are none."""
     while shown.every is not None:
         await asyncio.sleep(shown.every)
         yield await look(client, shown)
@@ -176,7 +176,7 @@ async def look(client: AsyncAngelia, shown: TopView) -> Sequence[TopRow] | str:
     except ExceptionGroup as group:
         if group.split(ClientError)[1]:
             raise
-        # Show one error: concurrent requests fail for the same reason.
+        # Show only one error, because concurrent requests fail for the same reason.
         return str(group.exceptions[0])
 
 

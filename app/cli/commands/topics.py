@@ -63,7 +63,7 @@ def adopt(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take over a topic that Kafka has already, as it is."""
+    """Take over a topic that exists in Kafka, with its partitions and messages."""
     usual = topic_settings(description=description) | {"adopted": True}
     with connected(api) as client:
         made = client.topics.create(name, usual | (settings or {}))
@@ -90,7 +90,7 @@ def change(
     api: ApiOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change settings of a topic: '{"retentionTime": {"duration": 2}}'."""
+    """Change settings of a topic, for example '{"retentionTime": {"duration": 2}}'."""
     with connected(api) as client:
         changed = client.topics.change(topic, patch)
     output.write_done(f"Changed {topic}", changed.raw, as_json=as_json)
@@ -98,7 +98,7 @@ def change(
 
 @topics.command()
 def delete(topic: TopicArgument, *, api: ApiOption = None, as_json: JsonOption = False) -> None:
-    """Delete a topic with its messages; it must have no subscriptions."""
+    """Delete a topic with its messages. The topic must have no subscriptions."""
     with connected(api) as client:
         client.topics.delete(topic)
     output.write_done(f"Deleted {topic}", {"name": topic}, as_json=as_json)

@@ -14,13 +14,13 @@ from app.config import Settings
 from app.storage.embedded.home import require_usable
 
 PROCESSES_MAX: Final = 256
-# How often to restart a worker: half a minute of attempts, then the user must know that it does not
-# work.
+# How often a worker is restarted: for half a minute. After that the user must know that the worker
+# does not work.
 _POLICY: Final = RestartPolicy(delay_max=timedelta(seconds=8), deaths_max=7)
 
 
 async def keep_running(count: int, settings: Settings) -> None:
-    """Run `count` workers until cancelled; then stop all, and return when they have ended.
+    """Run `count` workers until cancelled. Then stop all of them, and return when they have ended.
 
     Each worker is a separate member of the log's groups. A worker that ends is restarted, after a
     longer pause each time.

@@ -37,7 +37,7 @@ def undelivered_report(found: Answer) -> Report:
 
 
 def failures_report(found: Answer) -> Report:
-    """Return the report of clusters of failures. A sentence for each names the probable cause."""
+    """Return the report of clusters of failures, with the probable cause of each in a sentence."""
     clusters = found["clusters"]
     rows = [
         [
@@ -99,7 +99,7 @@ def latency_report(found: Answer) -> Report:
 
 
 def slo_report(found: Answer) -> Report:
-    """Return the report of which share of messages was delivered within the time.
+    """Return the report of the share of messages that were delivered within the promised time.
 
     Raises:
         CliError: The job had no such time.

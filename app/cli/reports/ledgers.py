@@ -38,7 +38,7 @@ def ledger_report(found: Ledger, *, name: str) -> Report:
 
 
 def conclusions(found: Ledger) -> Iterator[str]:
-    """Yield what is proved about the requested time, and where missing messages are."""
+    """Yield sentences: what is proved about the requested time, and where missing messages are."""
     requested = f"{output.local_time(found.since)} to {output.local_time(found.until)}"
     proved = "is proved" if found.proved else f"is not proved ({', '.join(found.doubts)})"
     if found.covered_from is None:
@@ -59,7 +59,7 @@ def _places(entry: LedgerEntry) -> str:
         f"offsets {each.offset} to before {each.to_offset} of partition {each.partition}"
         for each in entry.missing_among
     ]
-    # Entries of older versions have no ranges: say that the place is unknown.
+    # Entries of older versions have no ranges. Say that the offsets are not known.
     known = ranges or ["offsets that are not known"]
     return ", ".join([*known, "and more"] if entry.missing_among_more else known)
 

@@ -40,7 +40,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart:
-    """Horizontal bars. The values of a bar are parts of a whole, or stand below each other.
+    """Horizontal bars. The values of a bar are drawn as parts of one bar, or below each other.
 
     `most` is the value of a bar of full length; None means the largest value of the chart.
     """

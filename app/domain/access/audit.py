@@ -10,7 +10,7 @@ from typing import Any
 class Action(StrEnum):
     """The kind of a change.
 
-    The names are those of Hermes; kinds that Hermes lacks have their own.
+    Kinds that Hermes has are named as in Hermes.
     """
 
     CREATED = "CREATED"
@@ -38,7 +38,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """A change, its time, and the API key that made it (`key_id` None: no key)."""
+    """A change, its time, and the API key that made it.
+
+    `key_id` is None if the caller had no key.
+    """
 
     id: int
     at: datetime

@@ -20,8 +20,8 @@ SCOPE_RULE: Final = (
     " subscription:group.topic/name, or publish:group.name (also publish:group.* and publish:*)"
 )
 
-# The start of every token. A token has its key's id, for the look-up, and 256 random bits in
-# base64, as the proof.
+# The start of every token. After it, a token has the id of its key, for the look-up, and 256 random
+# bits in base64, as the proof.
 TOKEN_PREFIX: Final = "ang_"  # noqa: S105 - the start of every token, no secret
 ID_LENGTH: Final = 12
 _TOKEN: Final = re.compile(rb"ang_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
@@ -32,7 +32,7 @@ _ALL: Final = "*"
 
 
 class ScopeKind(StrEnum):
-    """What a scope allows, or to what it applies."""
+    """The kind of a scope: what a key with the scope may do."""
 
     ADMIN = "admin"
     READ = "read"
@@ -140,7 +140,10 @@ class Grants:
 
     @property
     def owns_some(self) -> bool:
-        """Whether these grants can own anything: not if they only allow reading or publishing."""
+        """Whether these grants can own anything.
+
+        Grants that only allow reading or publishing cannot.
+        """
         owning = (self.owners, self.groups, self.topics, self.subscriptions)
         return self.admin or any(owning)
 
@@ -166,16 +169,19 @@ class Grants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller of a request: the name of a key, or anonymous (`key_id` None)."""
+    """The caller of a request: the name of its key, or anonymous.
+
+    `key_id` is None for an anonymous caller.
+    """
 
     name: str
     key_id: str | None = None
     grants: Grants = field(default_factory=Grants)
 
 
-# The caller without access control: everybody may do everything.
+# The caller when access is not controlled: everybody may do everything.
 EVERYBODY: Final = Caller(name="anonymous", grants=Grants(admin=True, read=True))
-# The caller without a key, with access control.
+# The caller without a key when access is controlled.
 NOBODY: Final = Caller(name="anonymous")
 
 
@@ -217,9 +223,10 @@ def is_token(given: bytes) -> bool:
 
 
 class Mode(StrEnum):
-    """Whether management changes are allowed (Hermes' modes); publishing is always allowed.
+    """Whether management changes are allowed (Hermes' modes). Publishing is always allowed.
 
-    In READ_ONLY and READ_ONLY_ADMIN only admins may make changes; the two differ only in name.
+    In READ_ONLY and READ_ONLY_ADMIN only admins may make changes; these two modes differ only in
+    name.
     """
 
     READ_WRITE = "readWrite"
@@ -231,7 +238,8 @@ class Role(StrEnum):
     """The role that a caller needs for a route: Hermes' roles, and three more.
 
     OPEN: no key is needed. ANY: any key. READER: an owner of the target, or a key that may read
-    everything. CREATOR: a key that can own things; what it may create depends on the body.
+    everything. CREATOR: a key that can own things. What a CREATOR may create depends on the
+    request's body.
     """
 
     OPEN = "open"

@@ -1,6 +1,6 @@
-"""Topics that existed in the log before they were created here.
+"""Topics that existed in the log before they were created in Angelia (pure).
 
-Their settings are adopted (pure).
+Such a topic is adopted with the settings that it has in the log.
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ def as_in_log(topic: Topic, *, partitions: int, retention: timedelta) -> Topic:
 
 
 def require_kept(current: Topic, wanted: Topic) -> None:
-    """Check that an update of an adopted topic changes nothing in the log.
+    """Check that an update of an adopted topic changes no setting of the topic in the log.
 
     Raises:
         ValidationFailedError: The update changes partitions or retention.

@@ -7,12 +7,15 @@ from typing import Final
 
 BATCH_SIZE_MAX: Final = 10_000
 BATCH_VOLUME_MAX: Final = 8 * 1024 * 1024
-# Hermes' maximum for `batchTime`. In Hermes it means "when the batch is full".
+# Hermes' maximum for `batchTime`. In Hermes this value means that a batch is sent when it is full.
 BATCH_TIME_MAX: Final = timedelta(milliseconds=(1 << 31) - 1)
 
 
 class DeliveryType(StrEnum):
-    """SERIAL: each message in a separate request. BATCH: several messages in one request."""
+    """SERIAL: each message is sent in a request of its own.
+
+    BATCH: several messages in one request.
+    """
 
     SERIAL = "SERIAL"
     BATCH = "BATCH"

@@ -1,4 +1,4 @@
-"""Changes of topics and subscriptions, in their order."""
+"""Numbered changes of topics and subscriptions."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from app.domain.catalogue.topic import Topic
 class Changes:
     """The current state of everything that changed after a given change.
 
-    Changes are numbered in the order of their commits. No number appears later than a higher one.
-    So a reader that has applied `number` has seen every change up to it. A new reader starts from 0
-    and gets everything.
+    Changes are numbered in the order of their commits: when a number becomes visible, all lower
+    numbers are visible. So a reader that has applied `number` has seen every change up to it. A new
+    reader starts from 0 and gets everything.
     """
 
     number: int

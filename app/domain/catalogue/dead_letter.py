@@ -16,8 +16,8 @@ from app.domain.message import (
 )
 from app.domain.names import topic_name
 
-# How many dead-letter topics a message may pass: it may be discarded again by a subscription of
-# such a topic.
+# The maximum number of dead-letter topics that a message may pass. A subscription of a dead-letter
+# topic may discard the message again.
 ROUTE_MAX: Final = 8
 _TEXT_MAX: Final = 1_000
 HEADERS_PREFIX: Final = "Angelia-Dead-Letter-"
@@ -106,7 +106,7 @@ def _published(message: Message) -> str:
     try:
         return _rfc3339(_EPOCH + timedelta(milliseconds=message.published_ms))
     except OverflowError:
-        return ""  # the time of a record of another producer may be any number
+        return ""  # ignore an invalid time: other producers may write any number
 
 
 def _rfc3339(moment: datetime) -> str:
@@ -116,7 +116,7 @@ def _rfc3339(moment: datetime) -> str:
 def _sendable(text: str) -> bytes:
     """Return `text` as a header value, with unsuitable characters replaced.
 
-    Reasons quote subscribers, and ids of other producers may be anything.
+    Reasons quote subscribers, and ids of other producers may have any characters.
     """
     printable = "".join(char if char.isprintable() else " " for char in text[:_TEXT_MAX])
     return printable.encode("ascii", "replace").strip()

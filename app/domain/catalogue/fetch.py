@@ -10,13 +10,13 @@ from app.domain.errors import ValidationFailedError
 
 FETCH_SIZE_MAX: Final = 10_000
 POLL_SIZE_MAX: Final = 10_000
-# The maximum number of concurrent reads of one subscription. This many times `fetch_size` messages
-# may be waiting.
+# The maximum number of concurrent reads of one subscription. So up to FETCHES_MAX times
+# `fetch_size` messages may be waiting.
 FETCHES_MAX: Final = 3
 # The limits of `fetch_timeout`, in milliseconds.
 FETCH_TIMEOUT_MS: Final = range(100, 60_001)
-# The limits of `frequency`, in milliseconds: a few readers read for all subscriptions, so failing
-# reads must not take their time.
+# The limits of `frequency`, in milliseconds. A few readers read for all subscriptions, so failing
+# reads must not repeat too often.
 FREQUENCY_MS: Final = range(1_000, 60_001)
 # The limits of `polling_time`, in milliseconds.
 POLLING_TIME_MS: Final = range(100, 3_600_001)

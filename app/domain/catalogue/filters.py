@@ -19,7 +19,7 @@ class FilterType(StrEnum):
 
 
 class MatchingStrategy(StrEnum):
-    """Which of several values that a path finds must match."""
+    """Whether all values that a path finds must match, or only one of them."""
 
     ALL = "all"
     ANY = "any"

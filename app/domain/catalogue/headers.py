@@ -14,7 +14,7 @@ VALUE_LENGTH_MAX: Final = 4096
 # A header that is never propagated, because it has the publisher's credentials.
 AUTHORIZATION: Final = "authorization"
 
-# Headers about a single connection, or about the framing of one message, which are never propagated
+# Headers about a single connection, or about how one message is framed. They are never propagated
 # (RFC 9110, section 7.6.1). Accept-Encoding is one of them because responses are not decompressed.
 OF_CONNECTION: Final = frozenset(
     {

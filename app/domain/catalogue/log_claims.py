@@ -1,7 +1,8 @@
-"""Claims on topics that a request changes in the log and in the database: one request at a time.
+"""Claims on topics that a request changes in the log and in the database.
 
-A claim is not a lock: no other request waits while the log does not respond. A claim remains if its
-process dies, and then shows what may be incomplete.
+Only one request at a time has the claim on a topic. A claim is not a lock: no other request waits
+while the log does not respond. If the process of a request dies, the claim remains, and shows what
+may be incomplete.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Self
 
 
 class Intent(StrEnum):
-    """What a request is about to do in the log."""
+    """What a request is going to do in the log."""
 
     CREATE = "create"
     ALTER = "alter"
@@ -20,9 +21,10 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogClaim:
-    """A request's claim on a `subject`, until it is released or expires; `token` is the request's.
+    """A request's claim on a `subject`, until it is released or expires.
 
-    `left` is what an earlier request began under its claim and did not finish.
+    `token` identifies the request. `left` is what an earlier request began under its claim and did
+    not finish.
     """
 
     subject: str
@@ -35,8 +37,8 @@ class LogClaim:
     def to_end(self) -> Intent:
         """Return what must be finished if the process of this claim dies now.
 
-        A deletion counts only after it has `begun`: before that, the topic may stay. Then the log
-        is made to match the database, as after any other intent.
+        A deletion must be finished only if it has `begun`; before that, the topic may stay. In all
+        other cases, the log is made equal to the database.
         """
         if self.intent is Intent.DELETE and not self.begun:
             return self.left or Intent.ALTER

@@ -34,14 +34,14 @@ _SCOPE: Final = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 
 
 class GrantType(StrEnum):
-    """The credentials in a token request: the client's own, or also those of a user."""
+    """Whose credentials a token request has: only the client's, or also those of a user."""
 
     CLIENT_CREDENTIALS = "clientCredentials"
     PASSWORD = "password"  # noqa: S105 - the name of a grant
 
 
 class ClientAuthentication(StrEnum):
-    """Where client id and secret are in a token request (RFC 7591's names).
+    """Where a token request has the client's id and secret (with RFC 7591's names).
 
     POST: in the request's body, as Hermes sends them. BASIC: in the request's Authorization header.
     """
@@ -54,14 +54,14 @@ class ClientAuthentication(StrEnum):
 class OAuthProvider:
     """An issuer of tokens, and how to request them.
 
-    A token request takes at most `request_timeout`, or `socket_timeout` if that is shorter and not
-    0. After a failure, the next request is made after `initial_delay`; the delay doubles with each
+    A token request may take `request_timeout`, or `socket_timeout` if that is shorter and not 0.
+    After a failure, the next request is made after `initial_delay`; the delay doubles with each
     further failure, up to `delay_max`.
 
-    Besides admins, `owners` may let subscriptions use the provider. Its tokens are sent only to
-    `endpoint_hosts`, and requested only with `scopes` (see `app.domain.catalogue.token_grants`).
-    `unrestricted` means that none of these fields is set, because the provider was created by a
-    version without them: everybody may use it.
+    Admins and the `owners` may let subscriptions use the provider. Its tokens are sent only to
+    `endpoint_hosts`, and requested only for `scopes` (see `app.domain.catalogue.token_grants`).
+    `unrestricted` means that everybody may use the provider: it was created by a version without
+    these three fields.
 
     `locked` is the reason why this process cannot read the provider's secret. Then the secret is a
     mask, and no token can be requested.
@@ -203,8 +203,8 @@ def _token_problem(text: str, parts: SplitResult) -> str | None:
     if len(text) > URL_MAX:
         return f"must be at most {URL_MAX} characters"
     if "@" in parts.netloc or "#" in text:
-        # RFC 6749, section 3.2, forbids a fragment. The part before an @ would be shown to users,
-        # and never sent.
+        # RFC 6749, section 3.2, forbids a fragment. User and password before an @ would be shown to
+        # users, and never sent.
         return "must be without user, password and fragment: clientId and clientSecret say who asks"
     return None
 

@@ -12,9 +12,9 @@ RETENTION_DAYS_DEFAULT: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineStorage:
-    """Whether a topic is archived, and how many days its archive is kept; None: forever.
+    """Whether a topic is archived, and how many days its archive is kept.
 
-    If archiving is switched off, existing data is kept for the same time.
+    None means forever. If archiving is switched off, existing data is kept for the same time.
     """
 
     enabled: bool = False

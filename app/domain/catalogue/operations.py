@@ -12,8 +12,8 @@ CONSUMERS_MAX: Final = 10_000
 
 # The name of the only data centre and cluster in Hermes' documents.
 DATACENTER: Final = "primary"
-# Current Hermes calls its first cluster and first data centre by these names: they also mean
-# Angelia's only one.
+# Names of the first cluster and the first data centre in current Hermes. Here they mean the only
+# one.
 _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 
 
@@ -21,8 +21,8 @@ _CLUSTERS: Final = frozenset({DATACENTER, "primary-dc", "dc"})
 class Constraints:
     """How many consumers a subscription, or each subscription of a topic, should have, and why.
 
-    Constraints are stored for tools that read them, without effect: in Angelia all running workers
-    share a topic's partitions.
+    Constraints are stored for tools that read them. They have no effect, because in Angelia all
+    running workers share a topic's partitions.
     """
 
     consumers: int
@@ -47,7 +47,7 @@ class WorkloadConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveTopic:
-    """A topic without new messages, and since when it has had none, if known."""
+    """A topic without new messages, with the time since when it has had none, if known."""
 
     name: str
     since: datetime

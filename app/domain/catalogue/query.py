@@ -46,7 +46,7 @@ _JUNCTIONS: Final = frozenset(each.value for each in Junction)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCondition:
-    """A comparison of a field with a value; with IN, with each value of a list."""
+    """A condition that compares a field with a value, or for IN with each value of a list."""
 
     path: str
     operator: Operator
@@ -55,9 +55,9 @@ class QueryCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedQuery:
-    """A query of several queries: all (AND), any (OR) or none (NOT) must match.
+    """A query of several queries. All (AND), any (OR) or none (NOT) of them must match.
 
-    An empty AND matches.
+    An empty AND matches everything.
     """
 
     by: Junction
@@ -155,7 +155,10 @@ def _require_comparable(path: str, operator: Operator, value: object) -> None:
 
 
 def number_in(value: object) -> float | None:
-    """Return a number, also from a text (Hermes' metrics are texts); None for any other value."""
+    """Return a value as a number, also a text of digits, because Hermes' metrics are texts.
+
+    None for any other value.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

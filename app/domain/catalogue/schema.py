@@ -30,10 +30,10 @@ class TopicSchema:
     """One version of a topic's schema; versions count from 1.
 
     `id` is the schema's id in the registry; without a registry it is made from the schema's text. A
-    `retired` version describes older messages, and no longer validates new ones. `kind` is set if
-    it is not the topic's content type. A topic that became AVRO has older schemas of kind JSON. A
-    JSON topic may have a schema of kind AVRO, for a later change to AVRO. Such versions are
-    `retired` too.
+    `retired` version describes older messages, but does not validate new ones. `kind` is set if it
+    is not the topic's content type. A topic that became AVRO has older schemas of kind JSON. A JSON
+    topic may have a schema of kind AVRO, for a later change to AVRO. Such versions are `retired`
+    too.
     """
 
     version: int

@@ -11,9 +11,9 @@ from app.domain.commit import Progress
 class Seek:
     """The last move of a subscription: an offset for each partition, by its index.
 
-    Commits contain the `number` of the last move that their worker knew. A worker that finds a
-    commit with an older number continues at the offsets of the move instead. So a move is one
-    change of one row: it can neither be lost nor happen twice. A commit without a number is from an
+    Commits contain the `number` of the last move that their worker knew. If a worker finds a commit
+    with an older number, it continues at the offsets of the move instead. So a move is one change
+    of one row: a move cannot be lost, and cannot happen twice. A commit without a number is from an
     external tool. Such a commit counts, unless it is one of `replaced`, which existed before the
     move.
     """
@@ -35,12 +35,15 @@ class Seek:
         )
 
     def offset_in(self, partition: int) -> int | None:
-        """Return where to continue in that partition; None for a partition that was added later."""
+        """Return the move's offset in that partition; None for a partition that was added later."""
         return self.offsets[partition] if partition < len(self.offsets) else None
 
 
 def sought(progress: Progress, seek: Seek | None, *, partition: int) -> Progress:
-    """Return where to start in a partition whose last commit is `progress`. Its counts are kept."""
+    """Return where to start in a partition whose last commit is `progress`.
+
+    The counts of the commit are kept.
+    """
     if seek is None:
         return progress
     offset = seek.offset_in(partition)

@@ -9,9 +9,10 @@ from typing import Final
 from app.domain.errors import ValidationFailedError
 from app.domain.secrets import SECRET
 
-# The maximum number of signing secrets: with this many the header is shorter than 1 KiB.
+# The maximum number of signing secrets. With so many, the header with all signatures is shorter
+# than 1 KiB.
 SIGNING_SECRETS_MAX: Final = 8
-# How long an older secret may sign beside a new one, at most and by default.
+# How long an older secret still signs after a new one was added: the maximum, and the default.
 OVERLAP_MAX: Final = timedelta(days=30)
 OVERLAP_DEFAULT: Final = timedelta(days=1)
 
@@ -53,7 +54,7 @@ def rotated(
 ) -> tuple[SigningSecret, ...]:
     """Return `secrets` with a `new` one. Older secrets of its kind expire after `overlap`.
 
-    Secrets that expire earlier keep their time.
+    Older secrets that expire earlier keep their time.
 
     Raises:
         ValidationFailedError: There would be more than SIGNING_SECRETS_MAX, or `overlap` is out of
@@ -70,8 +71,8 @@ def rotated(
 def without(secrets: Sequence[SigningSecret], secret_id: str) -> tuple[SigningSecret, ...]:
     """Return `secrets` without the secret with that id.
 
-    If the removed secret had no end of validity, the newest remaining secret of its kind has none
-    from now on. So if a rotation is undone, deliveries stay signed, also after the overlap.
+    If the removed secret had no time of expiry, the newest remaining secret of its kind gets none
+    either. So if a rotation is undone, deliveries stay signed, also after the overlap.
     """
     left = [each for each in secrets if each.id != secret_id]
     for gone in secrets:

@@ -1,4 +1,4 @@
-"""The start position of a new subscription in its topic: with older messages, or without."""
+"""The start position of a new subscription: whether it gets older messages of its topic."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,21 +12,20 @@ AHEAD_MAX: Final = timedelta(minutes=1)
 
 
 class Edge(StrEnum):
-    """EARLIEST: the oldest message in the log. LATEST: the next message."""
+    """EARLIEST: start with the oldest message in the log. LATEST: start with the next message."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
-# Where to start. For a time: at the first message of each partition that was published then or
-# later.
+# Where to start. A time means the first message of each partition that was published then or later.
 Beginning = Edge | datetime
 
 
 def require_reached(beginning: Beginning, *, now: datetime) -> Beginning:
     """Return `beginning` if it is not in the future; otherwise raise a ValidationFailedError.
 
-    Messages from before a future time could not be held back.
+    A start in the future is not possible: earlier messages could not be held back.
     """
     if isinstance(beginning, datetime) and beginning > now + AHEAD_MAX:
         raise ValidationFailedError.of(FIELD, "must not be a time to come")

@@ -147,13 +147,13 @@ class DeliveryPolicy:
                     f"subscriptionPolicy.{FIELD_NAMES[name]}", f"must be {low} to {high}"
                 )
         if self.on_exhausted is OnExhausted.RUN and self.sending_delay:
-            # Refuse this: the buffer would be full of delayed messages, and failed ones could not
-            # be distinguished.
+            # Refuse such a delay. The buffer would be full of delayed messages, and could not be
+            # used to see that messages fail.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.sendingDelay", "must be 0 when onExhausted is RUN"
             )
         if self.publish_ttl is not None and self.publish_ttl <= self.sending_delay:
-            # Refuse this: every message would be too old when it may be sent.
+            # Refuse such a delay. When a message may be sent, it would always be too old.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl", "must be longer than sendingDelay"
             )
@@ -331,8 +331,8 @@ class Subscription:
         if self.client_certificate is not None and not is_https(self.endpoint):
             raise ValidationFailedError.of("clientCertificate", "needs an https:// endpoint")
         if self.dead_letter is not None and self.dead_letter.topic == self.topic:
-            # Refuse another kind of topic: its subscriptions would get what one of them could not
-            # accept.
+            # Refuse the topic itself. Its subscriptions would get messages that one of them could
+            # not accept.
             raise ValidationFailedError.of("deadLetter.topic", "must be another topic than its own")
         if len(self.filters) > FILTERS_MAX:
             raise ValidationFailedError.of("filters", f"must be at most {FILTERS_MAX}")
@@ -349,13 +349,14 @@ class Subscription:
         if self.mode is EndpointMode.BROADCAST:
             raise ValidationFailedError.of("mode", "must be ANYCAST when deliveryType is BATCH")
         if is_template(self.endpoint):
-            # Refuse placeholders with batches: each message could lead to another URL.
+            # Refuse placeholders with batches, because each message of a batch could lead to
+            # another URL.
             raise ValidationFailedError.of(
                 "endpoint", "must be without {placeholders} when deliveryType is BATCH"
             )
         publish_ttl = self.policy.publish_ttl
         if publish_ttl is not None and publish_ttl <= self.policy.batch_time:
-            # Refuse this: the first message of an incomplete batch would always be too old.
+            # Refuse these values. The first message of an incomplete batch would always be too old.
             raise ValidationFailedError.of(
                 "subscriptionPolicy.publishTtl",
                 "must be longer than batchTime when deliveryType is BATCH",
@@ -367,7 +368,7 @@ class Subscription:
         if self.content_mode is ContentMode.PLAIN:
             return
         if any(header.name.lower() == "content-type" for header in self.headers):
-            # Refuse Content-Type: it marks events, or is the type of their data.
+            # Refuse Content-Type, because it marks events, or is the type of their data.
             raise ValidationFailedError.of(
                 "headers", "must be without Content-Type unless contentMode is PLAIN"
             )
@@ -388,7 +389,8 @@ class Subscription:
             )
 
     def _check_authorization(self) -> None:
-        # Refuse both: a request can have only one Authorization header.
+        # Refuse user and password in the URL together with OAuth. A request can have only one
+        # Authorization header.
         if urlsplit(self.endpoint).username is not None:
             raise ValidationFailedError.of(
                 POLICY_FIELD, "must be absent while there are a user and a password in endpoint"
@@ -414,7 +416,10 @@ class Subscription:
 
     @property
     def batching(self) -> Batching | None:
-        """When batches are sent, and their format; None if each message is sent alone."""
+        """When batches are sent, and their format.
+
+        None if each message is sent alone.
+        """
         if self.delivery_type is DeliveryType.SERIAL:
             return None
         return Batching(

@@ -47,7 +47,8 @@ class EndpointTemplate:
         texts = _PLACEHOLDER.split(target)
         self._literals = texts[::2]
         self._keys = [tuple(name.split(".")) for name in texts[1::2]]
-        # The endpoint with sample values, for everything that does not depend on the values.
+        # The endpoint with sample values. It is used for everything that does not depend on the
+        # values.
         self.sample = _PLACEHOLDER.sub("x", endpoint)
 
     @classmethod
@@ -75,7 +76,7 @@ class EndpointTemplate:
             text = _text(body, keys)
             length += len(text)
             if length > TARGET_LENGTH_MAX:
-                # Check the length before encoding, which takes long for a long text.
+                # Check the length before encoding, because encoding a long text takes long.
                 raise TemplateError(_TOO_LONG)
             yield quote(text, safe="")
             yield literal

@@ -1,7 +1,8 @@
-"""Who may use the tokens of an OAuth provider, at which hosts, and for which scopes.
+"""Rules for OAuth providers: who may use their tokens, at which hosts, and for which scopes.
 
 The limits for hosts and scopes apply to everybody, and are checked again before a token is
-requested. Admins, and callers that act for an owner of the provider, may use it in a subscription.
+requested. Only admins, and callers that act for an owner of a provider, may use it in a
+subscription.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ UNRESTRICTED: Final = (
 def require_user(provider: OAuthProvider, grants: Grants) -> None:
     """Check that a caller with these grants may let a subscription use the provider.
 
-    A provider without owners or hosts may be used only by admins; an `unrestricted` provider by
-    everybody.
+    Only admins may use a provider without owners or hosts. Everybody may use an `unrestricted`
+    provider.
 
     Raises:
         PermissionDeniedError: The caller may not use the provider.
@@ -40,7 +41,7 @@ def require_user(provider: OAuthProvider, grants: Grants) -> None:
 
 
 def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> None:
-    """Check that tokens by `policy` may be sent to `endpoint`, which is valid.
+    """Check that tokens for `policy` may be sent to `endpoint`, which is a valid URL.
 
     Raises:
         ValidationFailedError: The host or a scope is not allowed; the error names the field.
@@ -61,7 +62,7 @@ def require_use(provider: OAuthProvider, policy: OAuthPolicy, endpoint: str) -> 
 def _has_scopes(allowed: Sequence[str], asked: str) -> bool:
     """Whether the scopes are allowed.
 
-    A request without a scope is not allowed if scopes are limited: it gets the provider's default
-    scopes, perhaps more.
+    A request without a scope would get the provider's default scopes. So it is not allowed if
+    scopes are limited.
     """
     return bool(asked) and frozenset(asked.split(" ")) <= frozenset(allowed)

@@ -46,9 +46,8 @@ class OnDuplicate(StrEnum):
 class Deduplication:
     """Deduplication: a message with an id that was used before is not stored again.
 
-    The id is the value of `expression` (CEL) for the message, if there is an expression, and
-    otherwise the publisher's. Ids are remembered for `ttl`, but possibly only the newest
-    `entries_max` ids.
+    If there is an `expression` (CEL), its value for the message is the id. Otherwise the publisher
+    sends the id. Ids are remembered for `ttl`, but possibly only the newest `entries_max` ids.
     """
 
     expression: str | None = None
@@ -68,7 +67,7 @@ class Deduplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishAuth:
-    """The publishers of a topic, as in Hermes: if `enabled`, only keys with these names.
+    """Who may publish to a topic, as in Hermes: if `enabled`, only keys with these names.
 
     With `unauthenticated_access`, callers without a key may publish too.
     """
@@ -94,7 +93,7 @@ class Topic:
     `alternate_topic` gets messages that are published as `mandatory` while this topic has no
     subscribers. `throughput_quota` is in bytes per second. Request headers named in
     `propagated_headers` are sent with a published message to its subscribers. If the topic is
-    `subscribing_restricted`, only its owners may create subscriptions. `tracking` defines which
+    `subscribing_restricted`, only its owners may create subscriptions. `tracking` is which
     publications are traced. `schemas` are the versions of its schema, the oldest first; an AVRO
     topic has at least one. A topic that is `migrated_from_json` has JSON messages from the time
     before it became AVRO. An `adopted` topic existed in the log before it was created here: its
@@ -152,7 +151,10 @@ class Topic:
 
     @property
     def schema(self) -> TopicSchema | None:
-        """The schema version that validates messages, unless a message names another version."""
+        """The schema version that validates messages.
+
+        A message that names another version is validated by that version.
+        """
         return next((each for each in reversed(self.schemas) if not each.retired), None)
 
     @property

@@ -2,9 +2,9 @@
 
 A discard is recorded before the commit that passes its message. If a worker dies between the two,
 the record remains, although the message is sent again and may then be delivered. So a cursor with
-discards has a fencing token, its producer epoch. A commit contains the epoch before the first
-discard is recorded under it. The last commit, after all records, does not contain it. A worker that
-starts from a commit with a producer epoch first retracts the discards of this epoch after the
+discards has a fencing token, its producer epoch. Before the first discard is recorded under an
+epoch, a commit contains the epoch. The commit after the last record does not contain it. A worker
+that starts from a commit with a producer epoch first retracts the discards of this epoch after the
 commit: it appends a retraction to the same stream before it sends any message again.
 """
 
@@ -25,10 +25,11 @@ _BEYOND: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraction:
-    """Retracts discards of a `producer_epoch` in a partition from `offset` on, except `finished`.
+    """Retracts discards of a `producer_epoch` in a partition.
 
-    A retraction applies to discards before and after it in the stream, because a worker that was
-    declared dead may still run.
+    These are the discards from `offset` on, except those in `finished`. A retraction applies to
+    discards before and after it in the stream, because a worker that was declared dead may still
+    run.
     """
 
     subscription_id: str
@@ -72,7 +73,9 @@ def retraction_of(committed: Progress, partition: int, *, start: int) -> Retract
 
 
 def retraction_record(retraction: Retraction) -> NewRecord:
-    """Return the record for the undelivered stream; its key puts it behind these discards.
+    """Return the record for the undelivered stream.
+
+    Its key is that of the discards, so it comes after them.
 
     The record has no headers of discards, so versions that do not know retractions ignore it.
     """
@@ -91,7 +94,7 @@ def retraction_record(retraction: Retraction) -> NewRecord:
 
 
 def entry_of(record: Record) -> Entry | None:
-    """Return the entry of the undelivered stream in a record.
+    """Return the entry (a discard or a retraction) in a record of the undelivered stream.
 
     The result is None for a record without an entry.
     """

@@ -51,9 +51,9 @@ class TopicOrSubscription:
 class UndeliveredFilter:
     """Selects discards that match all given fields.
 
-    If nothing has the name in `whose`, nothing matches. `since` is inclusive, `until` is exclusive.
-    `reason` is a part of the discard's reason, upper or lower case. `key` is the whole partition
-    key, `text` a part of the body.
+    If no topic or subscription has the name in `whose`, nothing matches. `since` is inclusive,
+    `until` is exclusive. `reason` is a part of the discard's reason, upper or lower case. `key` is
+    the whole partition key, `text` a part of the body.
     """
 
     whose: TopicOrSubscription | None = None

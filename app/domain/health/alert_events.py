@@ -8,9 +8,9 @@ CONTENT_TYPE = "application/cloudevents+json"
 
 
 def alert_event(alert: Alert, *, raised: bool) -> dict[str, Any]:
-    """Return the event about a raised or cleared `alert`.
+    """Return the event that an `alert` was raised or cleared.
 
-    The event always has the same id, however often this is called.
+    The event for an alert always has the same id, however often this is called.
     """
     state = "raised" if raised else "cleared"
     at = alert.raised_at if raised else alert.cleared_at

@@ -18,12 +18,12 @@ from app.domain.status import Output, RateMode, SubscriptionLoad
 class AlertKind(StrEnum):
     """The kind of an alert.
 
-    SUSPENDED: Angelia suspended the subscription (the endpoint answered 410, or the retry buffer is
-    full). CIRCUIT_OPEN, HEARTBEAT: nothing is sent, or only probes. RETRY_BUFFER_FULL: nothing new
-    is sent until the retry buffer has space. UNDELIVERED: many messages are discarded.
-    LOSS_FORECAST: messages will be lost. LEDGER_MISSING: messages are missing in the last ledger
-    entry. CERTIFICATE_EXPIRY, SECRET_EXPIRY: credentials of the subscription's requests expire
-    soon.
+    SUSPENDED: Angelia suspended the subscription, because the endpoint answered 410, or the retry
+    buffer is full. CIRCUIT_OPEN: nothing is sent. HEARTBEAT: only probes are sent.
+    RETRY_BUFFER_FULL: nothing new is sent until the retry buffer has space. UNDELIVERED: many
+    messages are discarded. LOSS_FORECAST: messages will be lost. LEDGER_MISSING: messages are
+    missing in the last ledger entry. CERTIFICATE_EXPIRY, SECRET_EXPIRY: credentials of the
+    subscription's requests expire soon.
     """
 
     SUSPENDED = "SUSPENDED"
@@ -54,7 +54,8 @@ class Limits(NamedTuple):
 class Reading:
     """A problem of a subscription, as observed now.
 
-    `is_nearly_over` means: the problem is too small to raise an alert, but too large to clear one.
+    `is_nearly_over` means that the problem is too small to raise an alert, but too large to clear
+    one.
     """
 
     kind: AlertKind
@@ -83,18 +84,18 @@ class Alert:
 
 # The minimum number of discards for a meaningful share.
 DISCARDED_MIN: Final = 10
-# An alert about discards is cleared when their share is below this part of its limit.
+# An alert about discards is cleared when the share of discards is below this part of its limit.
 _SHARE_OVER: Final = 0.5
 # An alert about a loss is cleared when the time until the loss is this many times its limit.
 _SPAN_OVER: Final = 1.5
 # A retry buffer counts as full until it is filled less than this.
 _FULL_OVER: Final = 0.9
-# How long a problem must continue before it is reported, for some kinds.
+# How long a problem of these kinds must continue before it is reported.
 _RAISED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.HEARTBEAT: timedelta(seconds=10),
     AlertKind.RETRY_BUFFER_FULL: timedelta(seconds=10),
 }
-# How long a problem must be over before its alert is cleared, for some kinds.
+# How long a problem of these kinds must be over before its alert is cleared.
 _CLEARED_AFTER: Final[Mapping[AlertKind, timedelta]] = {
     AlertKind.CIRCUIT_OPEN: timedelta(seconds=60),
     AlertKind.HEARTBEAT: timedelta(seconds=60),
@@ -112,17 +113,17 @@ class Case:
     subscription: Subscription
     subscription_health: SubscriptionHealth
     loads: Sequence[SubscriptionLoad] = ()
-    # How many messages are missing in the last ledger entry, if any.
+    # How many messages are missing in the last ledger entry; None if no message is missing.
     short: Shortfall | None = None
 
     @property
     def outputs(self) -> Iterator[Output]:
-        """The sending limits at each worker."""
+        """The sending limits of the subscription in each worker."""
         return (load.output for load in self.loads)
 
 
 def readings(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield all problems of the subscription."""
+    """Yield all current problems of the subscription."""
     if case.subscription.state is State.SUSPENDED:
         yield from _suspended(case)
     else:
@@ -254,9 +255,9 @@ def _certificate(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]
 
 
 def _secrets(case: Case, limits: Limits, now: datetime) -> Iterator[Reading]:
-    """Yield secrets that expire soon.
+    """Yield each kind of signing secrets whose last secret expires soon.
 
-    If another secret of the same kind stays valid, this is intended.
+    If another secret of the same kind stays valid, an expiry is intended.
     """
     secrets = signing_at(case.subscription.signing_secrets, now)
     for kind in sorted({each.kind for each in secrets}):
@@ -279,7 +280,7 @@ class AlertChanges(NamedTuple):
 
 
 class AlertBook:
-    """Remembers problems, since when they exist, and which of them were reported."""
+    """Remembers problems: since when they exist, and which of them were reported."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id

@@ -1,4 +1,4 @@
-"""When the messages of a partition arrived, as far as observed (pure).
+"""Estimates when the messages of a partition arrived, from observed ends of the partition (pure).
 
 Times are seconds since the epoch.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-# The least distance between two points, as a share of their age: older times are less exact.
+# The least distance between two points, as a share of their age. Older times may be less exact.
 RESOLUTION: Final = 0.2
 # The number of points above which some are removed: a day needs about fifty.
 POINTS_MAX: Final = 64
@@ -20,7 +20,8 @@ _at_of: Final = attrgetter("at")
 class Point(NamedTuple):
     """A point in time and offset.
 
-    At `at`, all messages before `offset` had arrived, and no others.
+    At the time `at`, the partition's end was `offset`: all messages before that offset had arrived,
+    and no others.
     """
 
     at: float
@@ -76,7 +77,7 @@ class Arrivals:
         """
         if not self._points:
             raise ValueError("nothing is known of the partition")
-        # Use the last of several points with the same offset: until then the message had not
+        # If several points have the same offset, use the last one. Until then the message had not
         # arrived.
         after = bisect_right(self._points, offset, key=_offset_of)
         if after == 0:
@@ -95,7 +96,7 @@ class Arrivals:
         return [begun, *(p for p in self._points if p.offset > offset and p.at > begun.at)]
 
     def rate(self, since: float) -> float | None:
-        """Return the messages per second from `since` to the last point.
+        """Return the messages per second from the time `since` to the last point.
 
         None if too little is known.
         """

@@ -1,7 +1,7 @@
 """Evaluates the health of all subscriptions from regular snapshots (pure).
 
 The evaluator remembers when messages arrived, and how fast they were finished while others were
-waiting. While no messages wait, the output only follows the input, and does not show the
+waiting. If no messages wait, each is delivered when it arrives, so the rate does not show the
 subscriber's capacity.
 """
 
@@ -24,14 +24,15 @@ from app.domain.status import CursorStatus, SubscriptionLoad
 
 # The age in seconds below which a message does not count as lag.
 WAITING_S: Final = 2.0
-# The age of a report above which a cursor does not move: moving cursors are reported each second.
+# If the last report of a cursor is older than this, the cursor does not move. Moving cursors are
+# reported each second.
 REPORTED_S: Final = 3.0
-# The minimum number of finished messages in a partition for a rate of its own; with fewer, the
-# average rate of all partitions is a better estimate.
+# The minimum number of finished messages for which a partition gets a rate of its own. With fewer
+# messages, the average rate of all partitions is a better estimate.
 COUNTED_MIN: Final = 10
 # The health of a subscription without waiting or moving messages.
 IDLE: Final = SubscriptionHealth()
-# The part of its time to live after which a message may be discarded instead of sent.
+# The part of its time to live after which a message may be discarded before it is sent.
 _NEARLY: Final = 0.9
 
 
@@ -94,7 +95,7 @@ class HealthEvaluator:
         self._totals: dict[str, RecentGain] = {}
         # When a message last arrived in each topic.
         self._arrived: dict[str, float] = {}
-        # Subscriptions without anything to report, with their settings when this was found.
+        # Subscriptions that had nothing to report, each with its settings at that time.
         self._idle: dict[str, Subscription] = {}
 
     def observe(self, snapshot: ClusterSnapshot) -> None:
@@ -113,9 +114,9 @@ class HealthEvaluator:
         self._arrived = {key: at for key, at in self._arrived.items() if key in snapshot.topics}
 
     def unknown(self, snapshot: ClusterSnapshot) -> dict[Partition, int]:
-        """Return the partitions where messages wait from before the first snapshot.
+        """Return the partitions that had waiting messages before the first snapshot.
 
-        Each partition has the offset of its first waiting message.
+        Each partition comes with the offset of its first waiting message.
         """
         found: dict[Partition, int] = {}
         for subscription in snapshot.subscriptions.values():
@@ -129,7 +130,7 @@ class HealthEvaluator:
         return found
 
     def recall(self, earlier: Mapping[Partition, Sequence[Point]]) -> None:
-        """Add points from the log about the time before the first snapshot."""
+        """Add points about the time before the first snapshot. They come from the log."""
         for partition, points in earlier.items():
             if arrivals := self._arrivals.get(partition):
                 arrivals.recall(points)
@@ -195,7 +196,10 @@ class HealthEvaluator:
     def _time(
         self, subscription_id: str, places: Sequence[_Place], waits: Sequence[_Place], *, now: float
     ) -> None:
-        """Measure the rate at positions where messages wait; start where they begin to wait."""
+        """Measure the rate at positions where messages wait.
+
+        A measurement starts when messages begin to wait.
+        """
         waiting = {place.partition for place in waits}
         for place in places:
             key = (subscription_id, place.partition.index)
@@ -232,11 +236,11 @@ class HealthEvaluator:
             )
 
     def _outputs(self, subscription: Subscription, waits: Sequence[_Place]) -> list[float]:
-        """Return the messages per second that leave each position where messages wait."""
+        """Return the output of each position where messages wait, in messages per second."""
         if subscription.rests:
             return [0.0] * len(waits)
         rated = [(place, *self._rate(subscription, place)) for place in waits]
-        # Use the average for positions with few messages: the positions take turns.
+        # Use the average for positions with few messages, because the positions are served in turn.
         even = sum(rate for _, _, rate in rated) / max(1, len(rated))
         return [rate if count >= COUNTED_MIN else even for _, count, rate in rated]
 
@@ -244,7 +248,7 @@ class HealthEvaluator:
         """Return how many messages left the position, and how many of them per second."""
         pace = self._paces[subscription.id, place.partition.index]
         gained = pace.latest
-        # Do not count messages that are discarded because they are too old: that takes no time.
+        # Do not count messages that are discarded for their age, because that takes no time.
         idly = gained.discarded if self._is_late(subscription, place) else 0
         count = gained.finished - idly
         return count, _per_second(count, gained.at)
@@ -338,7 +342,10 @@ def _queue_losses(
 
 
 def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterator[Loss]:
-    """Yield the losses of retried messages: if all messages fail, or one has failed for long."""
+    """Yield the expected losses of retried messages.
+
+    There are some if all messages fail, or if one message has failed for long.
+    """
     opened = snapshot.opened.get(subscription.id)
     if opened is None:
         return
@@ -352,7 +359,7 @@ def _open_loss(subscription: Subscription, snapshot: ClusterSnapshot) -> Iterato
 
 
 def _end(policy: DeliveryPolicy, loads: Sequence[SubscriptionLoad]) -> tuple[LossCause, float]:
-    """Return which limit for retried messages is reached first, and after how many seconds."""
+    """Return which limit retried messages will reach first, and in how many seconds."""
     wait = given_up_after(policy, loads)
     if wait is not None and wait < policy.message_ttl:
         return LossCause.RETRY_BUFFER, wait.total_seconds()

@@ -1,8 +1,8 @@
-"""What a lagging subscription will lose, and when, if nothing changes (pure).
+"""Computes what a lagging subscription will lose, and when, if nothing changes (pure).
 
-The model: a queue has the messages that wait for one cursor, from `front` on, each with its arrival
-time. A message is lost at the time `life` after its arrival, unless it was taken before. Messages
-are taken in order at a constant rate. Parts of messages are possible.
+The model is a queue of the messages that wait for one cursor, from `front` on, each with its
+arrival time. A message is lost at the time `life` after its arrival, unless it was taken before.
+Messages are taken in order at a constant rate. Numbers of messages need not be whole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,10 @@ from typing import Final
 
 from app.domain.health.arrivals import Point
 
-# How far into the future messages are included that will be published, if they continue to arrive.
+# How far the forecast looks into the future. It includes messages that will be published until
+# then, at the current rate.
 HORIZON: Final = timedelta(days=1)
-# The smallest number of lost messages that is not a rounding error.
+# A smaller number of lost messages is a rounding error.
 _LEAST: Final = 0.5
 
 
@@ -37,8 +38,8 @@ class LossCause(StrEnum):
 class Loss:
     """The time of the first loss, and how many of the waiting messages will be lost.
 
-    With `rate` deliveries per second from now on, no more messages would be lost; None: no rate
-    helps.
+    If `rate` messages per second are delivered from now on, no more messages are lost; None: no
+    rate helps.
     """
 
     cause: LossCause
@@ -49,9 +50,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The messages that wait for a cursor. `arrived` begins with the first of them and ends now.
+    """The messages that wait for a cursor.
 
-    `arrival_rate` is how many messages per second come from now on; `output_rate` is how many are
+    `arrived` has their arrivals, from the first message to now.
+
+    `arrival_rate` is how many messages per second arrive from now on; `output_rate` is how many are
     taken.
     """
 
@@ -84,8 +87,8 @@ class Queue:
 class Expiry:
     """The losses of one queue: the first is `first_in` seconds from now; None: no loss.
 
-    `messages` is how many of the messages that wait now will be lost. With `rate` messages per
-    second no more would be lost.
+    `messages` is how many of the messages that wait now will be lost. If `rate` messages per second
+    are taken from now on, no more are lost.
     """
 
     first_in: float | None
@@ -106,7 +109,7 @@ def expiry(queue: Queue, life: timedelta) -> Expiry:
     walk = _Walk(queue)
     for point, deadline in _deadlines(queue, life.total_seconds()):
         walk.to(point.offset, deadline, waits=point.at <= queue.now)
-    # Take at least as many as arrive: this is needed in the long run.
+    # Take at least as many messages as arrive. In the long run fewer are not enough.
     rate = max(walk.rate, queue.arrival_rate)
     return Expiry(first_in=walk.first, messages=walk.lost, rate=rate)
 
@@ -134,11 +137,11 @@ class _Walk:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._taken = queue.front
-        # The offset of the last point.
+        # The offset of the previous point.
         self._offset = queue.front
-        # The deadline of the last point.
+        # The deadline of the previous point.
         self._deadline = 0.0
-        # The offset before which every deadline has passed, so that no rate helps.
+        # All deadlines before this offset have passed, so no rate helps there.
         self._overdue = queue.front
         # The results so far: the time of the first loss, the lost messages, and the needed rate.
         self.first: float | None = None
@@ -146,8 +149,11 @@ class _Walk:
         self.rate = 0.0
 
     def to(self, offset: float, deadline: float, *, waits: bool) -> None:
-        """Continue to the next point; `waits` tells whether its messages have already arrived."""
-        # Allow more than has arrived by then: with this output nothing is lost later.
+        """Continue to the next point.
+
+        `waits` tells whether the messages before it have arrived already.
+        """
+        # The result may exceed what has arrived by then. With such an output nothing is lost later.
         taken = self._taken + self._queue.output_rate * (deadline - self._deadline)
         short = offset - taken
         if short > _LEAST:
@@ -159,9 +165,9 @@ class _Walk:
         self._offset, self._deadline = offset, deadline
 
     def _need(self, offset: float, deadline: float) -> None:
-        """Remember the rate that takes everything before the point in time.
+        """Remember the rate that is needed to take everything before the point by its deadline.
 
-        No rate helps if this time has passed.
+        If the deadline has passed, no rate helps.
         """
         if deadline > 0:
             self.rate = max(self.rate, (offset - self._overdue) / deadline)
@@ -169,7 +175,7 @@ class _Walk:
             self._overdue = max(self._overdue, offset)
 
     def _crossing(self, offset: float, deadline: float) -> float:
-        """Return when messages begin to be too late, between the last point and the given one."""
+        """Return the time between the last point and this one after which messages are too late."""
         span = deadline - self._deadline
         gaining = (offset - self._offset) - self._queue.output_rate * span
         share = (self._taken - self._offset) / gaining if gaining > 0 else 0.0

@@ -8,10 +8,11 @@ from app.domain.status import SubscriptionLoad
 
 
 def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float:
-    """Return how full the fullest retry buffer is: 1 if new messages wait, 0 if they never do.
+    """Return how full the fullest retry buffer is, from 0 to 1.
 
-    Messages that wait for their delay are in the same buffer without having failed. For
-    subscriptions with a delay the result would mean nothing, so it is 0.
+    The result is 1 if new messages wait for space, and 0 if they never wait for space. Delayed
+    messages are in the same buffer, but have not failed. For subscriptions with a delay the value
+    would mean nothing, so it is 0.
     """
     if not policy.waits_for_room or policy.sending_delay:
         return 0.0
@@ -19,9 +20,9 @@ def fullness(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> float
 
 
 def given_up_after(policy: DeliveryPolicy, loads: Iterable[SubscriptionLoad]) -> timedelta | None:
-    """Return how long a message is retried before it makes space for others.
+    """Return how long a message is retried before it is discarded to make space for others.
 
-    None: it never does.
+    None if it is never discarded for this reason.
     """
     wait = policy.exhausted_wait_max
     return wait if wait is not None and fullness(policy, loads) >= 1 else None

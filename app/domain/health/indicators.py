@@ -55,9 +55,9 @@ class Signs:
     """The attempts of a subscription per second: all attempts, and failed ones by type.
 
     `lag` is the age of the oldest waiting message. `unapplied` is the unexpected error because of
-    which a worker cannot send. `held` is the reason why a worker does not continue to read a
-    partition. `is_down` means that the subscription only gets probes, so that a few attempts are
-    meaningful. `client_errors_matter` means that messages with a 4xx response are retried.
+    which a worker cannot send. `held` is the reason why a worker has stopped reading a partition.
+    `is_down` means that the subscription only gets probes, so that a few attempts are meaningful.
+    `client_errors_matter` means that messages with a 4xx response are retried.
     """
 
     lag: timedelta = timedelta()

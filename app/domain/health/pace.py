@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 WINDOW: Final = timedelta(seconds=60)
-# The minimum length of a measurement in seconds: a rate over a shorter time would be chance.
+# The minimum length of a measurement in seconds. A rate over a shorter time would depend on chance.
 LEAST_S: Final = 5.0
-# The length of the most recent part. If its rate differs from the rate before by more than chance,
-# it is the current rate.
+# The length in seconds of the most recent part of a measurement. If the rate in this part differs
+# from the rate before by more than chance, it is the current rate.
 RECENT_S: Final = 10.0
 _FACTOR: Final = 1.5
 _DEVIATIONS: Final = 3
@@ -75,7 +75,7 @@ class RecentGain:
             return
         samples.append(sample)
         oldest = sample.at - WINDOW.total_seconds()
-        while len(samples) > 2 and samples[1].at <= oldest:  # noqa: PLR2004 - keep one from before the window
+        while len(samples) > 2 and samples[1].at <= oldest:  # noqa: PLR2004 - keep one sample from before the window
             samples.popleft()
 
     def restart(self, sample: Sample) -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Dimension(StrEnum):
-    """A property by which discards are counted."""
+    """A property of discards, such as the reason, by which they are counted."""
 
     TOPIC = "topic"
     SUBSCRIPTION = "subscription"
@@ -16,10 +16,10 @@ class Dimension(StrEnum):
 
 
 class FailurePattern(StrEnum):
-    """Which subscriptions of a topic fail with the same error, and what this shows about the cause.
+    """Where a failure of a topic happens, and what this shows about its cause.
 
-    If the same form of payload fails at several subscriptions, the cause is probably the publisher.
-    If several forms fail at one subscription, the cause is probably the subscriber. Anything else
+    If the same form of payload fails in several subscriptions, the cause is probably the publisher.
+    If several forms fail in one subscription, the cause is probably the subscriber. Anything else
     shows nothing.
     """
 
@@ -30,10 +30,10 @@ class FailurePattern(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredCount:
-    """The number of discards with the same values in the counted dimensions; others are None.
+    """The number of discards that have the same values in the counted dimensions.
 
-    `reason` is normalised, `hour` is the start of the hour; `attempts` and `volume` (bytes) are
-    sums.
+    Other dimensions are None. `reason` is normalised, and `hour` is the start of the hour.
+    `attempts` and `volume` (bytes) are sums.
     """
 
     topic: str | None = None

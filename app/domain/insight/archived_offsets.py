@@ -1,4 +1,7 @@
-"""Which offsets a job has archived, if retention removed some before they were read."""
+"""Computes which offsets a job has archived.
+
+Retention may have removed some offsets before they were read.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,9 +11,9 @@ from app.domain.replay.retransmission import OffsetSpan
 
 
 class ArchivedRun(NamedTuple):
-    """Messages read from a partition: the last run without a gap, and how many in total.
+    """The messages that a job read from a partition.
 
-    The last run is from `start` to before `end`.
+    `messages` is their number. The last run without a gap is from `start` to before `end`.
     """
 
     start: int
@@ -20,7 +23,7 @@ class ArchivedRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """The archived part of a partition's span.
+    """The archived part of the range that a job read in a partition.
 
     `missed` is how many earlier offsets are not archived.
     """
@@ -34,9 +37,9 @@ def without_gaps(
 ) -> Archived:
     """Return the offsets that were read without gaps.
 
-    In `doubtful` partitions, offsets below the given offset may be missing. `runs` are the messages
-    that were read. Only the last run without a gap counts. Earlier messages stay in their files,
-    but are not used: a reader could not tell the gap from messages.
+    `runs` are the messages that were read. In `doubtful` partitions, offsets below the given offset
+    may be missing. Only the last run without a gap counts. Earlier messages stay in their files,
+    but are not used, because nobody could see there which offsets are missing.
     """
     before = doubtful.get(span.partition)
     if before is None:

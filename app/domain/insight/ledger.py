@@ -20,19 +20,19 @@ from typing import Final
 from app.domain.commit import Progress, Ranges
 from app.domain.replay.retransmission import OffsetSpan
 
-# The shortest time between two entries. Normally it is at most half of the retention, so that the
-# log still has the messages of an entry.
+# The shortest time between two entries. Usually the time is at most half of the retention, so that
+# the log still has the messages of an entry.
 EVERY_MIN: Final = timedelta(minutes=10)
 # The maximum number of reasons of discards in an entry, the most frequent first.
 REASONS_MAX: Final = 50
 
 
 class RecordAudience(StrEnum):
-    """For whom a record is.
+    """For whom a record of a topic is.
 
-    Records are for everybody, or, if a retransmission wrote them, for this subscription or another
-    one. CANCELLED: for this subscription, by a cancelled retransmission; some of its messages
-    arrived anyway.
+    A record is for everybody. A record that a retransmission wrote is for this subscription, or for
+    another one. CANCELLED: for this subscription, by a cancelled retransmission, so it may or may
+    not have been delivered.
     """
 
     EVERYBODY = "EVERYBODY"
@@ -42,14 +42,14 @@ class RecordAudience(StrEnum):
 
 
 class Doubt(StrEnum):
-    """Why an entry proves less than it states.
+    """The reasons why an entry proves less than it states.
 
-    MOVED: the subscription was moved, by a seek or a tool, so it is unknown what it skipped.
-    BEGUN_ANEW: the subscription's counts or the log started again. GONE: the log no longer had some
-    records; they are counted as messages for everybody. CANCELLED: some messages may be missing, or
-    belong to a cancelled retransmission. UNRECORDED: there are more discards than records of them.
-    COUNTED_TWICE: more was counted than existed. NOT_COVERED, for a requested time: no entry covers
-    a part of it.
+    MOVED: the subscription was moved, by a seek or a tool, so nobody knows which messages it
+    skipped. BEGUN_ANEW: the subscription's counts or the log started again. GONE: the log no longer
+    had some records; they are counted as messages for everybody. CANCELLED: some messages may be
+    missing, or belong to a cancelled retransmission. UNRECORDED: there are more discards than
+    records of them. COUNTED_TWICE: more messages were counted than existed. NOT_COVERED, for a
+    requested time: no entry covers a part of it.
     """
 
     MOVED = "MOVED"
@@ -102,8 +102,8 @@ def mark_of(partition: int, progress: Progress, end: int) -> Mark:
 class LedgerRequest:
     """What an entry is about: both snapshots with their times, by partition.
 
-    `dropped` are retransmissions that were cancelled before the closing. Before the entry is made,
-    the recorder must have stored the content that the `streams` had at the closing.
+    `dropped` are retransmissions that were cancelled before the closing. Before the entry is
+    written, the recorder must have stored everything that the `streams` contained at the closing.
     """
 
     number: int
@@ -124,7 +124,7 @@ class Book:
 
     @property
     def start(self) -> int:
-        """The first offset that counts; all later ones up to `closing.end` count too."""
+        """The first offset that counts. All offsets from it up to `closing.end` count."""
         return min(self.opening.offset, self.closing.end)
 
     def carried(self) -> Ranges:
@@ -198,7 +198,7 @@ def size_of(ranges: Ranges) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Similar records of a partition, counted by Spark, and their lowest offset.
+    """How many records of a partition are alike, and the lowest of their offsets. Counted by Spark.
 
     `carried` means published before the opening, and `passed` means finished at the closing.
     """
@@ -213,7 +213,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDiscards:
-    """Finished messages of a partition for which a discard is recorded, by reason."""
+    """Finished messages of a partition that have a recorded discard, by the discard's reason."""
 
     partition: int
     reason: str
@@ -223,10 +223,10 @@ class RecordedDiscards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """Numbers of messages; the module's text explains them.
+    """Counts of messages; the text of this module explains them.
 
-    Two of them are parts of others. `gone` are counted messages that the log no longer had.
-    `recorded` are discards with a record.
+    Two counts are parts of others. `gone` are counted messages that the log no longer had.
+    `recorded` are discards that have a record.
     """
 
     carried: int = 0
@@ -244,7 +244,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSums:
-    """What happened to the messages of one partition, and the doubts about that."""
+    """What happened to the messages of one partition, and the doubts about these counts."""
 
     partition: int
     sums: Sums
@@ -253,7 +253,7 @@ class PartitionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a job found for a request."""
+    """The result of the job that counts the messages for a request."""
 
     counted: tuple[Counted, ...] = ()
     discards: tuple[RecordedDiscards, ...] = ()
@@ -281,7 +281,7 @@ def _judged(book: Book, counted: Sequence[Counted], *, recorded: int) -> Partiti
     ours = [each for each in rows if each.whose is not RecordAudience.OTHERS]
     opening, closing = book.opening, book.closing
     passed = _messages(each for each in ours if each.passed)
-    # Less than zero only if one of the doubts explains it.
+    # The difference is negative only if one of the doubts explains it.
     between = passed - (closing.accounted - opening.accounted)
     dropped = _messages(
         each for each in ours if each.passed and each.whose is RecordAudience.CANCELLED
@@ -321,7 +321,7 @@ def _doubts(book: Book, sums: Sums) -> frozenset[Doubt]:
 
 
 def _gone(book: Book, first: int) -> list[Counted]:
-    """Return how many messages must have been before `first`, the first record still in the log."""
+    """Return how many messages were before `first`, the first record that the log still has."""
     unfinished = book.unfinished()
     before = [(0, first)]
     return [
@@ -363,7 +363,7 @@ def added(sums: Iterable[Sums]) -> Sums:
 
 
 def following(sums: Sequence[Sums]) -> Sums:
-    """Return the sums of consecutive entries: begins as the first entry, and ends as the last."""
+    """Return the sums of consecutive entries: begun as the first entry, and ended as the last."""
     if not sums:
         return Sums()
     both = added(sums)
@@ -383,10 +383,10 @@ def reasons_of(discards: Iterable[RecordedDiscards]) -> Sequence[tuple[str, int 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """A stored entry: `hash` covers its text and the hash of the entry before it.
+    """A stored entry. `hash` covers its text and the hash of the entry before it.
 
-    `key_id` is the id of the key of its signature, if it is signed. `among` has the ranges that
-    contain missing messages, as partition, first offset and end
+    `key_id` names the key that signed the entry; None if it is not signed. `among` has the ranges
+    that contain missing messages: partition, first offset and end
     (`app.domain.insight.ledger_missing`).
     """
 
@@ -414,9 +414,9 @@ class LedgerEntry:
 
 
 def next_due(last: datetime, retention: timedelta) -> datetime:
-    """Return when the entry after the one made at `last` is due.
+    """Return when the next entry is due, if the last one was made at `last`.
 
-    An entry is due at the end of the day, or earlier if its records would be dropped before.
+    An entry is due at the end of the day, or earlier if the log would drop messages before that.
     """
     tomorrow = last.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     return min(tomorrow, last + max(retention / 2, EVERY_MIN))

@@ -50,9 +50,9 @@ def anchored(
 ) -> Check:
     """Compare the `hashes` of the entries, by number, with the anchors; return the new result.
 
-    `check` is the result of the check so far, which has found no error. If there are `keys`, only
-    anchors with a valid signature are used, because other programs may write into the log. Anchors
-    of entries before the first existing entry are ignored, because old entries are deleted.
+    `check` is the result so far, without an error. If there are `keys`, only anchors with a valid
+    signature are used, because other programs may write into the log. Anchors of entries before the
+    first existing entry are ignored, because old entries are deleted.
     """
     wrong: dict[int, str] = {}
     newest = None

@@ -26,13 +26,16 @@ from app.domain.insight.ledger import (
 from app.domain.insight.ledger_missing import missing_among
 from app.domain.insight.ledger_signing import NO_KEYS, Verifiers
 
-# The hash that is used as the hash before the first entry.
+# The hash that stands in the first entry for the hash of the entry before.
 NOTHING: Final = "0" * 64
 _VERSION: Final = 1
 
 
 class LedgerLink(NamedTuple):
-    """A stored entry. `signature` is the signature of its hash, by the key `key_id`."""
+    """A stored entry, as a link of the chain.
+
+    `signature` is the signature of its hash by the key `key_id`.
+    """
 
     number: int
     content: str
@@ -71,7 +74,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHash:
-    """A stored hash, with the number of its entry."""
+    """The number of an entry, and its hash that somebody has kept."""
 
     number: int
     hash: str
@@ -133,9 +136,9 @@ def entry_of(link: LedgerLink) -> LedgerEntry:
 
 
 def checked(links: Iterable[LedgerLink], evidence: Evidence, *, before: Check = _NONE) -> Check:
-    """Check the chain from the oldest entry on, after `before`, up to the first error.
+    """Check the chain of entries, oldest first, up to the first error.
 
-    After the last entry, call `concluded`.
+    `before` is the result of the check so far. After the last entry, call `concluded`.
     """
     check = before
     for link in links:
@@ -205,7 +208,7 @@ def _of_another(link: LedgerLink, evidence: Evidence) -> str | None:
 
 
 def _wrongly_signed(link: LedgerLink, before: Check, keys: Verifiers) -> str | None:
-    """Return an error if a signature is missing after an entry that has a valid one."""
+    """Return an error if the entry lacks a signature, and an earlier entry has a valid one."""
     verify = keys.get(link.key_id or "")
     if verify is not None:
         is_ours = verify(link.hash, link.signature or "")

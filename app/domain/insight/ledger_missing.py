@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from app.domain.insight.ledger import Book, Doubt, LedgerRequest, PartitionSums, books_of, left_of
 
-# The maximum number of ranges in an entry. The messages passed between two snapshots are one range,
-# or a few.
+# The maximum number of ranges in an entry. The messages that were passed between two snapshots are
+# one range, or a few ranges.
 RANGES_MAX: Final = 100
-# Doubts that explain missing messages: the messages that a moved subscription skipped were meant to
-# be skipped.
+# Doubts that explain missing messages. If a subscription was moved, the messages that it skipped
+# were meant to be skipped.
 _EXPLAINED: Final = frozenset({Doubt.MOVED, Doubt.BEGUN_ANEW})
 
 
@@ -50,7 +50,7 @@ def missing_among(request: LedgerRequest, parts: Iterable[PartitionSums]) -> Seq
 
 
 def alarming(parts: Iterable[PartitionSums]) -> int:
-    """Return how many messages are missing that the subscription did not skip by a move."""
+    """Return how many messages are missing, without those that a move skipped."""
     return sum(
         each.sums.missing
         for each in parts

@@ -16,7 +16,7 @@ NO_KEYS: Final[Verifiers] = {}
 
 
 class Signature(NamedTuple):
-    """A signature (hex), and the id of the key that made it. Both are None without a key."""
+    """A signature (hex), and the id of its key. Both are None if nothing was signed."""
 
     key_id: str | None = None
     value: str | None = None

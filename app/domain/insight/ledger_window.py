@@ -1,4 +1,4 @@
-"""What a ledger states about a requested time: how much of it has entries, and their sums.
+"""Combines the ledger entries about a requested time.
 
 An entry is about the whole time between two snapshots, which may begin before the requested time
 and end after it. The sums are about the time of all these entries. They prove the requested time
@@ -25,7 +25,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What all entries that overlap the requested time (`asked`) state together.
+    """What all entries that overlap the requested time (`asked`) prove together.
 
     There are `count` such entries; `entries` has the newest of them, oldest first. `sums` and
     `doubts` are about all of them, for the time `covered`, which is None if there are no entries.
@@ -47,8 +47,8 @@ class Ledger:
 class Survey:
     """Adds up the entries of a time, oldest first, each entry once.
 
-    Before the subscription was created (`born`) there is nothing to state. The `newest` entries are
-    kept.
+    Nothing is counted for the time before the subscription was created (`born`). The `newest`
+    entries are kept.
     """
 
     def __init__(self, asked: Window, *, born: datetime | None, newest: int) -> None:
@@ -68,7 +68,7 @@ class Survey:
             if before is None:
                 self._is_whole = entry.since <= self._from
             elif entry.since != before.until:
-                # Remember the gap: an entry between these two no longer exists.
+                # Remember that there is a gap: an entry between these two no longer exists.
                 self._is_whole = False
             self._covered = Window(entry.since if before is None else before.since, entry.until)
             self._sums = entry.sums if before is None else following([self._sums, entry.sums])
@@ -98,9 +98,9 @@ def requested_window(
 ) -> Window:
     """Return the requested time, with defaults for missing ends.
 
-    By default the time ends with the last midnight (UTC), up to which there should be an entry by
-    now, or with the `last` entry if that is later. If that end is before the beginning, the time
-    ends now. By default the time begins DEFAULT before its end.
+    By default the time ends with the last midnight (UTC), or with the `last` entry if that is
+    later. If that end is before the beginning, the time ends now. By default the time begins
+    DEFAULT before its end.
     """
     if until is None:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)

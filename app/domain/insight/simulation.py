@@ -18,7 +18,7 @@ from app.domain.replay.retransmission import OffsetSpan
 WINDOW_MAX: Final = timedelta(days=7)
 REQUEST_TIME_MIN: Final = timedelta(milliseconds=1)
 REQUEST_TIME_MAX: Final = timedelta(minutes=10)
-# The maximum length of an example's id, because a producer other than Angelia may use long ids.
+# The maximum length of an example's id. Producers other than Angelia may use long ids.
 ID_SHOWN_MAX: Final = 500
 
 
@@ -46,8 +46,8 @@ class Proposal:
 class SimulationRequest:
     """What is simulated: the messages of `spans` that were published in the given time.
 
-    `present` are the current filters of the subscription. `gone` is how many offsets that neither
-    the log nor the archive had may be of that time too.
+    `present` are the current filters of the subscription. `gone` counts offsets that neither the
+    log nor the archive had: these messages may be from that time too.
     """
 
     since: datetime
@@ -66,7 +66,7 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """What arrived in a minute, and the most that waited in it.
+    """What arrived in a minute, and the largest number of messages that waited in it.
 
     `read` is how many messages were published, `matched` how many of them match the proposed
     filters, `present` how many match the current filters, and `added` how many match only the

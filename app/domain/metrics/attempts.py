@@ -35,8 +35,8 @@ class Gained(NamedTuple):
 def gained(known: bytes, reported: Mapping[str, AttemptTotals]) -> Gained:
     """Return the new attempts in the workers' reports of a subscription.
 
-    `known` is the result of the last call. It no longer has workers without a report: a worker
-    counts from zero again long before its last report is deleted.
+    `known` is the result of the last call. Workers without a report are removed from it. This is
+    safe, because a worker counts from zero again long before its last report is deleted.
     """
     before = _totals_of(known)
     numbers = NO_ATTEMPTS

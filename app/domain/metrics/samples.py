@@ -30,8 +30,8 @@ NO_ATTEMPTS: Final = (0,) * (len(ATTEMPTS) + DURATIONS)
 class MetricsSample(NamedTuple):
     """The metrics of one step. `counts` are in the order of COUNTS.
 
-    `durations` has the number of attempts up to each of DURATION_BOUNDS, and that of longer
-    attempts. `lag` (messages) and `allowed` (the allowed requests per second) are those at the end
+    `durations` has the number of attempts between the bounds of DURATION_BOUNDS, and of longer
+    ones. `lag` (messages) and `allowed` (the allowed requests per second) are the values at the end
     of the step. `allowed` is None if no worker reported it.
     """
 
@@ -46,7 +46,7 @@ class MetricsSample(NamedTuple):
         return sum(self.durations)
 
     def count(self, name: str) -> int:
-        """Return the count with this name, which is one of COUNTS."""
+        """Return the count with the given name, which is one of COUNTS."""
         return self.counts[COUNTS.index(name)]
 
 
@@ -76,7 +76,7 @@ def merged(samples: Sequence[MetricsSample]) -> MetricsSample:
 
 
 def together(samples: Iterable[MetricsSample]) -> MetricsSample:
-    """Add up the samples of several subscriptions in the same step. Their lags are added, too."""
+    """Add up the samples of several subscriptions in the same step. The lags are added, too."""
     listed = list(samples)
     return merged(listed)._replace(lag=sum(each.lag for each in listed), allowed=None)
 

@@ -36,7 +36,8 @@ _LENGTHS: Final = {
     Step.HOUR: timedelta(hours=1),
     Step.DAY: timedelta(days=1),
 }
-# The minimum time for which steps are kept. Days are not stored: they are summed from hours.
+# How long the steps of each length are kept at least. Days are not stored: they are summed from
+# hours.
 KEPT: Final = {
     Step.MINUTE: timedelta(days=2),
     Step.HOUR: timedelta(days=90),
@@ -58,8 +59,8 @@ def requested_span(
 ) -> HistorySpan:
     """Return the requested steps. Arguments that are None have defaults.
 
-    By default, the span ends now, and is a day long. The default step is the shortest that is still
-    kept for this span, and that does not make too many points.
+    By default, the span ends now, and is a day long. The default step is the shortest one that is
+    still kept for this span and does not make too many points.
 
     Raises:
         ValidationFailedError: The span ends before it begins, is in the future, or has too many

@@ -1,7 +1,8 @@
 """Allowed targets of deliveries: no private addresses, and no ports of other services.
 
-Pure: names are resolved by other code, and each address of a name is checked here before it is
-dialled. The networks are those of IANA's special-purpose registries (RFC 6890 and its successors).
+Pure: other code resolves names. Each address of a name is checked here before a connection is
+opened to it. The networks are those of IANA's special-purpose registries (RFC 6890 and its
+successors).
 """
 
 import socket
@@ -21,8 +22,8 @@ Network = IPv4Network | IPv6Network
 
 # The networks of this machine.
 LOOPBACK: Final[tuple[Network, ...]] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-# The allowed ports below 1024: services on other such ports were not made for requests of
-# strangers.
+# The allowed ports below 1024. Other ports there belong to services that were not made for requests
+# of strangers.
 WEB_PORTS: Final = frozenset({80, 443})
 UNPRIVILEGED_PORT: Final = 1024
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -32,8 +33,8 @@ _SPECIAL_IPV4: Final = {
     "10.0.0.0/8": "a private network",
     "100.64.0.0/10": "a provider's own network",
     "127.0.0.0/8": "this machine",
-    # Outside of the link-local range, but as private: Azure's guest agent, and IBM's endpoints for
-    # its own machines.
+    # Private addresses outside of the link-local range: Azure's guest agent, and IBM's endpoints
+    # for its own machines.
     "161.26.0.0/16": "the cloud's own services",
     "166.8.0.0/14": "the cloud's own services",
     "168.63.129.16/32": "the cloud's own services",
@@ -49,7 +50,7 @@ _SPECIAL_IPV4: Final = {
     "224.0.0.0/4": "a multicast group",
     "240.0.0.0/4": "a reserved network",
 }
-# Special networks within the only block of IPv6 that is routed.
+# Special networks inside the only block of IPv6 addresses that is routed.
 _SPECIAL_IPV6: Final = {
     "2001::/23": "a reserved network",
     "2001:db8::/32": "a network for documentation",
@@ -81,7 +82,7 @@ class EgressPolicy:
     def endpoint_problem(self, scheme: str, host: str, port: int | None) -> str | None:
         """Return why an endpoint is not allowed, judging only by its URL.
 
-        Names are not resolved.
+        Names of hosts are not resolved.
         """
         dialled = DEFAULT_PORTS.get(scheme, 0) if port is None else port
         address = spelled_address(host)
@@ -89,8 +90,8 @@ class EgressPolicy:
             address = IPv4Address("127.0.0.1")
         if address is not None:
             return self.problem(address, dialled)
-        # Allow any port if some networks are allowed: the name may resolve to one, where any port
-        # is allowed.
+        # If some networks are allowed, allow any port. The name may resolve to such a network,
+        # where all ports are allowed.
         return None if self.allowed else _port_problem(dialled)
 
 

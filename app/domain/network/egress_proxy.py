@@ -15,7 +15,8 @@ _FORM: Final = "must be http://host:port, with user:password@ before the host if
 class EgressProxy:
     """A proxy that opens tunnels (CONNECT) to the addresses of deliveries.
 
-    Hosts whose addresses are all in the `direct` networks are dialled without the proxy.
+    If all addresses of a host are in the `direct` networks, the host is connected without the
+    proxy.
     """
 
     host: str
@@ -63,8 +64,8 @@ class EgressProxy:
     def beyond(self, addresses: Sequence[Address]) -> Sequence[Address]:
         """Return the addresses to request from the proxy, without the `direct` ones.
 
-        For the proxy, the `direct` ones would be other machines: 127.0.0.1 would be the proxy's own
-        machine.
+        A `direct` address would be another machine for the proxy: 127.0.0.1 would be the proxy's
+        own machine.
         """
         return [each for each in addresses if not self._is_direct(canonical(each))]
 

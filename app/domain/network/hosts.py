@@ -17,12 +17,12 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?")
 
 
 def is_host_of(hosts: Sequence[str], endpoint: str) -> bool:
-    """Whether the host of `endpoint` is one of `hosts`, or below one that begins with `*.`."""
+    """Whether the host of `endpoint` is in `hosts`, or below an entry that begins with `*.`."""
     return is_one_of(hosts, urlsplit(endpoint).hostname or "")
 
 
 def is_one_of(hosts: Sequence[str], host: str) -> bool:
-    """Whether `host` is one of `hosts`, or below one that begins with `*.`."""
+    """Whether `host` is in `hosts`, or below an entry that begins with `*.`."""
     plain = _plain(host)
     return any(_fits(plain, _plain(each)) for each in hosts)
 
@@ -50,7 +50,7 @@ def address_of(host: str) -> Address | None:
 
 
 def _plain(host: str) -> str:
-    """Return the host in a common form, so that equal hosts are equal texts."""
+    """Return the host in a common form, so that different spellings of a host become equal."""
     return host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
 
 

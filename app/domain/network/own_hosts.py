@@ -12,11 +12,11 @@ _LOCALHOST: Final = "localhost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnHosts:
-    """The allowed hosts: this machine, by the address it listens on, and the configured ones.
+    """The hosts that requests may name: this machine, its address, and the configured hosts.
 
     `bound` is the address that the service listens on, and `machine` the name of this machine.
-    Mainly names have to be checked: an attacker can resolve a name to any address, but a page at an
-    address is only from the server there.
+    Mainly names must be checked. An attacker can let a name resolve to any address, but a page at
+    an address comes from the server there.
     """
 
     bound: str
@@ -41,7 +41,7 @@ class OwnHosts:
     def _listens_at(self, address: Address) -> bool:
         bound = address_of(self.bound)
         if bound is None:
-            # Allow any address for an empty `bound`: the service listens everywhere, as with
+            # If `bound` is empty, allow any address. The service listens on all addresses, as with
             # 0.0.0.0.
             return not self.bound
         return bound.is_unspecified or address == bound

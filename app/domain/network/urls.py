@@ -7,7 +7,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """The target of a request, without the path."""
+    """The target of a request: scheme, host and port, without the path."""
 
     scheme: str
     host: str
@@ -15,11 +15,14 @@ class Origin(NamedTuple):
 
 
 class UrlError(ValueError):
-    """A URL is not allowed. The error's text follows the name of the field."""
+    """A URL is not allowed.
+
+    The error's text continues a sentence that begins with the field's name.
+    """
 
 
 def http_url(text: str) -> SplitResult:
-    """Return the parts of `text`, if requests can be sent there.
+    """Return the parts of `text`, if it is a URL to which requests can be sent.
 
     Raises:
         UrlError: Requests cannot be sent there; the error says what the text must be.
@@ -28,7 +31,7 @@ def http_url(text: str) -> SplitResult:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        # Use our own text: the library's may contain a part of a password.
+        # Use our own text, because the library's text may contain a part of a password.
         message = "is not a URI"
         raise UrlError(message) from error
     if problem := _problem(text, parts, port):
@@ -47,7 +50,7 @@ def _problem(text: str, parts: SplitResult, port: int | None) -> str | None:
 
 
 def origin(url: str) -> Origin:
-    """Return the origin of a valid URL; it is equal for different spellings."""
+    """Return the origin of a valid URL. Different spellings give the same origin."""
     parts = urlsplit(url)
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
     return Origin(parts.scheme, (parts.hostname or "").lower(), port)

@@ -1,4 +1,4 @@
-"""Where the offsets of a partition are: in the log, in its topic's archive, or in neither.
+"""Finds where the offsets of a partition are: in the log, in the topic's archive, or in neither.
 
 The log has the offsets from its start on; earlier offsets may be archived. For offsets in neither,
 the times are unknown, so they count as possibly within a requested time.
@@ -28,11 +28,13 @@ class Times:
 
 
 class Dated(NamedTuple):
-    """The part of a partition's archive for a time; each piece is one day in one file.
+    """The part of a partition's archive for a time range.
 
-    `first` is the start of the first piece with messages since then, and `first_ms` the time of its
-    earliest message. `end` is the end of the last piece with messages before the end of the time.
-    None: there is no such piece.
+    Each piece has the messages of one day in a file.
+
+    `first` is the start of the first piece with messages after the start of the range, and
+    `first_ms` the time of its earliest message. `end` is the end of the last piece with messages
+    before the end of the range. None: there is no such piece.
     """
 
     first: int | None = None
@@ -42,7 +44,10 @@ class Dated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCoverage:
-    """Where the offsets of a range are; `gone` counts those that are in neither."""
+    """Where the offsets of a range are.
+
+    `gone` counts offsets that are in neither log nor archive.
+    """
 
     log: Stretch
     archived: tuple[Stretch, ...]
@@ -55,9 +60,11 @@ class LogCoverage:
 
 
 def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCoverage:
-    """Return where the offsets are; `kept` are the archived ones, in order and without duplicates.
+    """Return where the offsets are.
 
-    Each offset is in one place: offsets that the log has are not read from the archive.
+    `kept` are the archived offsets, in order and without duplicates.
+
+    Each offset is counted in one place: offsets that the log has are not read from the archive.
     """
     before = Stretch(wanted.start, max(wanted.start, min(wanted.end, log_start)))
     archived = tuple(cut for each in kept if (cut := _common(each, before)) is not None)
@@ -70,7 +77,7 @@ def reach(wanted: Stretch, *, log_start: int, kept: Sequence[Stretch]) -> LogCov
 
 
 def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_start: int) -> int:
-    """Return the first offset before the log's start that may be from that time or later.
+    """Return the first offset before the log's start that may be from `since_ms` or later.
 
     All offsets before an older message count as older.
     """
@@ -83,9 +90,9 @@ def since_then(kept: Sequence[Stretch], dated: Dated, *, since_ms: int, log_star
 
 
 def until_then(kept: Sequence[Stretch], dated: Dated, *, log_start: int) -> int:
-    """Return the first offset before the log's start from which all messages are later.
+    """Return the first offset before the log's start after which all messages are too late.
 
-    All offsets after a newer message count as newer.
+    All offsets after a message that is too late count as too late.
     """
     last = 0 if dated.end is None else min(dated.end, log_start)
     newer = [max(each.start, last) for each in kept if each.end > last]

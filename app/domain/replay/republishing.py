@@ -48,8 +48,8 @@ _ANEW: Final = frozenset(
 class RepublishRequest:
     """A request: the messages of `spans` from `since` to before `until`, for `target`.
 
-    `gone` is how many offsets that neither the log nor the archive had may be of that time too. A
-    topic that was recreated since the request is another topic.
+    `gone` counts offsets that neither the log nor the archive had: these messages may be from that
+    time too. A topic that was recreated after the request counts as another topic.
     """
 
     source: str
@@ -76,7 +76,7 @@ class RepublishRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republished:
-    """The progress: `share` (0 to 1) of the offsets are finished.
+    """The progress of a task: `share` (0 to 1) of the offsets are finished.
 
     The target topic did not accept `refused` messages; `refusals` has the reason for one message in
     each partition. `size` is the size of the written bodies in bytes.
@@ -99,12 +99,15 @@ class RepublishTask:
 
     @property
     def share(self) -> float:
-        """The finished share of the task, 0 to 1; also for a task without messages."""
+        """The finished share of the task, from 0 to 1. A task without messages has a share, too."""
         return 1.0 if self.job.state is JobState.DONE else self.done.share
 
     @property
     def gone(self) -> int:
-        """The number of offsets that may be of that time, and are neither in log nor archive."""
+        """The number of requested offsets that are in neither log nor archive.
+
+        Their times are unknown.
+        """
         return self.job.result.counts.get("gone", self.request.gone)
 
 
@@ -126,9 +129,10 @@ def republished(
     *,
     now_ms: int,
 ) -> NewRecord:
-    """Return the record as if published now, with `body`; `own` headers replace the old ones.
+    """Return the record as if it were published now, with the given value as its body.
 
-    The message's earlier age does not count, and no publisher waits for its outcome.
+    The headers in `own` replace the old ones. The message's earlier age does not count, and no
+    publisher waits for its outcome.
     """
     anew = _ANEW | {name for name, _ in own}
     kept = (each for each in record.headers if each[0] not in anew)
@@ -137,12 +141,12 @@ def republished(
 
 
 def marker_of(task_id: str, partition: int, offset: int) -> bytes:
-    """Return the header value that names a record's task, and the position of its message."""
+    """Return the header value that names a record's task, and the position in the source topic."""
     return b"%s %d/%d" % (task_id.encode("ascii"), partition, offset)
 
 
 def offset_marked(record: Record, task_id: str, partition: int) -> int | None:
-    """Return the message's position in that partition of the source.
+    """Return the message's position in that partition of the source topic.
 
     None if the record is not of that task, or not of that partition.
     """

@@ -1,4 +1,4 @@
-"""Retransmissions: messages that one subscription gets again, beside new ones.
+"""Retransmissions: messages that one subscription gets again, beside new messages.
 
 A request becomes a Spark job, which chooses the messages. A worker then appends them to their
 topic, for this subscription only (`app.domain.targeted`), at a share of its rate. A message is
@@ -34,22 +34,22 @@ CHOSEN_MAX: Final = 1_000
 SAMPLES_MAX: Final = 20
 # The maximum number of offsets in one run.
 RUN_MAX: Final = 1_000
-# How many messages may be appended and unfinished: as many as are sent in these seconds. New
-# messages may wait this long, and a cancelled retransmission may leave this many.
+# How many appended messages may be unfinished, in seconds of the rate. New messages may have to
+# wait this long, and a cancelled retransmission may leave this many messages.
 AHEAD_S: Final = 2.0
-# How many messages may be appended and unfinished at any rate, even a low one.
+# How many appended messages may always be unfinished, even with a low rate.
 AHEAD_MIN: Final = 20
 # The maximum size in bytes of archived bodies that wait to be sent again, over all retransmissions.
 ARCHIVED_BYTES_MAX: Final = 8 * 1024**3
-# How many cancelled retransmissions the subscription remembers, so that their messages are skipped.
+# How many cancelled retransmissions a subscription remembers. It skips their messages in the log.
 CANCELLED_KEPT: Final = 16
 
 
 class Only(StrEnum):
     """Which messages of the requested time are sent again.
 
-    UNDELIVERED: messages that were discarded, and not sent again since. MISSING: messages before
-    the subscription's position whose end is not in the traces.
+    UNDELIVERED: messages that were discarded, and not sent again since then. MISSING: messages
+    before the subscription's position that have no final entry in the traces.
     """
 
     ALL = "all"
@@ -78,7 +78,8 @@ ENDED: Final = frozenset(
 _WHILE_CHOOSING: Final = {
     JobState.REQUESTED: RetransmissionState.REQUESTED,
     JobState.RUNNING: RetransmissionState.READING,
-    # Not final here: the ends of the retransmission and of its job are stored together.
+    # Do not show DONE yet: the end of the retransmission and the end of its job are stored
+    # together.
     JobState.DONE: RetransmissionState.READING,
     JobState.CANCELLED: RetransmissionState.CANCELLED,
     JobState.FAILED: RetransmissionState.FAILED,
@@ -140,12 +141,13 @@ class Request:
     share: float = SHARE_DEFAULT
     dry_run: bool = False
     streams: tuple[OffsetSpan, ...] = ()
-    # The ends of the topic's partitions at the time of the request.
+    # The ends of the topic's partitions when the retransmission was requested.
     ends: tuple[int, ...] = ()
     # For each span, the number of requested offsets before it that neither the log nor the archive
     # had.
     gone: tuple[int, ...] = ()
-    # Limits only the archived messages in the spans: the log finds offsets by time itself.
+    # Limits only the archived messages in the spans. In the log, the offsets were found by time
+    # already.
     times: Times = field(default_factory=Times)
 
     def __post_init__(self) -> None:
@@ -157,7 +159,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Numbers of messages: chosen, appended to the topic, finished by the subscription.
+    """Counts of messages: chosen, appended to the topic, and finished by the subscription.
 
     `size` is the size of the chosen bodies in bytes. `archived` are the chosen messages that are in
     the archive. `gone` counts offsets that neither the archive nor the log had, and that may have
@@ -198,8 +200,8 @@ class Retransmission:
 class MessageRun:
     """Chosen messages that follow each other in a partition, from `start` to before `end`.
 
-    With `undelivered` the run is one discarded message, which is read from that row, because the
-    log may no longer have it. The records of an `archived` run are stored with the run.
+    With `undelivered` the run is one discarded message. It is read from that row, because the log
+    may no longer have it. The records of an `archived` run are stored with the run.
     """
 
     partition: int
@@ -223,7 +225,7 @@ class Sent(NamedTuple):
 def sent_again(
     record: Record, source: Partition, record_target: RecordTarget, *, now_ms: int
 ) -> NewRecord:
-    """Return the record as it was published, for one subscription only.
+    """Return the record as it was published, but for one subscription only.
 
     The new record has the current time, so the message's earlier age does not count. It keeps the
     message's id. No publisher waits for its outcome.
@@ -267,18 +269,18 @@ def found_sent(record: Record, partition: int, record_target: RecordTarget) -> S
 
 
 def dropping(dropped: tuple[str, ...], retransmission_id: str) -> tuple[str, ...]:
-    """Return `dropped` with `retransmission_id` as the newest, cut to CANCELLED_KEPT ids."""
+    """Return `dropped` with `retransmission_id` as the newest id, cut to CANCELLED_KEPT ids."""
     others = tuple(each for each in dropped if each != retransmission_id)
     return (*others, retransmission_id)[-CANCELLED_KEPT:]
 
 
 def ahead_max(rate: int, share: float) -> int:
-    """Return how many messages may be appended and unfinished at the same time."""
+    """Return how many appended messages may be unfinished at the same time."""
     return max(AHEAD_MIN, int(rate * share * AHEAD_S))
 
 
 def unfinished(offsets: Iterable[int], progress: Progress | None) -> list[int]:
-    """Return those of the ordered offsets that are unfinished by this progress."""
+    """Return which of the ordered offsets are unfinished in this progress."""
     if progress is None:
         return list(offsets)
     ranges = progress.finished

@@ -9,10 +9,11 @@ from typing import Final
 from app.domain.replay.retransmission import ahead_max
 from app.domain.targeted import RecordTarget
 
-# How much may be appended at once, in seconds of the rate, so that new messages come in between.
+# How much may be appended at once, in seconds of the rate. New messages can be sent between two
+# appends.
 BURST_S: Final = 0.25
-# The factor by which a piece is larger than its share of the time, because appending is not the
-# only work.
+# A piece is larger than its share of the time by this factor, because appending is not the only
+# work.
 _PIECE_SHARE: Final = 1.25
 
 
@@ -20,7 +21,7 @@ _PIECE_SHARE: Final = 1.25
 class Sending:
     """A retransmission with chosen messages, claimed as `attempt` of its job.
 
-    No partition of the topic has messages of it before the offsets in `begun`.
+    In each partition of the topic, all its appended messages are at or after the offset in `begun`.
     """
 
     id: str
@@ -34,12 +35,12 @@ class Sending:
 
     @property
     def record_target(self) -> RecordTarget:
-        """The target (`RecordTarget`) that the messages of this retransmission name."""
+        """The target that the messages of this retransmission name in a header."""
         return RecordTarget(self.subscription_id, self.id)
 
 
 class RetransmissionPace:
-    """How many messages may be appended by now, at a share of a rate."""
+    """Computes how many messages may be appended by now, at a share of a rate."""
 
     def __init__(self, share: float, now: float) -> None:
         self._share = share
@@ -57,11 +58,14 @@ class RetransmissionPace:
         return max(0, min(int(self._allowed), ahead_max(rate, self._share) - ahead))
 
     def piece(self, *, rate: int, every: timedelta) -> int:
-        """Return how many messages to append every `every`, to reach the share of `rate`."""
+        """Return how many messages to append in each `every`, to reach the share of `rate`."""
         return max(1, ceil(rate * self._share * every.total_seconds() * _PIECE_SHARE))
 
     def rest(self, now: float) -> None:
-        """Called while nothing may be appended: this time gives no allowance for later."""
+        """Called while nothing may be appended.
+
+        The waiting time does not allow more messages later.
+        """
         self._at = now
         self._allowed = 0.0
 

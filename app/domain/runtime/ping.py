@@ -1,7 +1,7 @@
 """Pings: a test message that one worker sends immediately, and its result for the requester.
 
-Both are sent as PostgreSQL notifications. A notification may be lost: then the waiting requester
-tries again.
+Ping and result are sent as PostgreSQL notifications. If a notification is lost, the waiting
+requester tries again.
 """
 
 import json
@@ -11,14 +11,15 @@ from typing import Final, NamedTuple
 
 # The maximum size of a notification: PostgreSQL allows less than 8,000 bytes.
 PAYLOAD_BYTES_MAX: Final = 7_500
-# The longest time of a ping, however long a delivery may take, because its requester waits.
+# The longest time of a ping. It is limited even if a delivery may take longer, because the
+# requester waits.
 PING_TIMEOUT_MAX: Final = timedelta(seconds=30)
 _VALUE_LENGTH_MAX: Final = 500
 _HEADERS_MAX: Final = 50
 
 
 class Ping(NamedTuple):
-    """Request `number` of the process `waiter`: `worker` sends a message to that subscription."""
+    """Request `number` of the process `waiter`: the `worker` must send a test message."""
 
     worker: str
     waiter: str
@@ -42,8 +43,8 @@ class Security:
 class Pong:
     """The result of a ping. `reason` is why a message would not have been delivered.
 
-    `seconds` is the total time, with connecting. `status` and `headers` are the response. `address`
-    is where the request was sent: the host, or the proxy.
+    `seconds` is the total time, including the time to connect. `status` and `headers` are those of
+    the response. `address` is where the request was sent: the host, or the proxy.
     """
 
     worker: str
@@ -75,7 +76,7 @@ class Pong:
 
 
 def ping_in(text: str) -> Ping | None:
-    """Return the ping in a notification; None for others."""
+    """Return the ping in a notification; None for other notifications."""
     try:
         worker, waiter, number, subscription_id = json.loads(text)["ping"]
     except (ValueError, TypeError, KeyError):
@@ -84,7 +85,7 @@ def ping_in(text: str) -> Ping | None:
 
 
 def pong_in(text: str) -> tuple[int, Pong] | None:
-    """Return request number and pong in a notification; None for others."""
+    """Return the request number and the result in a notification; None for other notifications."""
     try:
         members = json.loads(text)
         number, tls = members.pop("pong"), members.pop("tls")

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Loan(NamedTuple):
-    """The lender's answer to a borrower's request `number`: these tickets, for some seconds.
+    """A lender's answer to a borrower's request `number`: the tickets that it lends.
 
-    A set of tickets is an integer with one bit for each ticket. `outstanding` are all tickets that
-    the borrower may be using, or was using less than a second ago, because of this answer and
-    earlier ones.
+    The tickets are lent for some seconds. A set of tickets is an integer with one bit for each
+    ticket. `outstanding` are all tickets that the borrower may be using, or was using less than a
+    second ago, because of this answer and earlier ones.
     """
 
     number: int

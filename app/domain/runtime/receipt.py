@@ -1,8 +1,8 @@
 """Receipts: the outcome of a message in a subscription, for a waiting publisher.
 
-If a publisher waits, its record has a header (`HEADER_RECEIPT`), as `{waiter} {number} {until}`:
-the process that waits, the request in it, and until when (epoch ms). Receipts may be lost: this has
-no effect on the message.
+If a publisher waits, its record has the header `HEADER_RECEIPT`, as `{waiter} {number} {until}`:
+the process that waits, the number of its request, and until when it waits (epoch ms). Receipts may
+be lost: this has no effect on the message.
 """
 
 import json
@@ -38,7 +38,7 @@ class ReceiptAddress(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The outcome of the message of request `number`; for a discard, with the reason."""
+    """The outcome of the message of request `number`. For a discard, it has the reason."""
 
     number: int
     subscription_id: str

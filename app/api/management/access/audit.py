@@ -29,7 +29,7 @@ router = APIRouter(prefix="/audit", tags=["access"], route_class=LazyRoute)
     dependencies=[requires(Role.ADMIN)],
     responses=answers(AuditEventRead, many=True, headers=LINK_HEADER) | errors(400),
 )
-async def list_events(  # noqa: PLR0913 - each a filter of the query
+async def list_events(  # noqa: PLR0913 - each parameter is a filter of the query
     request: Request,
     services: ServicesOf,
     *,
@@ -42,7 +42,7 @@ async def list_events(  # noqa: PLR0913 - each a filter of the query
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Changes of managed objects, newest first; `Link: rel="next"` leads to the next page."""
+    """Return changes of managed objects, newest first; `Link` leads to the next page."""
     wanted = AuditFilter(
         kind=kind,
         name=name,

@@ -12,7 +12,10 @@ _ID_DIGITS_MAX: Final = 18
 
 
 class AuditEventRead(Schema):
-    """A change: who, when, what; `before` and `after` as the API shows it, without secrets."""
+    """A change: who, when, what.
+
+    `before` and `after` show the object as the API does, without secrets.
+    """
 
     id: int
     at: str = Field(description="RFC 3339")

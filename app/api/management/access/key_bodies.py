@@ -19,7 +19,7 @@ EXAMPLE: Final[Mapping[str, object]] = {
 
 
 class KeyBody(OwnSchema):
-    """A key to create: its holder, and its permissions."""
+    """An API key to create: its holder, and its permissions."""
 
     name: Text = Field(
         description=f"who it is for, 1 to {KEY_NAME_LENGTH_MAX} characters; in audit events, and in"
@@ -41,7 +41,7 @@ class KeyBody(OwnSchema):
 
 
 class KeyRead(Schema):
-    """A key without its token; times as in RFC 3339."""
+    """An API key without its token. Times are in the form of RFC 3339."""
 
     id: str = Field(description="also the beginning of the token, after `ang_`")
     name: str
@@ -54,7 +54,7 @@ class KeyRead(Schema):
 
 
 class MadeKeyRead(KeyRead):
-    """A new key."""
+    """A new API key with its token."""
 
     key: str = Field(description="the token: it is shown this once")
 

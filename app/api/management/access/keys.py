@@ -61,7 +61,7 @@ async def list_keys(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="keys after this id")] = None,
 ) -> Response:
-    """All keys by id, with expired and revoked ones; `Link` leads to the next page."""
+    """Return all keys by id, also expired and revoked ones; `Link` leads to the next page."""
     wanted = limit_of(limit)
     found = await services.keys.page(limit=wanted, after=after)
     link = next_link(request, found[-1].id) if len(found) == wanted else {}
@@ -70,7 +70,7 @@ async def list_keys(
 
 @router.get("/{key}", dependencies=[requires(Role.ADMIN)], responses=answers(KeyRead) | errors(404))
 async def get_key(key: KeyId, services: ServicesOf) -> Response:
-    """One key."""
+    """Return one key."""
     return answer(key_read(await services.keys.get(key)))
 
 
@@ -78,7 +78,7 @@ async def get_key(key: KeyId, services: ServicesOf) -> Response:
     "/{key}", dependencies=[requires(Role.ADMIN)], responses=answers(KeyRead) | errors(404)
 )
 async def revoke_key(key: KeyId, services: ServicesOf) -> Response:
-    """Revoke a key: immediately for this process, and soon for others."""
+    """Revoke a key. This process refuses the key immediately, and others soon."""
     return answer(key_read(await services.keys.revoke(key)))
 
 

@@ -40,7 +40,7 @@ _ROLES: Final[Responses] = {
     "/roles", dependencies=[requires(Role.OPEN)], responses=_ROLES | errors(KeyRefusedError)
 )
 async def roles(services: ServicesOf, caller: CallerOf) -> Response:
-    """The caller's global roles (as in Hermes): `any`, `admin`; none without a key."""
+    """Return the caller's global roles (as in Hermes): `any`, `admin`; none without a key."""
     return await _answer(services.access, caller, Target())
 
 
@@ -50,7 +50,7 @@ async def roles(services: ServicesOf, caller: CallerOf) -> Response:
     responses=_ROLES | errors(KeyRefusedError),
 )
 async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerOf) -> Response:
-    """The caller's roles for a topic, which may include `topicOwner`."""
+    """Return the caller's roles for a topic, which may include `topicOwner`."""
     return await _answer(services.access, caller, Target(topic=topic))
 
 
@@ -62,13 +62,16 @@ async def roles_of_topic(topic: TopicName, services: ServicesOf, caller: CallerO
 async def roles_of_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf, *, caller: CallerOf
 ) -> Response:
-    """The caller's roles for a subscription, which may include `subscriptionOwner`."""
+    """Return the caller's roles for a subscription, which may include `subscriptionOwner`."""
     return await _answer(services.access, caller, Target(topic=topic, subscription=name))
 
 
 @router.get("/mode", dependencies=[requires(Role.OPEN)], responses=_MODE | errors(KeyRefusedError))
 async def get_mode(services: ServicesOf) -> Response:
-    """`readWrite`, `readOnly` or `readOnlyAdmin`: in the last two only admins can make changes."""
+    """Return `readWrite`, `readOnly` or `readOnlyAdmin`.
+
+    In the last two only admins can make changes.
+    """
     return PlainTextResponse(services.access.mode.value)
 
 

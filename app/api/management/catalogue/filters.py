@@ -26,7 +26,7 @@ _EXAMPLE = {
     openapi_extra=takes(FilterTrialBody, _EXAMPLE),
 )
 async def try_filters(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Try filters on a message with the code of deliveries; nothing is published."""
+    """Try filters on a message with the code that deliveries use. Nothing is published."""
     requested = await json_request(request)
     await services.topics.get(topic)
     return answer(tried(topic, requested.body, strict=requested.strict))

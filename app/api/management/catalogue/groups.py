@@ -18,7 +18,7 @@ router = APIRouter(prefix="/groups", tags=["groups"], route_class=RepeatableRout
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=names_listed() | errors(400))
 async def list_groups(request: Request, services: ServicesOf, page: NamePageOf) -> Response:
-    """All groups, by name."""
+    """Return all groups, by name."""
     return names_answer(request, await services.groups.names(page), page)
 
 
@@ -46,7 +46,7 @@ async def create_group(request: Request, services: ServicesOf, caller: CallerOf)
     "/{group}", dependencies=[requires(Role.ANY)], responses=answers(GroupBody) | errors(404)
 )
 async def get_group(group: GroupName, services: ServicesOf) -> Response:
-    """One group."""
+    """Return one group."""
     await services.groups.require(group)
     return answer(GroupBody(group_name=group))
 
@@ -59,7 +59,7 @@ async def get_group(group: GroupName, services: ServicesOf) -> Response:
     openapi_extra=takes(GroupBody, {"groupName": "shop"}, patch=True),
 )
 async def change_group(request: Request, group: GroupName, services: ServicesOf) -> Response:
-    """Accepted as in Hermes: a group has only its name, which cannot change."""
+    """Change nothing, and answer as Hermes does: a group has only its name, which cannot change."""
     requested = await json_request(request)
     new_group({"groupName": group, **requested.body}, strict=requested.strict, fixed=group)
     await services.groups.require(group)

@@ -1,4 +1,4 @@
-"""What a new subscription gets from before the start of its topic's log."""
+"""The messages from before the start of the log that a new subscription asked for, in responses."""
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from app.services.catalogue.subscriptions import Acknowledged
 
 
 class HistoryRead(Schema):
-    """The messages before the log that `startFrom` requested."""
+    """The requested messages from before the start of the log (`startFrom`)."""
 
     retransmission: str | None = Field(
         default=None,
@@ -57,5 +57,5 @@ def _history_read(history: History) -> HistoryRead:
 
 
 def _looked_at(asked: Retransmission) -> list[SpanRead]:
-    """Return the requested ranges of the partitions whose log starts too late to have them."""
+    """Return the requested ranges of partitions whose log starts after the range begins."""
     return [each for each in spans_of(asked) if each.offset < each.to_offset]

@@ -48,7 +48,7 @@ _EXAMPLE: Final = {
 
 @router.get("", dependencies=[requires(Role.ANY)], responses=answers(None) | errors())
 async def list_oauth_providers(services: ServicesOf) -> list[str]:
-    """All OAuth providers, by name."""
+    """Return all OAuth providers, by name."""
     return list(await services.oauth.names())
 
 
@@ -61,7 +61,7 @@ async def list_oauth_providers(services: ServicesOf) -> list[str]:
     openapi_extra=takes(OAuthProviderBody, _EXAMPLE),
 )
 async def create_oauth_provider(request: Request, services: ServicesOf) -> Response:
-    """Create an OAuth provider, to be named in the `oAuthPolicy` of subscriptions."""
+    """Create an OAuth provider, which subscriptions can then name in their `oAuthPolicy`."""
     requested = await json_request(request)
     provider = new_provider(requested.body, strict=requested.strict)
     await services.oauth.create(provider)
@@ -78,7 +78,7 @@ async def create_oauth_provider(request: Request, services: ServicesOf) -> Respo
     responses=answers(OAuthProviderRead) | errors(OAuthProviderNotFoundError),
 )
 async def get_oauth_provider(name: ProviderName, services: ServicesOf) -> Response:
-    """One OAuth provider, with its secret masked."""
+    """Return one OAuth provider, with its secret masked."""
     return answer(provider_read(await services.oauth.get(name)))
 
 

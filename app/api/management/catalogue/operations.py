@@ -49,7 +49,10 @@ _SET = (
     responses=answers(WorkloadConstraintsRead) | errors(),
 )
 async def list_constraints(services: ServicesOf) -> Response:
-    """All workload constraints. They are stored without effect: workers share all topics."""
+    """Return all workload constraints.
+
+    They are stored without effect, because workers share all topics.
+    """
     return answer(WorkloadConstraintsRead.of(await services.operations.constraints()))
 
 
@@ -62,7 +65,10 @@ async def list_constraints(services: ServicesOf) -> Response:
     ),
 )
 async def constrain_topic(request: Request, services: ServicesOf) -> Response:
-    """Store a topic's constraints, which have no effect; 201 if it had none."""
+    """Store a topic's constraints, which have no effect.
+
+    The status is 201 if the topic had none.
+    """
     requested = await json_request(request)
     body = _constraints(TopicConstraintsBody, requested)
     wanted = body.constraints.to_domain()
@@ -80,7 +86,10 @@ async def constrain_topic(request: Request, services: ServicesOf) -> Response:
     ),
 )
 async def constrain_subscription(request: Request, services: ServicesOf) -> Response:
-    """Store a subscription's constraints, which have no effect; 201 if it had none."""
+    """Store a subscription's constraints, which have no effect.
+
+    The status is 201 if it had none.
+    """
     requested = await json_request(request)
     body = _constraints(SubscriptionConstraintsBody, requested)
     topic, name = body.named()
@@ -119,7 +128,7 @@ async def unconstrain_subscription(
     responses=answers(DatacenterRead, many=True) | errors(),
 )
 async def list_datacenters(services: ServicesOf) -> Response:
-    """The only data centre, and whether operators have put it into service."""
+    """Return the only data centre, and whether operators have put it into service."""
     ready = await services.operations.is_ready()
     return answer([DatacenterRead(status="READY" if ready else "NOT_READY").answered()])
 
@@ -137,7 +146,7 @@ async def set_readiness(
     datacenter: Annotated[str, Path(description="its name", examples=["primary"])],
     services: ServicesOf,
 ) -> Response:
-    """Put the data centre into service, or out: then `/status/ready` answers 503."""
+    """Put the data centre into service, or out of service: then `/status/ready` answers 503."""
     requested = await json_request(request)
     body = body_of(ReadinessBody, requested.body, strict=requested.strict)
     await services.operations.set_ready(datacenter, ready=body.is_ready)
@@ -150,7 +159,7 @@ async def set_readiness(
     responses=answers(InactiveTopicRead, many=True) | errors(),
 )
 async def list_inactive_topics(services: ServicesOf) -> Response:
-    """Topics without messages for 60 days, the longest inactive first."""
+    """Return topics without messages for 60 days, the longest inactive first."""
     found = await services.activity.inactive()
     return answer([InactiveTopicRead.of(each).answered() for each in found])
 

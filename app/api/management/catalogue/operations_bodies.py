@@ -35,7 +35,8 @@ _DOLLAR = "$"
 class ConstraintsBody(Schema):
     """How many consumers there should be, and why.
 
-    It is stored for tools that read it, without effect: all live workers share each topic.
+    The values are stored for tools that read them, and have no effect: all live workers share each
+    topic.
     """
 
     consumers_number: int = Field(ge=1, le=CONSUMERS_MAX)
@@ -77,7 +78,7 @@ class SubscriptionConstraintsBody(Schema):
 
 
 class WorkloadConstraintsRead(Schema):
-    """All constraints there are."""
+    """All workload constraints."""
 
     topic_constraints: dict[str, ConstraintsBody]
     subscription_constraints: dict[str, ConstraintsBody]

@@ -1,4 +1,4 @@
-"""`/owners/sources`: the registers of owners. There is one, which accepts any name."""
+"""`/owners/sources`: the registers of owners. The only register accepts any name of an owner."""
 
 from typing import Annotated, Final
 
@@ -27,7 +27,7 @@ SourceName = Annotated[str, Path(description="name of the register", examples=[_
     responses=answers(OwnerSourceRead, many=True) | errors(),
 )
 async def list_sources() -> Response:
-    """The registers of owners."""
+    """Return the registers of owners."""
     return answer([OwnerSourceRead(name=_PLAIN).answered()])
 
 
@@ -41,7 +41,7 @@ async def search_owners(
     source: SourceName,
     search: Annotated[str | None, Query(description="part of a name")] = None,
 ) -> Response:
-    """Search owners by a part of their names: refused, since any text can be an owner."""
+    """Refuse a search for owners: any text can be an owner, so no list of owners exists."""
     _require(source)
     del search
     raise OwnerSourceNotSearchableError(f"Owners of {source} cannot be searched: any text is one")
@@ -55,7 +55,7 @@ async def search_owners(
 async def get_owner(
     source: SourceName, owner: Annotated[str, Path(description="id of the owner")]
 ) -> Response:
-    """An owner, by id."""
+    """Return an owner, by id."""
     _require(source)
     return answer(OwnerRead(id=owner, name=owner))
 

@@ -1,4 +1,4 @@
-"""`/query`, `/search`, `/stats`, and lists by owner, over topics and subscriptions."""
+"""`/query`, `/search`, `/stats`, and lists by owner. All are about topics and subscriptions."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -63,7 +63,7 @@ PageOf = Annotated[Page, Depends(_page)]
     openapi_extra=takes(QueryBody, {"query": {"groupName": {"like": "shop.*"}}}),
 )
 async def query_groups(request: Request, services: ServicesOf) -> Response:
-    """The groups that match a query, by name."""
+    """Return the groups that match a query, by name."""
     names = await services.catalogue.groups(await _requested(request))
     return answer([GroupBody(group_name=name).answered() for name in names])
 
@@ -75,7 +75,7 @@ async def query_groups(request: Request, services: ServicesOf) -> Response:
     openapi_extra=_TAKES,
 )
 async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> Response:
-    """The topics that match a query, by name; `Link: rel="next"` leads to the next page."""
+    """Return the topics that match a query, by name; `Link: rel="next"` leads to the next page."""
     found = await services.catalogue.topics(await _requested(request), _keyed(page, 1))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _topics(found.items), notes=AnswerNotes(extra=link))
@@ -88,7 +88,7 @@ async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> 
     openapi_extra=takes(QueryBody, {"query": {"endpoint": {"like": ".*shop.*"}}}),
 )
 async def query_subscriptions(request: Request, services: ServicesOf, page: PageOf) -> Response:
-    """The subscriptions that match a query, by topic and name, in pages like topics."""
+    """Return the subscriptions that match a query, by topic and name, in pages."""
     found = await services.catalogue.subscriptions(await _requested(request), _keyed(page, 2))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _stated(found.items), notes=AnswerNotes(extra=link))
@@ -103,9 +103,9 @@ async def query_subscriptions(request: Request, services: ServicesOf, page: Page
 async def query_topic_metrics(
     request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
 ) -> Response:
-    """Metrics of the topics that match a query over metrics, by name, in pages.
+    """Return the metrics of topics that match a query over metrics, by name, in pages.
 
-    In Hermes' form with `Prefer: figures=texts`.
+    With `Prefer: figures=texts` the metrics have Hermes' form.
     """
     requested = await _requested(request)
     found = await services.catalogue_figures.topics(requested, _keyed(page, 1))
@@ -121,9 +121,9 @@ async def query_topic_metrics(
 async def query_subscription_metrics(
     request: Request, services: ServicesOf, *, page: PageOf, texts: TextsWanted
 ) -> Response:
-    """Metrics of the subscriptions that match a query over metrics, in pages.
+    """Return the metrics of subscriptions that match a query over metrics, in pages.
 
-    In Hermes' form with `Prefer: figures=texts`.
+    With `Prefer: figures=texts` the metrics have Hermes' form.
     """
     requested = await _requested(request)
     found = await services.catalogue_figures.subscriptions(requested, _keyed(page, 2))
@@ -140,11 +140,11 @@ async def query_topic_names(
     request: Request,
     services: ServicesOf,
     *,
-    groupName: str | None = None,  # noqa: N803 - the name is Hermes'
+    groupName: str | None = None,  # noqa: N803 - the parameter has Hermes' name
 ) -> Response:
-    """The names of the topics that match a query: of all groups, or of one.
+    """Return the names of topics that match a query, in all groups or in one.
 
-    An empty `groupName` means all.
+    An empty `groupName` means all groups.
     """
     group = groupName.replace("\0", "") if groupName else None
     names = await services.catalogue.topic_names(await _requested(request), group=group)
@@ -160,7 +160,7 @@ async def query_topic_names(
 async def query_subscription_names(
     request: Request, topic: TopicName, services: ServicesOf
 ) -> Response:
-    """The names of the topic's subscriptions that match a query."""
+    """Return the names of the topic's subscriptions that match a query."""
     names = await services.catalogue.subscription_names(topic, await _requested(request))
     return answer(list(names))
 
@@ -173,7 +173,7 @@ async def query_subscription_names(
 async def topics_of_owner(
     request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
-    """Topics of an owner, by name, all or in pages."""
+    """Return the topics of an owner, by name, all or in pages."""
     whose = Owner(source=source, id=owner)
     found = await services.catalogue.topics_of(whose, keyed(page, 1))
     return answer(await _topics(found.items), notes=_next(request, found.after))
@@ -187,7 +187,7 @@ async def topics_of_owner(
 async def subscriptions_of_owner(
     request: Request, source: SourceName, owner: OwnerId, *, services: ServicesOf, page: KeyPageOf
 ) -> Response:
-    """Subscriptions of an owner, by topic and name, all or in pages."""
+    """Return the subscriptions of an owner, by topic and name, all or in pages."""
     whose = Owner(source=source, id=owner)
     found = await services.catalogue.subscriptions_of(whose, keyed(page, 2))
     return answer(await _stated(found.items), notes=_next(request, found.after))
@@ -199,7 +199,7 @@ async def subscriptions_of_owner(
     responses=names_listed() | errors(404),
 )
 async def clients_of_topic(topic: TopicName, services: ServicesOf) -> Response:
-    """The ids of the owners of the topic's subscriptions, each once."""
+    """Return the ids of the owners of the topic's subscriptions, each id once."""
     return answer(list(await services.catalogue.clients(topic)))
 
 
@@ -218,9 +218,9 @@ async def search(
     ] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Topics and subscriptions with a text in them, in upper or lower case; none for a blank text.
+    """Return topics and subscriptions that contain a text, in upper or lower case.
 
-    Topics come first, by name, then subscriptions, by topic and name.
+    Topics come first, by name, then subscriptions, by topic and name. A blank text finds nothing.
     """
     wanted = LIMIT_MAX if limit is None else limit_of(limit)
     key = _place(after)
@@ -233,7 +233,7 @@ async def search(
 
 @router.get("/stats", dependencies=[requires(Role.ANY)], responses=answers(StatsRead) | errors())
 async def stats(services: ServicesOf) -> Response:
-    """The numbers of topics and subscriptions."""
+    """Return how many topics and subscriptions there are."""
     return answer(StatsRead.of(await services.catalogue.counted()))
 
 
@@ -242,7 +242,7 @@ async def _requested(request: Request) -> Asked:
 
 
 def _place(after: str | None) -> Key | None:
-    """Parse the last item of a page: a topic or a subscription.
+    """Parse the last item of the previous page: a topic or a subscription.
 
     Raises:
         ValidationFailedError: The text is neither.
@@ -250,7 +250,7 @@ def _place(after: str | None) -> Key | None:
     if after is None:
         return None
     key = tuple(after.replace("\0", "").split("/"))
-    if len(key) > 2:  # noqa: PLR2004 - names of topic and subscription
+    if len(key) > 2:  # noqa: PLR2004 - a key has the names of topic and subscription
         raise ValidationFailedError.of("after", "must be from the page before")
     return key
 
@@ -266,7 +266,7 @@ def _described(request: Request, found: FoundPage[Described], form: HermesForm |
 
 
 def _keyed(page: Page, width: int) -> Page:
-    """Return the page, with a key of `width` parts.
+    """Return the requested page. The key of its start must have `width` parts.
 
     Raises:
         ValidationFailedError: The key has another number of parts.

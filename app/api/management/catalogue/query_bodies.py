@@ -12,7 +12,7 @@ class QueryBody(Schema):
     """A query in Hermes' language: fields by dotted paths, and `and`, `or`, `not`.
 
     A field is compared with a value, or by `eq`, `ne`, `like` (a regex in RE2 syntax for the whole
-    text), `in`, `gt` and `lt`; all members of an object must match.
+    text), `in`, `gt` and `lt`. All members of an object must match.
     """
 
     query: dict[str, Any] = Field(
@@ -21,7 +21,7 @@ class QueryBody(Schema):
 
 
 class OwnerIdRead(Schema):
-    """An owner, by id."""
+    """Return an owner, by id."""
 
     id: str
 
@@ -94,7 +94,7 @@ class SearchRead(Schema):
 
 
 class TopicStatsRead(Schema):
-    """Numbers of topics."""
+    """How many topics there are, and how many of each kind."""
 
     topic_count: int
     ack_all_topic_count: int
@@ -103,7 +103,7 @@ class TopicStatsRead(Schema):
 
 
 class SubscriptionStatsRead(Schema):
-    """Numbers of subscriptions."""
+    """How many subscriptions there are, and how many of each kind."""
 
     subscription_count: int
     tracking_enabled_subscription_count: int
@@ -111,7 +111,7 @@ class SubscriptionStatsRead(Schema):
 
 
 class StatsRead(Schema):
-    """Numbers of topics and subscriptions."""
+    """How many topics and subscriptions there are."""
 
     topic_stats: TopicStatsRead
     subscription_stats: SubscriptionStatsRead

@@ -5,7 +5,7 @@ from app.domain.catalogue.topic import Topic
 
 
 class SchemaVersionRead(Schema):
-    """One version; `inForce` is true for the one that validates messages."""
+    """One version of a schema. `inForce` is true for the version that validates messages."""
 
     version: int
     id: int

@@ -62,7 +62,7 @@ Number = Annotated[int, Path(ge=0, le=(1 << 32) - 1)]
 
 @router.get("/{topic}/schema", dependencies=[requires(Role.ANY)], responses=_READ | errors(404))
 async def get_schema(topic: TopicName, services: ServicesOf) -> Response:
-    """The schema that validates messages, or that is kept for the change to AVRO."""
+    """Return the schema that validates messages, or that is kept for the topic's change to AVRO."""
     return _response_of(_shown(await services.topics.get(topic)))
 
 
@@ -72,7 +72,7 @@ async def get_schema(topic: TopicName, services: ServicesOf) -> Response:
     responses=answers(SchemaVersionRead, many=True) | errors(404),
 )
 async def list_schema_versions(topic: TopicName, services: ServicesOf) -> Response:
-    """All versions of the schema, the oldest first."""
+    """Return all versions of the schema, the oldest first."""
     return answer(schema_versions_read(await services.topics.get(topic)))
 
 
@@ -82,7 +82,7 @@ async def list_schema_versions(topic: TopicName, services: ServicesOf) -> Respon
     responses=_READ | errors(404, SchemaVersionNotFoundError, ValidationFailedError),
 )
 async def get_schema_version(topic: TopicName, version: Number, services: ServicesOf) -> Response:
-    """One version of the schema, in force or not."""
+    """Return one version of the schema, whether it is in force or not."""
     found = (await services.topics.get(topic)).schemas
     return _response_of(next((each for each in found if each.version == version), None))
 
@@ -94,10 +94,10 @@ async def get_schema_version(topic: TopicName, version: Number, services: Servic
 )
 async def get_schema_by_id(
     topic: TopicName,
-    id: Number,  # noqa: A002 - the name is Hermes'
+    id: Number,  # noqa: A002 - the parameter has Hermes' name
     services: ServicesOf,
 ) -> Response:
-    """The version of the schema with that id, as in `Schema-Id`."""
+    """Return the version of the schema with this id, which messages name in `Schema-Id`."""
     found = (await services.topics.get(topic)).schemas
     return _response_of(next((each for each in reversed(found) if each.id == id), None))
 
@@ -119,8 +119,8 @@ async def add_schema(
 ) -> Response:
     """Add a version of the schema and put it into force.
 
-    An Avro schema must be able to read messages of the version before it. The text of the current
-    version changes nothing.
+    An Avro schema must be able to read messages of the version before it. To add the text of the
+    current version again changes nothing.
     """
     text = await read_text(request)
     changed = await services.schemas.add(topic, text, keep=not validate, check=check(request))
@@ -136,7 +136,10 @@ async def add_schema(
     | errors(404, 412, OperationDisabledError, LogUnavailableError),
 )
 async def delete_schema(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Stop validating messages; the numbers of versions continue later."""
+    """Stop validating messages.
+
+    If a schema is added later, the numbers of its versions continue.
+    """
     changed = await services.schemas.remove(topic, check=check(request))
     return answer(notes=AnswerNotes(extra=etag(changed)))
 

@@ -53,7 +53,7 @@ SecretId = Annotated[str, Path(description="id of the secret")]
 async def add_secret(
     topic: TopicName, name: SubscriptionName, *, request: Request, services: ServicesOf
 ) -> Response:
-    """Sign with a new secret; only this response contains it."""
+    """Sign deliveries with a new secret. Only this response contains the secret."""
     requested = await json_request_or_none(request)
     wanted = signing_body(requested.body)
     added = await services.signing.add(
@@ -82,7 +82,7 @@ async def add_secret(
     responses=answers(SigningSecretRead, many=True) | errors(400, 404),
 )
 async def list_secrets(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
-    """The secrets that sign deliveries, masked, the newest first."""
+    """Return the secrets that sign deliveries, masked, the newest first."""
     found = await services.signing.secrets(topic, name)
     return answer([signing_read(each).answered() for each in found])
 

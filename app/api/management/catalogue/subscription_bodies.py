@@ -1,4 +1,4 @@
-"""Bodies of requests for subscriptions: those of current Hermes and of its old documents."""
+"""Bodies of requests for subscriptions, in the form of current Hermes and of its old documents."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -104,7 +104,7 @@ def _failure_expression(text: str) -> str:
     return checked_expression(text, path="failureExpression")
 
 
-# No limits here: the domain checks the range, with one error for the whole list.
+# Set no limits here. The domain checks the range, and reports one error for the whole list.
 ErrorCode = Annotated[int, Field(json_schema_extra={"minimum": 400, "maximum": 599})]
 
 
@@ -296,14 +296,14 @@ class SubscriptionBody(Schema):
         )
 
     def _endpoint_mode(self) -> EndpointMode:
-        """Return the mode by Hermes' rules, because its console sends both fields."""
+        """Return the mode by Hermes' rules: Hermes' console sends both fields that set it."""
         batched = self.delivery_type == DeliveryType.BATCH
         return EndpointMode.ANYCAST if batched else EndpointMode(self.mode)
 
     def _owner(self, current: Owner) -> Owner:
-        """Return the owner from the field with a new value.
+        """Return the owner from the field that has a new value.
 
-        Both fields may have one, if they are equal.
+        If both fields have a new value, the two values must be equal.
         """
         owner = self.owner.to_domain() if self.owner else Owner()
         team = self.support_team
@@ -366,15 +366,18 @@ def changed_subscription(current: Subscription, patch: JsonObject, *, strict: bo
 
 
 def ignored_in_subscription(body: JsonObject, *, new: bool = False) -> tuple[Ignored, ...]:
-    """Return the fields of a subscription body without effect; `new`: it is a creation body."""
+    """Return the fields of a subscription body without effect.
+
+    With `new`, the body creates a subscription.
+    """
     model = NewSubscriptionBody if new else SubscriptionBody
     return ignored_fields(model, body, OTHER_FIELDS)
 
 
 def _with_defaults(body: JsonObject) -> JsonObject:
-    """Add the defaults for the body's form.
+    """Add the defaults for the form of the body.
 
-    Old documents have a rate, and batches have more time.
+    A body in the old form gets a rate, and one with batches gets longer timeouts.
     """
     if "supportTeam" in body and "owner" not in body:
         body = merged({"subscriptionPolicy": {"rate": OLD_DEFAULT_RATE}}, body)

@@ -76,7 +76,7 @@ async def list_subscriptions(
     page: NamePageOf,
     tracked: TrackedOnly = False,
 ) -> Response:
-    """The topic's subscriptions, by name."""
+    """Return the topic's subscriptions, by name."""
     names = await services.subscriptions.names(topic, page, tracked=tracked)
     return names_answer(request, names, page)
 
@@ -94,9 +94,9 @@ async def create_subscription(
 ) -> Response:
     """Create a subscription: it gets every message that is published after the response.
 
-    With `startFrom` it first gets the messages that the log has since then, each once. If the log
-    does not reach back so far, a retransmission sends the archived messages from before: `history`
-    describes it, and counts the messages that are gone.
+    With `startFrom`, the subscription first gets the messages that the log has since then, each
+    once. If the log does not reach back so far, a retransmission sends the archived messages from
+    before. `history` describes this retransmission, and counts the messages that are gone.
     """
     requested = await json_request(request)
     draft = new_subscription(topic, requested.body, strict=requested.strict)
@@ -124,7 +124,10 @@ async def create_subscription(
 async def get_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """One subscription; 400 SUBSCRIPTION_NOT_EXISTS if there is none, as in Hermes."""
+    """Return one subscription.
+
+    If there is none, answer 400 SUBSCRIPTION_NOT_EXISTS, as Hermes does.
+    """
     found, state = await services.subscriptions.get(topic, name)
     return answer(subscription_read(found, state), notes=AnswerNotes(extra=etag(found)))
 
@@ -150,9 +153,9 @@ async def change_subscription(
     request: Request,
     services: ServicesOf,
     caller: CallerOf,
-    dryRun: DryRun = False,  # noqa: N803 - like all names of the API
+    dryRun: DryRun = False,  # noqa: N803 - parameters of the API have names in camelCase
 ) -> Response:
-    """Change a subscription by a merge patch (both methods, as in Hermes).
+    """Change a subscription by a merge patch. PUT and PATCH do the same, as in Hermes.
 
     With `dryRun=true` nothing changes: the response is what the change would make, or its errors.
     """
@@ -188,7 +191,7 @@ async def delete_subscription(
     "/{name}/state", dependencies=[requires(Role.ANY)], responses=answers(None) | errors(400, 404)
 )
 async def get_state(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> str:
-    """The state as a JSON string."""
+    """Return the state as a JSON string."""
     _, state = await services.subscriptions.get(topic, name)
     return state.value
 
@@ -222,9 +225,9 @@ async def set_state(
 async def subscription_metrics(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, texts: TextsWanted
 ) -> Response:
-    """Counts since the subscription's creation, open messages, and rates per second.
+    """Return counts since the subscription's creation, open messages, and rates per second.
 
-    In Hermes' form with `Prefer: figures=texts`.
+    With `Prefer: figures=texts` the metrics have Hermes' form.
     """
     found = SubscriptionMetricsRead.of(await services.metrics.subscription(topic, name))
     return answer(hermes_metrics.SUBSCRIPTION.of(found.answered()) if texts else found)
@@ -238,7 +241,7 @@ async def subscription_metrics(
 async def persistent_metrics(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Only the counts since the subscription's creation."""
+    """Return only the counts since the subscription's creation."""
     return answer(LifetimeRead.of(await services.metrics.subscription(topic, name)))
 
 

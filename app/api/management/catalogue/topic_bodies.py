@@ -120,7 +120,7 @@ def _id_expression(text: str) -> str:
 
 
 class DeduplicationBody(OwnSchema):
-    """A message is not stored again under an id that its publisher already used."""
+    """A topic's rule: no message is stored again under an id that its publisher already used."""
 
     expression: Annotated[str, checked(_id_expression)] | None = Field(
         default=None,
@@ -172,9 +172,9 @@ class DeduplicationBody(OwnSchema):
 
 
 class AuthBody(Schema):
-    """The publishers: if `enabled`, only keys with the names of `publishers`, and admins.
+    """Who may publish. If `enabled`, only admins, and keys with one of the names in `publishers`.
 
-    With `unauthenticatedAccessEnabled` also callers without a key.
+    With `unauthenticatedAccessEnabled`, callers without a key may publish too.
     """
 
     enabled: bool = False
@@ -314,7 +314,7 @@ class TopicBody(Schema):
     offline_storage: OfflineStorageBody = OfflineStorageBody()
 
     def to_domain(self) -> Topic:
-        """Return the topic. Hermes treats NONE as LEADER.
+        """Return the topic. The ack NONE is treated as LEADER, as Hermes does.
 
         Raises:
             ValidationFailedError: A field is not valid.
@@ -343,7 +343,7 @@ class TopicBody(Schema):
         )
 
     def _require_id_headers(self) -> None:
-        """Refuse a topic that would refuse every message, because no message could have an id."""
+        """Refuse a topic whose messages could not have an id: it would refuse every message."""
         if self.deduplication and self.deduplication.expression:
             expression = self.deduplication.expression
             require_propagated(expression, self.propagated_headers, path=_ID_FIELD)
@@ -391,13 +391,13 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class ChaosRead(Schema):
-    """Hermes' field for intentional failures of a topic: always off."""
+    """Hermes' field for intentional failures of a topic. Angelia shows them as switched off."""
 
     mode: Literal["DISABLED"] = "DISABLED"
 
 
 class TopicRead(TopicBody):
-    """A topic in responses; times in decimal seconds since the epoch."""
+    """A topic in responses. Times are decimal seconds since the epoch."""
 
     schema_version: int | None = Field(
         default=None, description="that of its schema, which is held against what is published"
@@ -443,14 +443,15 @@ def changed_topic(
 ) -> Topic:
     """Return `current` with a merge patch applied.
 
-    `registered` is the version in the registry of the schema in `patch`.
+    If the patch has a schema, `registered` is the version that the schema registry gave it.
 
     Raises:
         ValidationFailedError: The result is invalid; the error has all its problems.
     """
     before: JsonObject = TopicBody.of(current).model_dump()
     if is_migration(current, patch.get("contentType")):
-        # Leave out a JSON Schema from before the change: it is not an Avro schema.
+        # Leave out a JSON Schema of the time before the topic became AVRO: it is not an Avro
+        # schema.
         before["schema"] = current.kept_schema.text if current.kept_schema else None
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     requested = by_enabled(merged(before, patch), patch, current.tracking)
@@ -474,7 +475,10 @@ def changed_topic(
 def _versions(
     current: Topic, body: TopicBody, registered: Registered | None
 ) -> tuple[TopicSchema, ...]:
-    """Return versions with the schema of `body` as the one in force, or no versions."""
+    """Return the versions of the schema. The schema of `body` is the version in force.
+
+    If `body` has no schema, return no versions.
+    """
     text = body.schema_text
     if is_migration(current, body.content_type):
         return migrated_schemas(current, text, registered)

@@ -45,10 +45,13 @@ async def list_topics(
     services: ServicesOf,
     page: NamePageOf,
     *,
-    groupName: str | None = None,  # noqa: N803 - the name is Hermes'
+    groupName: str | None = None,  # noqa: N803 - the parameter has Hermes' name
     tracked: TrackedOnly = False,
 ) -> Response:
-    """All topics, or those of one group, by full name. An empty `groupName` means all."""
+    """Return all topics, or those of one group, by full name.
+
+    An empty `groupName` means all groups.
+    """
     names = await services.topics.names(group=groupName or None, page=page, tracked=tracked)
     return names_answer(request, names, page)
 
@@ -87,7 +90,7 @@ async def create_topic(request: Request, services: ServicesOf, caller: CallerOf)
     responses=answers(TopicRead, headers=ETAG_HEADER) | errors(404),
 )
 async def get_topic(topic: TopicName, services: ServicesOf) -> Response:
-    """One topic."""
+    """Return one topic."""
     found = await services.topics.get(topic)
     return answer(topic_read(found), notes=AnswerNotes(extra=etag(found)))
 
@@ -143,7 +146,7 @@ async def change_topic(
     responses=answers(None) | errors(404, 412, TopicNotEmptyError, LogUnavailableError),
 )
 async def delete_topic(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Delete a topic without subscriptions, with its messages."""
+    """Delete a topic that has no subscriptions, and its messages."""
     await services.topics.delete(topic, check=check(request))
     return answer()
 
@@ -154,7 +157,7 @@ async def delete_topic(request: Request, topic: TopicName, services: ServicesOf)
     responses=answers(TopicMetricsRead) | errors(404),
 )
 async def topic_metrics(topic: TopicName, services: ServicesOf, texts: TextsWanted) -> Response:
-    """Metrics of a topic; in Hermes' form with `Prefer: figures=texts`."""
+    """Return metrics of a topic; with `Prefer: figures=texts` in Hermes' form."""
     found = TopicMetricsRead.of(await services.metrics.topic(topic))
     return answer(hermes_metrics.TOPIC.of(found.answered()) if texts else found)
 
@@ -164,7 +167,10 @@ def _kind(*, is_avro: bool) -> ContentType:
 
 
 async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject:
-    """Return `body`, with the schema of the registry for an AVRO topic without a schema."""
+    """Return `body`.
+
+    If it describes an AVRO topic without a schema, add the schema of the registry.
+    """
     name = body.get("name")
     if body.get("contentType") != ContentType.AVRO or body.get("schema") or type(name) is not str:
         return body
@@ -173,7 +179,7 @@ async def _with_known_schema(services: Services, body: JsonObject) -> JsonObject
 
 
 async def _migrated_by_registry(services: Services, name: str, body: JsonObject) -> JsonObject:
-    """Return `body`, with the schema of the registry if this makes the topic AVRO."""
+    """Return `body`. If it makes the topic AVRO, add the schema of the registry."""
     if body.get("contentType") != ContentType.AVRO or body.get("schema"):
         return body
     current = await services.topics.get(name)

@@ -67,7 +67,7 @@ WantedOf = Annotated[UndeliveredRequest, Depends(_wanted)]
 async def last_undelivered(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """The newest discarded message; an empty 404 if there is none."""
+    """Return the newest discarded message; an empty 404 if there is none."""
     last = await services.undelivered.last(topic, name)
     return answer(undelivered_answered(last)) if last else answer(None, 404)
 
@@ -86,7 +86,7 @@ async def list_undelivered(
     services: ServicesOf,
     wanted: WantedOf,
 ) -> Response:
-    """Discarded messages, newest first; `Link: rel="next"` leads to the next page."""
+    """Return discarded messages, newest first; `Link: rel="next"` leads to the next page."""
     page = await services.undelivered.page(topic, name, wanted)
     return _answer(request, page.items, page.after)
 
@@ -100,7 +100,7 @@ async def list_undelivered(
 async def list_undelivered_of_topic(
     topic: TopicName, *, request: Request, services: ServicesOf, wanted: WantedOf
 ) -> Response:
-    """Discarded messages of all subscriptions of the topic, also deleted ones, newest first."""
+    """Return discards of all subscriptions of the topic, also deleted ones, newest first."""
     page = await services.undelivered.of_topic(topic, wanted)
     return _answer(request, page.items, page.after)
 
@@ -114,7 +114,7 @@ async def list_undelivered_of_topic(
 async def list_undelivered_of_message(
     *, request: Request, services: ServicesOf, wanted: WantedOf
 ) -> Response:
-    """The discards of the message `messageId` in all topics and subscriptions."""
+    """Return the discards of the message `messageId` in all topics and subscriptions."""
     page = await services.undelivered.anywhere(wanted)
     return _answer(request, page.items, page.after)
 

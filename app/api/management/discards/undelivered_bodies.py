@@ -66,7 +66,10 @@ def in_base64(body: bytes) -> str | None:
 
 
 def _as_text(body: bytes) -> tuple[str, str | None]:
-    """Return the body as text, and in base64 if the text differs from it."""
+    """Return the body as text.
+
+    If the text is not exactly the body, return the body in base64 too.
+    """
     try:
         return body.decode(), None
     except UnicodeDecodeError:

@@ -10,7 +10,7 @@ from app.domain.circuit import ERRORS_THRESHOLD_MAX, CircuitBreaker, ErrorType, 
 from app.domain.names import NAME_LENGTH_MAX
 
 ErrorTypeName = Literal["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"]
-# No maximum here: the domain checks the range, which depends on the unit.
+# Set no maximum here. The domain checks the range, which depends on the unit.
 TripTimeout = Annotated[int, Field(json_schema_extra={"minimum": 1})]
 # The limits are only for the document: the domain checks the length and the characters.
 CircuitName = Annotated[
@@ -19,7 +19,7 @@ CircuitName = Annotated[
 
 
 class CircuitBreakerBody(OwnSchema):
-    """When to send nothing for some time after too many failures in a row."""
+    """Sends nothing for some time after too many failures in a row."""
 
     error_types: list[ErrorTypeName] = Field(
         default=["TIMEOUT", "CONNECTION", "HTTP_5XX", "HTTP_429", "HTTP_503", "EXPRESSION"],

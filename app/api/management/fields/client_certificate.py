@@ -49,7 +49,9 @@ class ClientCertificateBody(OwnSchema):
         )
 
     def to_domain(self, current: ClientCertificate | None) -> ClientCertificate:
-        """Return the certificate, or `current` if it is the same, even if expired.
+        """Return the certificate.
+
+        A certificate that equals `current` is accepted even if it has expired.
 
         Raises:
             ValidationFailedError: The certificate or its key is not valid.

@@ -68,7 +68,10 @@ class FetchBody(OwnSchema):
         )
 
     def to_domain(self) -> FetchPolicy:
-        """Return the policy. Anypoint MQ has no mode: there a `fetchSize` of 0 means polling."""
+        """Return the policy.
+
+        Anypoint MQ's form has no mode. A `fetchSize` of 0 means polling.
+        """
         polling = self.fetch_size == 0
         return FetchPolicy(
             mode=FetchMode.POLLING if polling else FetchMode(self.mode),

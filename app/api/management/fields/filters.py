@@ -17,9 +17,9 @@ from app.filtering.matching import FilterChain, Verdict, check_filters
 
 
 class FilterBody(OwnSchema):
-    """One filter: `path` belongs to jsonpath filters, `header` to header filters.
+    """One filter. A jsonpath filter has a `path`, and a header filter has a `header`.
 
-    Both have a `matcher`; cel filters have only an `expression`.
+    Both have a `matcher`. A cel filter has only an `expression`.
     """
 
     type: Literal["jsonpath", "header", "cel", "avropath"] = Field(
@@ -96,7 +96,7 @@ def _jsonpath(avropath: str) -> str:
 
 
 def filters_of(bodies: Sequence[FilterBody]) -> tuple[Filter, ...]:
-    """Return the filters, which can all be compiled.
+    """Return the filters, after a check that all of them can be compiled.
 
     Raises:
         ValidationFailedError: Some filters cannot be compiled; the error names each.
@@ -138,9 +138,12 @@ class FilterTrialBody(Schema):
 
 
 class FilterTrialRead(Schema):
-    """The result for the message. ERROR also filters it out; `errorMessage` has the reason.
+    """The result for the message.
 
-    A body that is not JSON is an error for jsonpath filters, and for cel filters that read it.
+    ERROR also filters the message out; `errorMessage` has the reason.
+
+    A body that is not JSON is an error for jsonpath filters, and for cel filters that read the
+    body.
     """
 
     status: Literal["MATCHED", "NOT_MATCHED", "ERROR"]

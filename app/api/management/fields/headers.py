@@ -1,4 +1,4 @@
-"""Static headers of a subscription: their values can be set, but are never shown."""
+"""Static headers of a subscription. Their values can be set, but are never shown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -43,15 +43,15 @@ class HeaderRead(Schema):
 
     @classmethod
     def of(cls, header: Header) -> "HeaderRead":
-        """Return the header's name only."""
+        """Return the response for a header, which has its name only."""
         return cls(name=header.name)
 
 
 def unmasked(given: object, current: Sequence[Header]) -> object:
-    """Return `given` (headers in a body) with stored values in place of masks.
+    """Return `given` (the headers in a body) with stored values in place of masks.
 
     A mask stands for the current header with the same name; repeated headers are matched in order.
-    Anything else is left unchanged, and validation will refuse it.
+    Other masks stay unchanged, and validation refuses them.
     """
     if not isinstance(given, list):
         return given

@@ -1,4 +1,4 @@
-"""`monitoringDetails`: what owners tell operators about a subscription."""
+"""`monitoringDetails`: what owners of a subscription tell operators about it."""
 
 from typing import Literal
 

@@ -1,8 +1,8 @@
-"""A subscription with an endpoint on a new host: its secrets must be given again.
+"""Checks a change that moves a subscription's endpoint to a new host.
 
-A caller that may change a subscription may not read its secrets. So the caller must not be able to
-have them sent to another host. Signing secrets are kept: a request has a signature, never the
-secret.
+The change must set each stored secret again. A caller that may change a subscription may not read
+its secrets, so the caller must not be able to send them to another host. Signing secrets are kept:
+a request has a signature, never the secret.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,9 @@ _AGAIN: Final = "must be given again, or taken out: endpoint has another scheme,
 
 
 def require_given_again(current: Subscription, wanted: Subscription, patch: JsonObject) -> None:
-    """Check that `patch`, which turns `current` into `wanted`, sets each stored secret again.
+    """Check that `patch` sets each stored secret again.
+
+    The patch turns `current` into `wanted`, whose endpoint is on another host.
 
     Raises:
         ValidationFailedError: Secrets are masked or missing in the patch; the error names them.
@@ -59,5 +61,5 @@ def _policy(wanted: Subscription, patch: JsonObject) -> Iterator[str]:
 
 
 def _is_kept(given: JsonObject, name: str) -> bool:
-    """Whether a part of a merge patch leaves that field unchanged."""
+    """Whether a part of a merge patch leaves the field `name` unchanged."""
     return name not in given or given[name] in MASKS

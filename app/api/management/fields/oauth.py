@@ -52,7 +52,7 @@ _TIMEOUT_MAX: Final = TIMEOUT_MAX // _MILLISECOND
 
 
 def _length(most: int) -> dict[str, Any]:
-    # Give only the lengths: the domain checks them together with the characters.
+    # Give only the lengths to the document. The domain checks them together with the characters.
     return {"minLength": 1, "maxLength": most}
 
 
@@ -133,7 +133,9 @@ class OAuthProviderBody(Schema):
         )
 
     def to_domain(self, secret: str | None) -> OAuthProvider:
-        """Return the provider. A mask as its secret stands for `secret`, the stored one.
+        """Return the provider.
+
+        If the secret in the body is a mask, it stands for the stored `secret`.
 
         Raises:
             ValidationFailedError: A field is not valid.
@@ -192,7 +194,9 @@ class OAuthPolicyBody(Schema):
         )
 
     def to_domain(self, current: OAuthPolicy | None) -> OAuthPolicy:
-        """Return the policy. A mask as its password stands for the password in `current`.
+        """Return the policy.
+
+        If its password is a mask, the mask stands for the password in `current`.
 
         Raises:
             ValidationFailedError: A field is not valid.
@@ -231,7 +235,7 @@ def changed_provider(current: OAuthProvider, patch: JsonObject, *, strict: bool)
     rules = Rules(others=OTHER_FIELDS, fixed={"name": current.name}, strict=strict)
     wanted = parse(OAuthProviderBody, merged(before, patch), rules)
     changed = wanted.to_domain(current.client_secret)
-    # Keep an unreadable secret unreadable until it is replaced.
+    # If the stored secret cannot be decrypted, keep it so until a request replaces it.
     kept = changed.client_secret == current.client_secret
     restricted = bool(changed.owners or changed.endpoint_hosts or changed.scopes)
     return replace(
@@ -258,7 +262,7 @@ def ignored_in_provider(body: JsonObject) -> tuple[Ignored, ...]:
 
 
 def _unmasked(given: str | None, current: str | None, *, path: str) -> str | None:
-    """Return `given`, or the secret that a mask stands for.
+    """Return `given`; if it is a mask, the secret that the mask stands for.
 
     Raises:
         ValidationFailedError: A mask stands for no secret.

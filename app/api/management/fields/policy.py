@@ -18,9 +18,10 @@ from app.domain.catalogue.subscription import (
     OnExhausted,
 )
 
-# The rate of subscriptions that were created with bodies of the old documents (`supportTeam`).
+# The rate of subscriptions that are created with a body in the form of the old documents
+# (`supportTeam`).
 OLD_DEFAULT_RATE: Final = 100
-# Hermes' defaults for new subscriptions with batches: a hundred messages need more time than one.
+# Hermes' defaults for new subscriptions with batches. A hundred messages need more time than one.
 BATCH_DEFAULTS: Final = {"requestTimeout": 30_000, "messageBackoff": 500}
 
 # The maximum number of cached responses: most subscriptions have one of a few policies.
@@ -139,7 +140,7 @@ class PolicyBody(Schema):
 
 
 class PolicyRead(PolicyBody):
-    """The policy in responses, with fields that Hermes derives or always shows."""
+    """The policy in responses. Some fields are computed, or always shown, as in Hermes."""
 
     backoff_max_interval_millis: int
     socket_timeout: int = 0

@@ -15,16 +15,16 @@ ENABLED_TEXT: Final = "without `trackingMode`: trackingAll or trackingOff"
 
 
 def tracking_of(mode: Mode | None, enabled: bool | None) -> TrackingMode:  # noqa: FBT001 - the value of Hermes' field
-    """Return the requested mode: `trackingMode` if present, otherwise by `trackingEnabled`."""
+    """Return the requested mode: that of `trackingMode` if present, else of `trackingEnabled`."""
     if mode is not None:
         return TrackingMode(mode)
     return TrackingMode.ALL if enabled else TrackingMode.OFF
 
 
 def by_enabled(wanted: JsonObject, patch: Mapping[str, Any], current: TrackingMode) -> JsonObject:
-    """Return `wanted`, with a mode if the patch has only `trackingEnabled`.
+    """Return `wanted`, with a mode added if the patch has only `trackingEnabled`.
 
-    If tracking is partly enabled, enabling it changes nothing.
+    If one kind of tracking is already on, to enable tracking changes nothing.
     """
     enabled = patch.get("trackingEnabled")
     if "trackingMode" in patch or enabled is (current is not TrackingMode.OFF):

@@ -37,7 +37,7 @@ _NUL: Final = "\0"
 async def subscription_health(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """The health of a subscription by Hermes' indicators, evaluated some seconds ago."""
+    """Return the health of a subscription by Hermes' indicators, evaluated some seconds ago."""
     return answer(HealthRead.of(await services.health.subscription(topic, name)))
 
 
@@ -49,17 +49,20 @@ async def subscription_health(
 async def subscription_forecast(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """The waiting messages of a subscription, when they will be delivered, and future losses."""
+    """Return how many messages wait in a subscription, and which of them are expected to be lost.
+
+    The forecast also has the time when all of them will be delivered.
+    """
     return answer(ForecastRead.of(await services.health.subscription(topic, name)))
 
 
 async def _wanted(
     *,
-    ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - the name is Hermes'
-    ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - the name is Hermes'
-    subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies it; Hermes' name
-    qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - as above
-    respectMonitoringSeverity: Annotated[  # noqa: N803 - the name is Hermes'
+    ownerSourceName: Annotated[str | None, Query(description="of owners there")] = None,  # noqa: N803 - the parameter has Hermes' name
+    ownerId: Annotated[str | None, Query(description="of that owner")] = None,  # noqa: N803 - the parameter has Hermes' name
+    subscriptionNames: Annotated[list[str], Query(description="of those names")] = [],  # noqa: B006, N803 - FastAPI copies the list; Hermes' name
+    qualifiedTopicNames: Annotated[list[str], Query(description="of those topics")] = [],  # noqa: B006, N803 - FastAPI copies the list; Hermes' name
+    respectMonitoringSeverity: Annotated[  # noqa: N803 - the parameter has Hermes' name
         bool,
         Query(
             description="leave those out whose `monitoringDetails` say NON_IMPORTANT, as they do"
@@ -96,9 +99,9 @@ async def list_unhealthy(
     wanted: Annotated[HealthQuery, Depends(_wanted)],
     page: KeyPageOf,
 ) -> Response:
-    """Unhealthy subscriptions, by topic and name, all or in pages.
+    """Return unhealthy subscriptions, by topic and name, all or in pages.
 
-    On request the response is text, with one line for each.
+    On request the response is text, with one line for each subscription.
     """
     unhealthy = await services.health.unhealthy(wanted, keyed(page, 2))
     full = page.limit is not None and len(unhealthy) == page.limit
@@ -123,9 +126,9 @@ async def list_alerts(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="alerts older than the one of this id")] = None,
 ) -> Response:
-    """Alerts, the newest first; `Link: rel="next"` leads to older ones.
+    """Return alerts, the newest first; `Link: rel="next"` leads to older ones.
 
-    They are also published to the topic `angelia.alerts`.
+    Alerts are also published to the topic `angelia.alerts`.
     """
     count = limit_of(limit)
     found = await services.health.alerts(active=active, limit=count, after=after)

@@ -19,7 +19,7 @@ _CODES = Literal[
 
 
 class HealthProblemRead(Schema):
-    """An active indicator."""
+    """An indicator that says that the subscription is unhealthy."""
 
     code: _CODES
     description: str

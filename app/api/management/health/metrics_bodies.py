@@ -121,7 +121,7 @@ class LifetimeRead(Schema):
 
 
 class TopicMetricsRead(Schema):
-    """What is known of a topic; unknown values are left out."""
+    """Metrics of a topic. Unknown values are left out."""
 
     published: int | None = Field(
         default=None, description="messages ever, and copies that were sent again"
@@ -155,7 +155,7 @@ class NamedTopicMetricsRead(TopicMetricsRead):
 
 
 class NamedSubscriptionMetricsRead(SubscriptionMetricsRead):
-    """A subscription's metrics with its names; its lag is as of the workers' last report."""
+    """A subscription's metrics with its names. The lag is from the last report of the workers."""
 
     name: str
     topic_name: str

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/metrics/history`, and that of a subscription: its metrics by minute and hour."""
+"""`…/metrics/history` of topics and subscriptions: the metrics by minute, hour and day."""
 
 from typing import Annotated
 
@@ -53,7 +53,10 @@ Requested = Annotated[RequestedHistory, Depends(_requested)]
 async def topic_metrics_history(
     topic: TopicName, services: ServicesOf, wanted: Requested
 ) -> Response:
-    """Metrics of a topic over time, up to now. Steps in which nothing happened have no point."""
+    """Return metrics of a topic over time, up to now.
+
+    Steps in which nothing happened are left out.
+    """
     return answer(TopicHistoryRead.of(await services.metrics_history.topic(topic, wanted)))
 
 
@@ -65,10 +68,10 @@ async def topic_metrics_history(
 async def subscription_metrics_history(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, wanted: Requested
 ) -> Response:
-    """Metrics of a subscription over time, up to now.
+    """Return metrics of a subscription over time, up to now.
 
-    Steps in which nothing happened have no point. What was delivered, discarded and filtered counts
-    each message once, as `…/metrics` does.
+    Steps in which nothing happened are left out. The counts of delivered, discarded and filtered
+    messages count each message once, as `…/metrics` does.
     """
     found = await services.metrics_history.subscription(topic, name, wanted)
     return answer(SubscriptionHistoryRead.of(found))

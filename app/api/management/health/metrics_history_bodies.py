@@ -13,7 +13,7 @@ _SHARES: Final = (0.5, 0.95, 0.99)
 
 
 class FailedRead(Schema):
-    """Requests without a 2xx answer, by what came instead."""
+    """Requests that got no 2xx response, by the response or failure that came instead."""
 
     codes4xx: int = Field(alias="codes4xx")
     codes5xx: int = Field(alias="codes5xx")
@@ -23,7 +23,7 @@ class FailedRead(Schema):
 
 
 class DurationsRead(Schema):
-    """Percentiles of the duration of requests in seconds, estimated from counts by duration."""
+    """Percentiles of the duration of requests in seconds, estimated from a histogram."""
 
     p50: float
     p95: float
@@ -71,7 +71,7 @@ class _HistoryRead(Schema):
 
 
 class SubscriptionHistoryRead(_HistoryRead):
-    """The steps of a time span in which something happened to a subscription, in order."""
+    """The history of a subscription: the steps in which something happened, in order."""
 
     points: list[SubscriptionPointRead]
 
@@ -86,7 +86,7 @@ class SubscriptionHistoryRead(_HistoryRead):
 
 
 class TopicHistoryRead(_HistoryRead):
-    """The steps of a time span in which something happened to a topic, in order."""
+    """The history of a topic: the steps in which something happened, in order."""
 
     points: list[TopicPointRead]
 

@@ -23,7 +23,7 @@ router = APIRouter(tags=["status"], route_class=LazyRoute)
 
 @router.get("/status/ping", dependencies=[unasked()], response_class=PlainTextResponse)
 async def ping() -> str:
-    """`UP` as long as this process responds."""
+    """Return `UP` as long as this process responds."""
     return "UP"
 
 
@@ -35,10 +35,10 @@ def _health() -> Responses:
 
 @router.get("/status/health", dependencies=[unasked()], responses=_health())
 async def health(request: Request, services: ServicesOf) -> Response:
-    """`UP` as long as this process responds; `ready` has the state of its dependencies.
+    """Return `UP` as long as this process responds; `ready` has the state of its dependencies.
 
-    As JSON on request, with the places where acknowledged messages can be lost, and the brokers
-    that throttle this process.
+    On request the response is JSON, with the places where acknowledged messages can be lost, and
+    the brokers that throttle this process.
     """
     if not prefers_json(request):
         return PlainTextResponse("UP")
@@ -61,7 +61,7 @@ def _readiness() -> Responses:
 
 @router.get("/status/ready", dependencies=[unasked()], responses=_readiness())
 async def ready(request: Request, services: ServicesOf) -> Response:
-    """Whether messages and changes are accepted, and what this waits for.
+    """Return whether messages and changes are accepted; if not, which parts are not ready.
 
     On request the response is text, with only the status, as in Hermes.
     """
@@ -75,6 +75,6 @@ async def ready(request: Request, services: ServicesOf) -> Response:
     "/status/prometheus", dependencies=[requires(Role.ANY)], response_class=PlainTextResponse
 )
 async def metrics(services: ServicesOf) -> Response:
-    """This process, and all subscriptions and topics, in Prometheus' text format."""
+    """Return the metrics of this process, all subscriptions and topics, in Prometheus' format."""
     text = await exposition(await services.figures.read())
     return Response(text, media_type=CONTENT_TYPE)

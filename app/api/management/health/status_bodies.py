@@ -9,9 +9,9 @@ from app.api.bodies.base import Schema
 
 
 class ProcessHealthRead(Schema):
-    """That this process responds, and the places where acknowledged messages can be lost.
+    """Says that this process responds, and where acknowledged messages can be lost.
 
-    `throttled`: the brokers that throttle this process, or did in the last minute.
+    `throttled` names the brokers that throttle this process, or did in the last minute.
     """
 
     status: Literal["UP"]
@@ -32,7 +32,7 @@ class ReadinessRead(Schema):
 
 
 def readiness_read(waits: Mapping[str, str]) -> ReadinessRead:
-    """Return the response; `waits` has what each part waits for, and no part that is ready."""
+    """Return the response. `waits` has the problem of each part that is not ready."""
     left = {name: why for name, why in waits.items() if why}
     return ReadinessRead(
         status="NOT_READY" if left else "READY",

@@ -49,5 +49,5 @@ class WorkerRead(Schema):
     responses=answers(WorkerRead, many=True) | errors(),
 )
 async def list_workers(services: ServicesOf) -> Response:
-    """The running workers, by id; each reports every second."""
+    """Return the running workers, by id. Each worker reports every second."""
     return answer([WorkerRead.of(each).answered() for each in await services.workers.live()])

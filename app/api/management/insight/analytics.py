@@ -54,7 +54,7 @@ async def undelivered(
     to: Annotated[str | None, Query(description="RFC 3339 or ms, exclusive")] = None,
     limit: LimitQuery = None,
 ) -> Response:
-    """Counts of discarded messages, the largest first."""
+    """Return counts of discarded messages, the largest first."""
     question = Question(
         limit=limit_of(limit),
         job_id=job,
@@ -79,7 +79,7 @@ async def failures(
     topic: TopicQuery = None,
     limit: LimitQuery = None,
 ) -> Response:
-    """Discarded messages with the same error and the same form of payload, the largest first."""
+    """Return groups of discards with the same error and form of payload, the largest first."""
     question = Question(limit=limit_of(limit), job_id=job, topic=topic)
     return answer(failure_analysis(*await services.analytics.failures(question)))
 
@@ -97,6 +97,6 @@ async def latency(
     subscription: SubscriptionQuery = None,
     limit: LimitQuery = None,
 ) -> Response:
-    """How long messages took to each subscription, and in which step; the slowest first."""
+    """Return how long messages took to each subscription, and in which step; the slowest first."""
     question = Question(limit=limit_of(limit), job_id=job, topic=topic, subscription=subscription)
     return answer(latency_analysis(*await services.analytics.latency(question)))

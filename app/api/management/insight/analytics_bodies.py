@@ -15,7 +15,7 @@ BY_DEFAULT: Final = (Dimension.REASON, Dimension.STATUS)
 
 
 class UndeliveredCountRead(Schema):
-    """A group of similar discards; the fields that do not define the groups are left out."""
+    """A group of similar discards. Fields that do not define the groups are left out."""
 
     topic: str | None = None
     subscription: str | None = None
@@ -28,7 +28,7 @@ class UndeliveredCountRead(Schema):
 
 
 class UndeliveredAnalysisRead(Schema):
-    """Discards counted by the named job, the largest count first."""
+    """Discards in groups, as the named job counted them, the largest count first."""
 
     job_id: str
     scope: ScopeRead

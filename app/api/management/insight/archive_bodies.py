@@ -54,7 +54,7 @@ def archive_read(archive: Archive) -> ArchiveRead:
 
 
 def _folder_read(folder: ArchivedFolder) -> ArchivedFolderRead:
-    # Use a mapping, because `from` cannot be a keyword argument.
+    # Validate a mapping, because `from` cannot be a keyword argument in Python.
     return ArchivedFolderRead.model_validate(
         {
             "path": folder.path,

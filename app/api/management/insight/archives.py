@@ -20,8 +20,8 @@ router = APIRouter(tags=["topics"], route_class=LazyRoute)
     responses=answers(ArchiveRead) | errors(404),
 )
 async def get_archive(topic: TopicName, services: ServicesOf) -> Response:
-    """Where the valid Parquet files are, and how far the topic is archived.
+    """Return where the valid Parquet files are, and how far the topic is archived.
 
-    `offlineStorage` gives a topic an archive; jobs of kind `ARCHIVE` write it.
+    The setting `offlineStorage` gives a topic an archive; jobs of kind `ARCHIVE` write it.
     """
     return answer(archive_read(await services.archives.get(topic)))

@@ -21,7 +21,10 @@ State = Literal["REQUESTED", "RUNNING", "DONE", "CANCELLED", "FAILED"]
 
 
 class JobBody(OwnSchema):
-    """A requested job. Without times it covers the last 24 hours; ARCHIVE covers what is new."""
+    """A requested job.
+
+    Without times it covers the last 24 hours; ARCHIVE covers all new messages.
+    """
 
     kind: Kind
     from_: Text | None = Field(default=None, alias="from", description="RFC 3339 or ms, inclusive")
@@ -91,7 +94,10 @@ def job_body(body: Mapping[str, Any]) -> JobBody:
 
 
 def _require_none(asked: JobBody) -> None:
-    """Refuse fields that would limit an archive job to a part of a topic."""
+    """Refuse fields that limit a job to a part of a topic.
+
+    An archive job always covers the whole topic.
+    """
     given = (("from", asked.from_), ("to", asked.to), ("subscription", asked.subscription))
     for path, value in given:
         if value is not None:
@@ -142,7 +148,7 @@ def _job_read(job: Job, *, runner_live: bool, with_log: bool) -> JobRead:
 
 def scope_read(scope: JobScope) -> ScopeRead:
     """Return the response for a scope."""
-    # Use a mapping, because `from` cannot be a keyword argument.
+    # Validate a mapping, because `from` cannot be a keyword argument in Python.
     return ScopeRead.model_validate(
         {
             "from": scope.start.isoformat(),

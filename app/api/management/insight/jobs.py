@@ -76,7 +76,7 @@ async def list_jobs(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="jobs older than the one of this id")] = None,
 ) -> Response:
-    """The newest jobs, without their logs; `Link: rel="next"` leads to older ones."""
+    """Return the newest jobs, without their logs; `Link: rel="next"` leads to older ones."""
     wanted = limit_of(limit)
     seen = await services.jobs.newest(limit=wanted, state=job_state_of(state), after=after)
     link = next_link(request, seen.jobs[-1].id) if len(seen.jobs) == wanted else {}
@@ -85,7 +85,7 @@ async def list_jobs(
 
 @router.get("/{job}", dependencies=[requires(Role.ANY)], responses=answers(JobRead) | errors(404))
 async def get_job(job: JobId, services: ServicesOf) -> Response:
-    """One job: its state, its progress, and the last lines of its log."""
+    """Return one job: its state, its progress, and the last lines of its log."""
     [found] = jobs_read(await services.jobs.get(job), with_log=True)
     return answer(found)
 
@@ -96,7 +96,7 @@ async def get_job(job: JobId, services: ServicesOf) -> Response:
     responses=answers(JobRead) | errors(404) | _ENDED,
 )
 async def cancel_job(job: JobId, services: ServicesOf, caller: CallerOf) -> Response:
-    """Cancel a job: immediately while it waits, within seconds while it runs."""
+    """Cancel a job: immediately if it waits, within seconds if it runs."""
     [requested] = (await services.jobs.get(job)).jobs
     await _require_owner(services, caller, requested.scope.topic)
     [cancelled] = jobs_read(await services.jobs.cancel(job), with_log=True)
@@ -111,7 +111,7 @@ def _scope(body: JobBody, now: datetime) -> JobScope:
 
 
 async def _require_owner(services: Services, caller: Caller, topic: str | None) -> None:
-    """Refuse callers that may not request or cancel the job.
+    """Refuse a caller that may not request or cancel the job.
 
     A job about one topic needs an owner of the topic. A job about all topics needs an admin.
     """

@@ -16,7 +16,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class TimesRead(Schema):
-    """Milliseconds over all delivered messages with a known time."""
+    """Durations in milliseconds, over all delivered messages whose duration is known."""
 
     mean: float
     p50: float
@@ -50,7 +50,10 @@ class SubscriptionLatencyRead(Schema):
 
 
 class LatencyAnalysisRead(Schema):
-    """How long messages took by subscription, the slowest first, from the named job."""
+    """How long messages took in each subscription, the slowest first.
+
+    The named job measured this.
+    """
 
     job_id: str
     scope: ScopeRead
@@ -74,7 +77,7 @@ def latency_analysis(job: Job, found: Sequence[SubscriptionLatency]) -> LatencyA
 
 def _covered_from(job: Job) -> str | None:
     at_ms = job.result.counts.get("coveredFrom")
-    # None for results of earlier versions, which did not store the time.
+    # Return None for results of earlier versions, which did not store the time.
     return None if at_ms is None else (_EPOCH + at_ms * _MILLISECOND).isoformat()
 
 

@@ -14,7 +14,10 @@ from app.domain.insight.ledger_window import Ledger
 
 
 class LedgerSumsRead(Schema):
-    """Numbers of messages; the sum up to `resent` equals the sum from `delivered` on."""
+    """Counts of messages.
+
+    The sum of the counts up to `resent` equals the sum from `delivered` on.
+    """
 
     carried: int = Field(description="published before, and unfinished then")
     published: int
@@ -30,9 +33,9 @@ class LedgerSumsRead(Schema):
 
 
 class LedgerPartitionRead(LedgerSumsRead):
-    """Numbers of messages of one partition.
+    """Counts of messages of one partition.
 
-    The sum up to `resent` equals the sum from `delivered` on.
+    The sum of the counts up to `resent` equals the sum from `delivered` on.
     """
 
     partition: int
@@ -48,7 +51,10 @@ class LedgerRangeRead(Schema):
 
 
 class LedgerReasonRead(Schema):
-    """Recorded discards with one reason (variable parts masked) and one status."""
+    """How many discards have this reason and this status.
+
+    Variable parts of the reason are masked.
+    """
 
     reason: str
     status: int | None = None
@@ -76,7 +82,7 @@ class LedgerEntryRead(Schema):
 
 
 class LedgerRead(Schema):
-    """The sums of all entries that overlap a time span, and the newest of them."""
+    """The sums of all entries that overlap a time span, and the newest of these entries."""
 
     from_: str = Field(alias="from", description="of what was asked for")
     to: str
@@ -115,7 +121,7 @@ class LedgerCheckRead(Schema):
 
 
 class LedgerLinkRead(Schema):
-    """One entry exactly as it is stored, for those who verify it themselves."""
+    """One entry exactly as it is stored, for readers who verify ledgers themselves."""
 
     number: int
     content: str = Field(description="the text of the entry, JSON")
@@ -147,7 +153,7 @@ def keys_read(keys: Mapping[str, str]) -> list[JsonObject]:
 def ledger_read(ledger: Ledger) -> LedgerRead:
     """Return the response for a ledger."""
     requested, covered = ledger.asked, ledger.covered
-    # Use a mapping, because `from` cannot be a keyword argument.
+    # Validate a mapping, because `from` cannot be a keyword argument in Python.
     return LedgerRead.model_validate(
         {
             "from": requested.since.isoformat(),
@@ -178,7 +184,7 @@ def check_read(check: Check) -> LedgerCheckRead:
 
 
 def known_of(number: int | None, hash_: str | None) -> KnownHash | None:
-    """Parse the query parameters `number` and `hash`.
+    """Parse the query parameters `number` and `hash`, which name an entry that the caller knows.
 
     Raises:
         ValidationFailedError: The parameters are not valid.

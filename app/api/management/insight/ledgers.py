@@ -60,10 +60,10 @@ async def get_ledger(
     ] = None,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
 ) -> Response:
-    """What happened to all messages of a time span, and the entries about it, oldest first.
+    """Return what happened to all messages of a time span, and the entries about it, oldest first.
 
     Sums and doubts cover all entries that overlap the span, and the whole time of these entries.
-    With `limit`, only the newest of them are shown.
+    With `limit`, only the newest of these entries are shown.
     """
     found = await services.ledgers.between(
         topic,
@@ -84,7 +84,7 @@ async def get_ledger(
 async def request_entry(topic: TopicName, name: SubscriptionName, services: ServicesOf) -> Response:
     """Let Spark write an entry from the last one until now; `Location` leads to its job.
 
-    If one is being written already, the response is that job.
+    If a job is already writing an entry, the response is that job.
     """
     [job] = jobs_read(await services.ledgers.request(topic, name))
     return answer(job, 202, AnswerNotes(extra={"Location": f"/jobs/{job.id}"}))
@@ -107,11 +107,11 @@ async def check_ledger(
         str | None, Query(alias="hash", max_length=64, description="its hash, in hex")
     ] = None,
 ) -> Response:
-    """Verify the entries: whether one was changed or removed since it was written, and which.
+    """Verify the entries: whether one was changed or removed after it was written, and which one.
 
-    Where the service has its key, entries must be signed. New entries are anchored in the log, so
-    removed ones are found. If you give the number and hash of an entry that you have stored, it
-    must be there too.
+    If the service has its key, entries must be signed. New entries are anchored in the log, so
+    removed ones are found. If you give the number and the hash of an entry that you have stored,
+    the ledger must contain that entry.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))
 
@@ -132,7 +132,7 @@ async def export_ledger(
         int, Query(ge=0, le=2**31 - 1, description="only entries after this number")
     ] = 0,
 ) -> Response:
-    """The entries as they are stored, oldest first, to verify them without the service.
+    """Return the entries as they are stored, oldest first, so that you can verify them yourself.
 
     `Link: rel="next"` leads to the next page. `GET /ledgers/keys` has the public keys.
     """
@@ -144,7 +144,7 @@ async def export_ledger(
 
 @keys.get("", dependencies=[requires(Role.ANY)], responses=answers(LedgerKeyRead, many=True))
 async def list_keys(services: ServicesOf) -> Response:
-    """The public keys that verify signatures of ledgers, the one that signs now first.
+    """Return the public keys that verify signatures of ledgers. The key that signs now comes first.
 
     There are none if the service has no key (`ANGELIA_SECRET_KEY`).
     """

@@ -21,7 +21,10 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 class SimulateBody(OwnSchema):
-    """What to try on the published messages; missing fields are those of the subscription."""
+    """The filters and the rate to try on published messages.
+
+    A missing field has the subscription's current value.
+    """
 
     from_: Text | None = Field(
         default=None,
@@ -56,7 +59,7 @@ class SimulatedMinuteRead(Schema):
 
 
 class DifferingRead(Schema):
-    """A message that only the proposed filters would send, or only the current ones."""
+    """A message that only the proposed filters, or only the current filters, would send."""
 
     message_id: str = Field(description=f"its first {ID_SHOWN_MAX} characters")
     partition: int
@@ -138,7 +141,7 @@ def simulation_read(seen: SimulationSeen) -> SimulationRead:
     job, request = seen.job, seen.request
     proposal, waits = request.proposal, job.state is JobState.REQUESTED and not seen.runner_live
     took = proposal.request_time
-    # Use a mapping, because `from` cannot be a keyword argument.
+    # Validate a mapping, because `from` cannot be a keyword argument in Python.
     return SimulationRead.model_validate(
         {
             "id": job.id,

@@ -63,6 +63,6 @@ async def get_simulation(
         str | None, Query(description=f"minutes: 1 to {LIMIT_MAX}, 100 by default")
     ] = None,
 ) -> Response:
-    """A simulation, with its result when it is DONE."""
+    """Return a simulation, with its result when it is DONE."""
     seen = await services.simulating.get(topic, name, job_id=simulation, limit=limit_of(limit))
     return answer(simulation_read(seen))

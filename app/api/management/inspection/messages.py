@@ -29,7 +29,7 @@ SINCE_DEFAULT: Final = timedelta(hours=1)
     responses=answers(MessageRead, many=True)
     | errors(400, 404, LogUnavailableError, TooManySearchesError),
 )
-async def find_messages(  # noqa: PLR0913 - the query's filters
+async def find_messages(  # noqa: PLR0913 - the parameters are filters of the query
     topic: TopicName,
     *,
     request: Request,
@@ -50,10 +50,10 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="from the `Link` of the page before")] = None,
 ) -> Response:
-    """Messages published between two times that the log still has, by partition.
+    """Return messages published between two times that the log still has, by partition.
 
-    One call reads for three seconds, or 32 MiB: `Link: rel="next"` continues from there, even if
-    nothing was found so far.
+    One call reads for three seconds, or 32 MiB. `Link: rel="next"` continues after the messages
+    that were read, even if nothing was found so far.
     """
     end = instant_of(until, path="until") or datetime.now(UTC)
     sought = Sought(
@@ -66,7 +66,7 @@ async def find_messages(  # noqa: PLR0913 - the query's filters
         text=None if text is None else text.encode("utf-8", "replace"),
     )
     page = await services.searching.page(topic, sought, limit=limit_of(limit), after=after)
-    # Give the next pages the same limits of time, so that later messages are not included.
+    # Put the same times into the link to the next page, so that later messages are not included.
     window = {"since": sought.since.isoformat(), "until": sought.until.isoformat()}
     link = next_link(request, page.after, **window) if page.after else {}
     found = [message_read(message).answered() for message in page.messages]

@@ -19,7 +19,7 @@ router = APIRouter(
 
 @router.post(
     "/ping",
-    # Not a write: a ping changes nothing in Angelia.
+    # Declare `writes=False`, because a ping changes nothing in Angelia.
     dependencies=[requires(Role.SUBSCRIPTION_OWNER, writes=False)],
     responses=answers(PingRead) | errors(400, 404, PingTooSoonError, NoWorkerError),
 )
@@ -28,7 +28,7 @@ async def ping_subscription(
 ) -> Response:
     """Send a test message to the endpoint now, in the form of a delivery, and return its response.
 
-    It is not a message of the topic: it is not retried, recorded or counted. Suspended
-    subscriptions get it too.
+    The test message is not stored in the topic. It is not retried, recorded or counted. A suspended
+    subscription gets it too.
     """
     return answer(PingRead.of(await services.pings.ping(topic, name)))

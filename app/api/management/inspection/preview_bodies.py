@@ -39,7 +39,7 @@ def preview_read(message: Message) -> PreviewRead:
 class GroupPartitionRead(Schema):
     """The position of a subscription in one partition.
 
-    Without an offset, nothing is committed yet.
+    If `offset` is missing, nothing is committed yet.
     """
 
     partition: int
@@ -63,8 +63,8 @@ class GroupMemberRead(Schema):
 class ConsumerGroupRead(Schema):
     """A subscription as its consumer group in the log.
 
-    Workers own partitions in a group of their own and commit to this one, so standard tools show it
-    as empty.
+    Workers own partitions in a group of their own and commit to this group. So standard tools show
+    this group without members.
     """
 
     cluster_name: str = DATACENTER

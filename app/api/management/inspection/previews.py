@@ -30,7 +30,7 @@ router = APIRouter(tags=["messages"], route_class=LazyRoute)
 
 # The maximum number of digits of an offset.
 _DIGITS_MAX = 18
-# A header that keeps browsers from treating the response as a page.
+# This header keeps browsers from showing the response as a web page.
 _AS_IT_IS = {"X-Content-Type-Options": "nosniff"}
 
 
@@ -45,7 +45,7 @@ def _whole(media: str) -> Responses:
     responses=answers(PreviewRead, many=True) | errors(404, LogUnavailableError),
 )
 async def preview(topic: TopicName, services: ServicesOf) -> Response:
-    """The last three messages, the newest first, each up to 10 KiB."""
+    """Return the last three messages, the newest first, each up to 10 KiB."""
     found = await services.previews.newest(topic)
     return answer([preview_read(message).answered() for message in found])
 
@@ -61,7 +61,7 @@ async def preview_of_one(
     index: Annotated[str, Path(description="of the list, from 0", examples=["0"])],
     services: ServicesOf,
 ) -> Response:
-    """One of the last three messages, complete."""
+    """Return one of the last three messages, complete."""
     found = await services.previews.newest(topic)
     place = _number(index)
     if place is None or place >= len(found):
@@ -86,7 +86,7 @@ async def message_at(
     offset: Annotated[str, Path(description="in the partition")],
     services: ServicesOf,
 ) -> Response:
-    """The message at a position in the log, as it was published."""
+    """Return the message at a position in the log, as it was published."""
     require_cluster(cluster)
     index, place = _number(partition), _number(offset)
     if index is None:
@@ -105,7 +105,7 @@ async def message_at(
 async def consumer_groups(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Offsets and lag in each partition, and their workers: one group in one log."""
+    """Return the offsets, the lag and the worker of each partition, as a list with one group."""
     group = await services.consumer_groups.of(topic, name)
     return answer([consumer_group_read(group).answered()])
 

@@ -44,11 +44,11 @@ def _answers() -> Responses:
 async def trace_at_subscription(
     topic: TopicName,
     name: SubscriptionName,
-    messageId: MessageId,  # noqa: N803 - the name is Hermes'
+    messageId: MessageId,  # noqa: N803 - the parameter has Hermes' name
     *,
     services: ServicesOf,
 ) -> Response:
-    """What happened to a message at its publication and in one subscription, oldest first."""
+    """Return what happened to a message, when published and in one subscription, oldest first."""
     return _answer(await services.traces.of_message(messageId, topic=topic, subscription=name))
 
 
@@ -59,11 +59,11 @@ async def trace_at_subscription(
 )
 async def trace_in_topic(
     topic: TopicName,
-    messageId: MessageId,  # noqa: N803 - the name is Hermes'
+    messageId: MessageId,  # noqa: N803 - the parameter has Hermes' name
     *,
     services: ServicesOf,
 ) -> Response:
-    """What happened to a message at its publication and in all subscriptions, oldest first."""
+    """Return what happened to a message, when published and in all subscriptions, oldest first."""
     return _answer(await services.traces.of_message(messageId, topic=topic))
 
 
@@ -73,11 +73,11 @@ async def trace_in_topic(
     responses=_answers() | errors(),
 )
 async def trace_anywhere(
-    messageId: MessageId,  # noqa: N803 - the name is Hermes'
+    messageId: MessageId,  # noqa: N803 - the parameter has Hermes' name
     *,
     services: ServicesOf,
 ) -> Response:
-    """What happened to a message in all topics, oldest first."""
+    """Return what happened to a message in all topics, oldest first."""
     return _answer(await services.traces.of_message(messageId))
 
 

@@ -53,9 +53,10 @@ Limit = Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by defau
 async def request_offline_task(
     request: Request, services: ServicesOf, caller: CallerOf
 ) -> Response:
-    """Publish messages of a time span to a topic, for owners of both; see `Location`.
+    """Publish messages of a time span to a topic, for owners of both topics; see `Location`.
 
-    All subscriptions of the target get them as new messages. The next free Spark runner does it.
+    All subscriptions of the target topic get them as new messages. The next free Spark runner does
+    the task.
     """
     requested = await json_request(request)
     wanted = wanted_task(requested.body, strict=requested.strict)
@@ -75,7 +76,7 @@ async def request_offline_task(
     responses=answers(OfflineTaskRead, many=True) | errors(400),
 )
 async def offline_tasks(services: ServicesOf, limit: Limit = None) -> Response:
-    """The newest retransmissions of topics to topics."""
+    """Return the newest tasks that publish messages of a topic again."""
     seen = await services.offline.newest(limit=limit_of(limit))
     return answer([task.answered() for task in tasks_read(seen)])
 
@@ -86,7 +87,7 @@ async def offline_tasks(services: ServicesOf, limit: Limit = None) -> Response:
     responses=answers(OfflineTaskRead) | errors(404),
 )
 async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
-    """One task: its progress, and what was not published."""
+    """Return one task: its progress, and which messages were not published."""
     [found] = tasks_read(await services.offline.get(task))
     return answer(found)
 
@@ -96,12 +97,12 @@ async def get_offline_task(task: TaskId, services: ServicesOf) -> Response:
     dependencies=[requires(Role.ANY)],
     responses=answers(OfflineTaskRead, many=True) | errors(400, 404),
 )
-# Also on this path, which Hermes' console uses.
+# Serve this path too, because Hermes' console uses it.
 @router.get("/topics/{topic}/tasks/", dependencies=[requires(Role.ANY)], include_in_schema=False)
 async def offline_tasks_of_topic(
     topic: TopicName, services: ServicesOf, limit: Limit = None
 ) -> Response:
-    """The newest tasks with this topic as source or target."""
+    """Return the newest tasks that have this topic as source or target."""
     seen = await services.offline.newest(limit=limit_of(limit), topic=topic)
     return answer([task.answered() for task in tasks_read(seen)])
 
@@ -112,7 +113,7 @@ async def offline_tasks_of_topic(
     responses=answers(OfflineTaskRead) | errors(404) | _ENDED,
 )
 async def cancel_offline_task(task: TaskId, services: ServicesOf, caller: CallerOf) -> Response:
-    """Cancel a task, for owners of its target. Messages published so far stay."""
+    """Cancel a task, for owners of its target topic. Messages published so far stay."""
     [requested] = (await services.offline.get(task)).tasks
     target = Target(topic=requested.request.target)
     await services.access.require(caller, Role.TOPIC_OWNER, target)

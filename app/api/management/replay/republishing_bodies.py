@@ -40,7 +40,7 @@ class OfflineTaskBody(Schema):
 
 
 class OfflineCountsRead(Schema):
-    """Numbers of messages; the last two are those that were not published."""
+    """Counts of messages. The last two count messages that were not published."""
 
     written: int = Field(description="published to the target")
     bytes: int = Field(description="of the bodies of these")
@@ -113,7 +113,7 @@ def tasks_read(seen: TasksSeen) -> Sequence[OfflineTaskRead]:
 
 
 def _require_topic(body: Mapping[str, Any]) -> None:
-    """Check the topic first: a request for another topic lacks other fields too."""
+    """Refuse a body without a topic before other checks: it is a request of another kind."""
     kind = body.get("type", _TOPIC)
     if kind != _TOPIC:
         message = "must be topic: there are no views of data here, only topics are retransmitted"

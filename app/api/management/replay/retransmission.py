@@ -130,8 +130,9 @@ async def move_subscription(
 ) -> Response:
     """Send again everything published since a time, or skip everything published before it.
 
-    The subscription is moved there as a whole, active or suspended, and continues from there at its
-    rate: new messages come after the old ones. Filters and times to live apply as usual.
+    The whole subscription moves to that time, whether it is active or suspended. It continues from
+    there at its rate: new messages come after the old ones. Filters and times to live apply as
+    usual.
     """
     asked = await dated_request(request)
     moved = await _moved(services, (topic, name), asked, dry_run=dry_run)
@@ -154,15 +155,15 @@ async def redrive(
     services: ServicesOf,
     dry_run: DryRun = False,
 ) -> Response:
-    """Send messages again to this subscription only: discarded ones, or all since a time.
+    """Send messages again to this subscription only: discarded ones, or all from a time on.
 
     With `only: all`, `undelivered` or `missing`, a Spark job chooses any number of messages, which
     are sent beside new ones, with a `share` of the rate.
 
     With `only: discarded` they are sent immediately. Each request sends up to 1,000 messages (16
-    MiB), the oldest discards first; repeat it while there are `more`. They are sent as they were
-    published, after the messages that wait now, and with `Hermes-Retransmission`. A suspended
-    subscription gets them when it is resumed.
+    MiB), the oldest discards first; repeat the request while the response has `more`. Messages are
+    sent as they were published, after the messages that wait now, and with `Hermes-Retransmission`.
+    A suspended subscription gets these messages when it is resumed.
 
     With `mode: seek` the whole subscription is moved, as by PUT, to a time or to offsets; the
     response has the new position.

@@ -15,7 +15,10 @@ CLUSTER: Final = DATACENTER
 
 
 class RetransmissionBody(Schema):
-    """From when on messages are sent again; a future time skips everything not sent yet."""
+    """The time from which messages are sent again.
+
+    A time in the future skips all messages that are not sent yet.
+    """
 
     retransmission_date: str = Field(
         description="RFC 3339, UTC unless it has an offset, or -30m, -6h, -2d",

@@ -12,7 +12,7 @@ from app.domain.errors import FieldProblem, ValidationFailedError
 
 
 class RetransmissionWay(StrEnum):
-    """A way of sending messages again, with the name that requests use."""
+    """A way of sending messages again, with its name in requests."""
 
     ALL = "only: all"
     UNDELIVERED = "only: undelivered"
@@ -81,7 +81,7 @@ def _misplaced(body: Mapping[str, Any], way: RetransmissionWay | None) -> Iterat
 def _elsewhere(
     body: Mapping[str, Any], way: RetransmissionWay | None
 ) -> Mapping[str, list[RetransmissionWay]]:
-    """Return the body's fields that belong to other ways of sending messages again."""
+    """Return the fields of the body that belong to other ways, with the ways that have them."""
     if way is None:
         return {}
     others = {

@@ -1,4 +1,4 @@
-"""`/topics/{topic}/subscriptions/{name}/retransmissions`: those that run beside live traffic."""
+"""`…/subscriptions/{name}/retransmissions`: retransmissions beside live deliveries."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -39,7 +39,7 @@ RetransmissionId = Annotated[str, Path(description="id of the retransmission")]
 async def requested(
     services: Services, named: tuple[str, str], asked: JsonObject, *, dry_run: bool
 ) -> Response:
-    """Request a retransmission beside live traffic; `Location` leads to its progress."""
+    """Request a retransmission beside live deliveries; `Location` leads to its progress."""
     topic, name = named
     wanted = _wanted(asked, dry_run=dry_run)
     seen = await services.retransmitting.request(topic, name, wanted)
@@ -62,7 +62,7 @@ async def list_retransmissions(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="those older than the one of this id")] = None,
 ) -> Response:
-    """The newest retransmissions of the subscription; `Link: rel="next"` leads to older ones."""
+    """Return the newest retransmissions of the subscription; `Link` leads to older ones."""
     count = limit_of(limit)
     seen = await services.retransmitting.newest(topic, name, limit=count, after=after)
     link = next_link(request, seen.items[-1].id) if len(seen.items) == count else {}
@@ -82,7 +82,7 @@ async def get_retransmission(
     *,
     services: ServicesOf,
 ) -> Response:
-    """One retransmission: its state, and how many of its messages are sent."""
+    """Return one retransmission: its state, and how many of its messages are sent."""
     seen = await services.retransmitting.get(topic, name, retransmission)
     [found] = retransmissions_read(seen, with_outcomes=True)
     return answer(found)

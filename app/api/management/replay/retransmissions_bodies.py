@@ -1,4 +1,4 @@
-"""Retransmissions beside live traffic: requests and progress."""
+"""Retransmissions beside live deliveries: requests and progress."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -29,7 +29,7 @@ Offset = Annotated[int, Field(ge=0, le=2**62)]
 
 
 class OffsetsBody(OwnSchema):
-    """Messages of one partition."""
+    """A range of messages of one partition, by offsets."""
 
     partition: int = Field(ge=0, le=100_000)
     offset: Offset = Field(description="the first")
@@ -37,7 +37,7 @@ class OffsetsBody(OwnSchema):
 
 
 class RetransmitBody(OwnSchema):
-    """Which messages are sent again beside live traffic: those that match all given fields."""
+    """Which messages are sent again beside live deliveries: those that match all given fields."""
 
     only: OnlyText = Field(description="all, undelivered (and not sent again since), missing")
     from_: Text | None = Field(
@@ -71,7 +71,7 @@ class RetransmitBody(OwnSchema):
 
 
 class SpanRead(Schema):
-    """The range of one partition that is read."""
+    """The range of offsets of one partition that the retransmission reads."""
 
     topic: TopicNameRead
     partition: int
@@ -85,7 +85,7 @@ class SpanRead(Schema):
 
 
 class CountsRead(Schema):
-    """Numbers of messages."""
+    """Counts of messages."""
 
     matched: int = Field(description="chosen")
     bytes: int = Field(description="of their bodies")
@@ -182,7 +182,7 @@ def offsets_of(asked: RetransmitBody) -> Mapping[int, tuple[int, int | None]] | 
 
 
 def spans_read(item: Retransmission) -> list[JsonObject]:
-    """Return the range that is read in each partition."""
+    """Return the range of offsets that is read in each partition."""
     return [each.answered() for each in spans_of(item)]
 
 
@@ -225,7 +225,7 @@ def _read(
         "endedAt": item.ended_at.isoformat() if item.ended_at else None,
         "reason": item.reason,
     }
-    # Use a mapping, because `from` cannot be a keyword argument.
+    # Validate a mapping, because `from` cannot be a keyword argument in Python.
     return RetransmissionRead.model_validate(described)
 
 
@@ -248,6 +248,7 @@ def spans_of(item: Retransmission) -> list[SpanRead]:
             to_offset=span.end,
             gone=gone or None,
         )
-        # Fill up missing counts: requests of `missing`, and those of earlier versions, have none.
+        # Fill up missing counts. Requests with `missing` have none, and neither have requests of
+        # earlier versions.
         for span, gone in zip_longest(request.spans, request.gone)
     ]

@@ -1,1 +1,1 @@
-"""`angelia demo`: a stream of shop events, with every message accounted for."""
+"""`angelia demo`: publishes a stream of shop events, and accounts for every message."""

@@ -1,4 +1,4 @@
-"""The account of one subscriber: which messages were published, and where each is now."""
+"""The account of one subscriber: which messages were published, and what happened to each."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ class Reported:
     def of(cls, metrics: Mapping[str, Any]) -> "Reported":
         """Return the counts in the API's metrics.
 
-        There a number may be a text (Hermes), or unavailable.
+        A count in the metrics may be a text (Hermes' form), or unavailable.
         """
         return cls(
             delivered=_count(metrics.get("delivered")), discarded=_count(metrics.get("discarded"))
@@ -49,7 +49,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What happened to everything that was published.
+    """What happened to all published messages.
 
     If `problems` is empty, the account is complete.
     """
@@ -75,8 +75,8 @@ def account_of(
 ) -> Account:
     """Return the account for `published` (message id → digest of its body), from `sent` events.
 
-    Delivered messages are those that the subscriber accepted, discarded ones those that the service
-    lists; a message in neither is missing.
+    A message is delivered if the subscriber accepted it, and discarded if the service lists it as
+    undelivered. Any other message is missing.
     """
     listed = {each.message_id: each for each in discards if each.message_id in published}
     taken = {each: count for each, count in seen.taken.items() if each in published}

@@ -39,7 +39,7 @@ def demo(
         str, typer.Option(help="Address of this machine, as the workers reach it.")
     ] = "127.0.0.1",
 ) -> None:
-    """Publish a stream of events to a healthy, a flaky and a broken subscriber, and account for it.
+    """Publish events to a healthy, a flaky and a broken subscriber, and account for each event.
 
     Uses a running API, or starts a service of its own for the demo. Exits with 0 only if every
     message was delivered, or discarded and can be read again.
@@ -62,7 +62,7 @@ async def _demo(messages: int, *, api: str | None, host: str) -> None:
 async def _service(api: str | None) -> AsyncIterator[str]:
     """Yield the URL of a service: a running one, or one that is started for the block.
 
-    If an address was given, only that one is used.
+    If the user gave an address, only the service at this address is used.
     """
     url = address(api)
     ready, words = await readiness(url)
@@ -98,7 +98,7 @@ async def _until_ready(client: AsyncAngelia) -> None:
 
 
 def _own_settings(home: Path) -> Settings:
-    """Return settings with everything embedded, whatever the real service uses."""
+    """Return settings for a service with everything embedded. The user's settings do not matter."""
     host = "127.0.0.1"
     return changed(
         settings_with(home=home, host=host, port=free_port(host, 0), log_level="error"),

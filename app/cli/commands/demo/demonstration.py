@@ -22,9 +22,10 @@ _PER_SECOND_MIN: Final = 100.0
 _PUBLISHING_S: Final = 15.0
 _SEED: Final = 20_260_105
 _LOOK_EVERY_S: Final = 0.2
-# How long to wait without any progress: longer than any retry waits.
+# How long to wait without any progress, in seconds. No retry waits so long.
 _STANDSTILL_MAX_S: Final = 10.0
-# The limits are high, because the subscribers run in this process and the stream sets the pace.
+# The limits are high, because the subscribers run in this process. The stream of events sets the
+# pace.
 _POLICY: Final = {"rate": 5000, "requestTimeout": 5000}
 
 
@@ -51,7 +52,7 @@ class Demonstration:
         )
 
     async def run(self, host: str) -> Sequence[Account]:
-        """Publish everything; return each subscriber's account when it no longer changes.
+        """Publish all events. Return each subscriber's account when the accounts no longer change.
 
         The topic and its subscriptions are deleted afterwards.
         """

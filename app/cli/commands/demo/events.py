@@ -44,11 +44,11 @@ class Event:
 
 def shop_events(count: int, *, seed: int) -> Iterator[Event]:
     """Yield `count` events of about 0.3 to 8 KB; one customer's events have the same key."""
-    dice = random.Random(seed)  # noqa: S311 - a stream that can be repeated, not a secret
+    dice = random.Random(seed)  # noqa: S311 - the stream must be repeatable, and is no secret
     types = [kind.type for kind in _KINDS]
     weights = [kind.weight for kind in _KINDS]
     for sequence in range(count):
-        # Let every twentieth event be one that the broken subscriber refuses, so that even a short
+        # Make every twentieth event one that the broken subscriber refuses, so that even a short
         # demo has some.
         refused = sequence % 20 == 19  # noqa: PLR2004 - every twentieth event
         name = REFUSED_TYPE if refused else dice.choices(types, weights)[0]
@@ -132,7 +132,8 @@ class _Kind:
     payload: Callable[[random.Random], Payload]
 
 
-# The kinds of events with their weights; refunds have none, because they are placed by count.
+# The kinds of events with their weights. Refunds have no weight, because each twentieth event is
+# one.
 _KINDS: Final = (
     _Kind("order.placed", 40, _order_placed),
     _Kind("order.paid", 30, _order_paid),

@@ -30,7 +30,7 @@ class Publishing:
         self.published: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Publish all events; return when this is done.
+        """Publish all events, and then return.
 
         Raises:
             ClientError: The API refuses a message.
@@ -41,7 +41,7 @@ class Publishing:
                 group.create_task(self._publisher(started))
 
     async def _publisher(self, started: float) -> None:
-        # Share one iterator between the publishers, so that each event is taken once.
+        # Let all publishers share one iterator, so that each event is published once.
         for event in self._events:
             due = started + event.sequence / self._per_second
             await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -59,7 +59,8 @@ class Publishing:
         return await self._try(event)
 
     async def _try(self, event: Event) -> str:
-        # Use a fixed id, so that a message that was stored without a response is not stored twice.
+        # Use a fixed id. If a message was stored without a response, the repeated request does not
+        # store it again.
         own_id = f"{self._stream}-{event.sequence}"
         published = await self._api.publish(
             self._topic, event.body, key=event.key, message_id=own_id

@@ -13,7 +13,7 @@ from app.cli import output
 from app.cli.commands.demo.accounting import Account
 
 _PUBLISHED: Final = "published"
-# Show one line for each tenth of the stream.
+# How many lines are printed for the whole stream.
 _LINES: Final = 10
 
 

@@ -11,25 +11,28 @@ from app.cli.commands.demo.events import REFUSED_TYPE
 from app.cli.receiver import Received, ReceiverAnswer
 
 OK: Final = 200
-# The response of the flaky subscriber while it is overloaded: a busy server asks for a pause.
+# The response of the flaky subscriber while it is overloaded: it asks for a pause.
 _OVERLOADED: Final = ReceiverAnswer(status=503, headers={"Retry-After": "1"})
 # How long each overload of the flaky subscriber lasts.
 _OVERLOADED_FOR_S: Final = 0.3
 # The number of overloads in the stream.
 _OVERLOADS: Final = 4
-# Which first attempts fail: every 125th, rarely enough not to look like an outage.
+# Of every 125 first attempts one fails. That is rare enough not to look like an outage.
 _FAILS_EVERY: Final = 125
 _FAILS_AT: Final = 7
-# Stands for the body of a message whose attempts had different bodies.
+# Stands for the body of a message that arrived with different bodies.
 _ALTERED: Final = b""
 
-# Returns the response to an attempt: to event `sequence` of type `type`, first or later.
+# A function that returns the response to an attempt.
 Behaviour = Callable[["Attempt"], ReceiverAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt to deliver one event, at `now` (seconds of any steady clock)."""
+    """One attempt to deliver the event `sequence` of type `type`.
+
+    `now` is in seconds of a steady clock. `first` tells whether it is the message's first attempt.
+    """
 
     sequence: int
     type: str
@@ -58,7 +61,7 @@ class SubscriberRecord:
 
 
 class Subscriber:
-    """Responds by `behaviour`, and remembers what it received."""
+    """Answers as `behaviour` says, and remembers what was received."""
 
     def __init__(self, name: str, behaviour: Behaviour, *, clock: Callable[[], float]) -> None:
         self.name = name
@@ -97,7 +100,7 @@ def healthy(_: Attempt) -> ReceiverAnswer:
 
 
 def broken(attempt: Attempt) -> ReceiverAnswer:
-    """Always refuse one type of event."""
+    """Refuse all events of one type, and accept all others."""
     return ReceiverAnswer(status=400) if attempt.type == REFUSED_TYPE else ReceiverAnswer()
 
 

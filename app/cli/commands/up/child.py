@@ -1,4 +1,4 @@
-"""One process of the service, kept running."""
+"""A process of the service that is restarted whenever it ends."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _TIED: Final = Path(__file__).with_name("tied.py")
 
 
 class Child:
-    """A command that is started, restarted whenever it ends, and stopped by cancelling `run`.
+    """A command that is started, and restarted whenever it ends, until `run` is cancelled.
 
     `notify` is called with a line for the user whenever the command has ended by itself.
     """
@@ -42,9 +42,9 @@ class Child:
         self._policy = policy or RestartPolicy()
 
     async def run(self) -> None:
-        """Keep the command running until cancelled; then stop it, and return when it has ended.
+        """Keep the command running until cancelled. Then stop it, and return when it has ended.
 
-        The command is stopped with SIGTERM, then with SIGKILL after STOP_MAX or at a second
+        The command is stopped with SIGTERM. It gets SIGKILL after STOP_MAX, or at a second
         cancellation.
 
         Raises:
@@ -65,8 +65,8 @@ class Child:
             await asyncio.sleep(seconds)
 
     async def _run_once(self) -> int:
-        # Start a separate session: Ctrl-C then reaches only this process, which stops its children
-        # in order.
+        # Start the command in a separate session. Then Ctrl-C reaches only this process, which
+        # stops its children in order.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",

@@ -28,7 +28,10 @@ def up(
         int | None, typer.Option(min=0, max=65535, help="Port to listen on [8090]; 0: any.")
     ] = None,
 ) -> None:
-    """Run all of Angelia on this machine; what is not configured is embedded."""
+    """Run all of Angelia on this machine.
+
+    Database and log are embedded if they are not configured.
+    """
     quiet_logs()
     run_until_signalled(_up(settings_with(host=host, port=port)))
 
@@ -47,10 +50,10 @@ async def _up(wanted: Settings) -> None:
 
 
 async def _until_ready(settings: Settings) -> None:
-    # Let the processes begin before the imports take their time.
+    # Let the processes start now, before the imports below take their time.
     await asyncio.sleep(0)
-    from app.cli.async_client import connected_async  # noqa: PLC0415 - while the processes start
-    from app.cli.commands.up.readiness import until_ready  # noqa: PLC0415 - the same
+    from app.cli.async_client import connected_async  # noqa: PLC0415 - imported while the processes start
+    from app.cli.commands.up.readiness import until_ready  # noqa: PLC0415 - imported while the processes start
 
     async with connected_async(api_url(settings)) as client:
         await until_ready(client, _notify)
@@ -62,7 +65,7 @@ def _notify(line: str) -> None:
 
 def _screen(settings: Settings, *, with_spark: bool) -> str:
     url = api_url(settings)
-    # Name the address if an option changed it: other commands find the API by their own settings.
+    # Name the address if an option changed it. Other commands find the API only by their settings.
     api_option = "" if url == api_url(settings_with()) else f" --api {url}"
     angelia = escape(_angelia())
     key = ' -H "Authorization: Bearer $ANGELIA_API_KEY"' if settings.access_controlled else ""
@@ -92,7 +95,7 @@ Ctrl-C stops the service; the data stays.
 
 
 def _angelia() -> str:
-    """Return the command as users can type it: with its path if the shell would not find it."""
+    """Return the command for users to type. It has its path if the shell would not find it."""
     return "angelia" if shutil.which("angelia") else sys.argv[0]
 
 

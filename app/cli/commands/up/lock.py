@@ -14,7 +14,8 @@ from app.storage.embedded.home import require_usable
 def only_one(home: Path, url: str) -> Iterator[None]:
     """Lock `home` for this process.
 
-    The kernel holds the lock, and releases it when this process ends in any way; the file stays.
+    The kernel holds the lock, and releases it when this process ends in any way. The lock's file
+    stays.
 
     Raises:
         CliError: Another process has the lock; the error has its address.

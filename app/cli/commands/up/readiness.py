@@ -1,4 +1,4 @@
-"""Waits until the service is ready, as a client of its API."""
+"""Waits until the API of the service accepts messages."""
 
 import asyncio
 from collections.abc import Callable

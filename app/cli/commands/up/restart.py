@@ -1,4 +1,4 @@
-"""When a process that ended is restarted."""
+"""Decides when a process that ended is restarted."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,11 +6,11 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """How long to wait before a restart: `delay` after a first failure.
+    """How long to wait before a restart: `delay` after the first failure.
 
     The delay doubles after each further failure, up to `delay_max`. A process that ran for
     `settled_after` counts as healthy, so its next failure is a first one. After `deaths_max`
-    failures in a row the process is not restarted; if this is None, it always is.
+    failures in a row the process is not restarted. If `deaths_max` is None, it is always restarted.
     """
 
     delay: timedelta = timedelta(seconds=1)
@@ -41,7 +41,6 @@ class Restarts:
         """How long to wait before the next start; zero before the first."""
         if self.deaths == 0:
             return timedelta()
-        # Limit the exponent: every such delay is at its maximum anyway, and a larger power would
-        # overflow.
+        # Limit the exponent. The delay is at its maximum anyway, and a larger power would overflow.
         doubled = self.policy.delay * (1 << min(self.deaths - 1, 16))
         return min(doubled, self.policy.delay_max)

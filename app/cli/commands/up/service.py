@@ -42,13 +42,15 @@ async def service(
 
 
 def _profile(settings: Settings) -> Settings:
-    """Return the settings with defaults for a machine where nothing is configured."""
+    """Return the settings with other defaults, for a machine where nothing is configured."""
     usual = {
         # Log only important events, because the terminal is shared.
         "log_level": "warning",
-        # Allow endpoints on this machine: users who try the service have their receiver here.
+        # Allow endpoints on this machine, because users who try the service have their receiver
+        # here.
         "allow_private_endpoints": LOOPBACK,
-        # Set this explicitly: child processes use the parent's database, and would otherwise guess.
+        # Set `auth` explicitly. Child processes use the parent's database, and would otherwise
+        # choose another default.
         "auth": "keys" if settings.access_controlled else "off",
     }
     return changed(
@@ -58,17 +60,17 @@ def _profile(settings: Settings) -> Settings:
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[Settings]:
-    """Yield settings with a migrated database, with which child processes start no database.
+    """Yield settings with the URL of a migrated database, so that child processes start none.
 
-    Child processes also get the parent's key, because they have no key file. This blocks: nothing
-    else can run before the database is there, or while it stops.
+    Child processes also get the parent's key, because they have no key file. This function blocks:
+    nothing else can run until the database has started, or while the database stops.
     """
     key = secret_key_of(settings)
     keyed = settings if key is None else changed(settings, secret_key=key)
     with database_url(settings) as url:
         upgrade(url)
-        # Pass no configured values on: child processes read them themselves, because a file may
-        # change.
+        # Pass on only changed settings. Child processes read configured values themselves, because
+        # a file may change.
         yield changed(keyed, database_url=SecretStr(url)) if isinstance(url, str) else keyed
 
 

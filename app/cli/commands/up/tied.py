@@ -1,8 +1,9 @@
 """Becomes another command that is stopped when its parent dies: `tied.py PARENT COMMAND…`.
 
 A supervisor that is killed cannot stop its children, and they would continue without supervision.
-Linux can signal them (prctl(2), PR_SET_PDEATHSIG); elsewhere nothing is done. This module is run as
-a script by its path, because it must start fast and import nothing of Angelia.
+Linux can send them a signal then (prctl(2), PR_SET_PDEATHSIG). On other systems, nothing is done.
+This module is run as a script by its path, because it must start fast and import nothing of
+Angelia.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Tie this process to its parent, and replace it by the command."""
+    """Let the kernel stop this process with its parent, and replace this process by the command."""
     parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
