@@ -43,7 +43,9 @@ Attempts = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress in a partition: all before `offset` is finished, and the ranges in `finished`.
+    """The progress in a partition.
+
+    Messages before `offset` and in the ranges `finished` are finished.
 
     The ranges are half-open and in order.
     """

@@ -9,7 +9,7 @@ from app.domain.metrics.attempts import AttemptTotals
 
 
 class RateMode(StrEnum):
-    """How a subscriber is treated: as healthy, as recovering, or as down (one probe at a time)."""
+    """How a worker sends to a subscriber: healthy, recovering, or down (one probe at a time)."""
 
     NORMAL = "NORMAL"
     SLOW = "SLOW"

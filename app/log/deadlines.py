@@ -1,9 +1,9 @@
 """Time limits that count only the time in which a response could have been received.
 
 If the machine does not run a process for a second, the process reads late: when its timers fire,
-responses that arrived in that time are still unread. So time is counted in ticks of the event loop.
-A late tick counts as one tick, however late. A late tick directly after a tick on time does not
-count at all. Ticks are also cheap: one timer serves everything that waits.
+responses that arrived in that time are still unread. So these limits count ticks of the event loop.
+A late tick counts as one tick, however late it is. A late tick directly after a tick on time does
+not count at all. Ticks also save work: one timer is enough for all calls that wait.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Over = Callable[[], object]
 
 
 class CallDeadline:
-    """Calls back for everything that has not ended within `limit`, at most one tick late."""
+    """Calls a function for each call that has not ended within `limit`, at most one tick late."""
 
     def __init__(self, limit: timedelta, *, tick_s: float = TICK_S) -> None:
         self._ticks = max(1, math.ceil(limit.total_seconds() / tick_s))
@@ -27,18 +27,22 @@ class CallDeadline:
         self._now = 0
         self._expected_at = 0.0
         self._was_late = False
-        # Calls that have not ended, in the order of their deadlines: all have the same limit.
+        # The calls that have not ended. All have the same limit, so they are in the order of their
+        # deadlines.
         self._due: dict[object, tuple[int, Over]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, what: object, over: Over) -> None:
-        """Call `over` if `what` does not end in time. Objects are compared by identity."""
+        """Call `over` if `what` does not end in time.
+
+        Two objects are the same if they are identical.
+        """
         self._due[what] = (self._now + self._ticks, over)
         if self._timer is None:
             self._wait()
 
     def end(self, what: object) -> None:
-        """Stop waiting for `what`. Nothing happens if its time was over."""
+        """Stop waiting for `what`. Nothing happens if its time is already over."""
         self._due.pop(what, None)
 
     def limit(self) -> "Limit":
@@ -46,7 +50,7 @@ class CallDeadline:
         return Limit(self)
 
     def _wait(self) -> None:
-        # Start the timer only when something waits.
+        # Start the timer only when some call waits.
         loop = asyncio.get_running_loop()
         self._expected_at = loop.time() + self._tick_s
         self._timer = loop.call_at(self._expected_at, self._tick)
@@ -68,7 +72,7 @@ class CallDeadline:
                 break
             overdue.append((what, begun))
         for what, begun in overdue:
-            # Check that this call still waits: a callback before may have ended it or started it
+            # Check that this call still waits. A callback before may have ended it, or started it
             # again.
             if self._due.get(what) is begun:
                 del self._due[what]
@@ -100,7 +104,7 @@ class Limit:
     ) -> None:
         if not self._over:
             self._patience.end(self)
-        # Let the cancellation continue if another caller cancelled the task too.
+        # Let the cancellation continue if somebody else cancelled the task too.
         elif self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

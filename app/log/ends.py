@@ -12,9 +12,10 @@ from app.log.interface import Bounds, MessageLog
 def topic_bounds(
     url: str, topics: Collection[str], place: LogPlace
 ) -> Mapping[str, Mapping[int, Bounds]]:
-    """Return the first and next offset of each partition, by topic.
+    """Return the first and the next offset of each partition, by topic.
 
-    Topics that the log does not have are left out. A log in the database is read at `url`.
+    Topics that the log does not have are left out. If the log is in the database, it is read at
+    `url`.
 
     Raises:
         LogUnavailableError: The log cannot be read.

@@ -38,7 +38,7 @@ def open_log(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlace:
-    """Where the message log is: in Kafka, or (None) in the database.
+    """Where the message log is: in Kafka, or in the database if `kafka` is None.
 
     All names of topics and groups begin with a prefix, the namespace.
     """
@@ -52,7 +52,7 @@ class LogPlace:
 
 
 def log_at(url: str, place: LogPlace) -> AbstractAsyncContextManager[MessageLog]:
-    """Open the log for Spark jobs; a log in the database is read at `url`."""
+    """Open the log for Spark jobs. If the log is in the database, it is read at `url`."""
     if place.kafka_bootstrap is None:
         return postgres_log(url, namespace=place.namespace)
     from app.log.kafka import ReadOptions, kafka_log  # noqa: PLC0415 - only if used

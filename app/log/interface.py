@@ -23,7 +23,7 @@ UNKNOWN_OFFSET: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records of one partition in offset order, for every offset of [offset, next_offset).
+    """The records of one partition from `offset` to before `next_offset`, in order.
 
     `next_offset` may be greater than the last record's offset + 1 (control records, compaction).
     `gap` is true if the log no longer has `offset` (retention, a recreated topic). Then the chunk
@@ -41,7 +41,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an appended record; UNKNOWN_OFFSET if the log has it and names no offset."""
+    """The position of an appended record.
+
+    The offset is UNKNOWN_OFFSET if the log has stored the record, and does not say where.
+    """
 
     partition: Partition
     offset: int
@@ -60,7 +63,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The offsets of a partition: `start` is the first, `end` is the next to be written."""
+    """The offsets of a partition: `start` is the first one, `end` is the next one to be written."""
 
     start: int
     end: int
@@ -78,7 +81,10 @@ class LogTopic:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A log topic that exists. `retention` is `timedelta.max` if records are never dropped."""
+    """A log topic that exists.
+
+    `retention` is `timedelta.max` if records are never dropped.
+    """
 
     partitions: int
     retention: timedelta
@@ -86,7 +92,7 @@ class FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """For how long a broker wanted no requests, and until when (monotonic clock)."""
+    """For how long a broker wants no requests, and until when (monotonic clock)."""
 
     seconds: float
     until: float
@@ -100,10 +106,10 @@ class LogStats:
     fetched_records: int = 0
     fetched_bytes: int = 0
     fetches: int = 0
-    # Requests to other replicas than the leader.
+    # The number of fetches from other replicas than the leader.
     follower_fetches: int = 0
     commits: int = 0
-    # Seconds in which brokers asked this process to send nothing, because a quota was used up.
+    # For how many seconds brokers asked this process to send nothing, because a quota was used up.
     throttled_seconds: float = 0.0
     # The last throttling by each broker.
     throttles: dict[int, Throttling] = field(default_factory=dict)
@@ -111,17 +117,18 @@ class LogStats:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """This process owns these partitions from now on."""
+    """Tells that this process owns these partitions from now on."""
 
     partitions: frozenset[Partition]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """These partitions move to another member: finish, commit, then call `release`.
+    """Tells that these partitions will move to another member.
 
-    The adapter waits for `release` at most `revoke_timeout`, and continues its heartbeats. After
-    that, other members get the partitions anyway.
+    The receiver finishes its work, commits, and then calls `release`. The adapter waits at most
+    `revoke_timeout` for that, and continues its heartbeats. After that time, other members get the
+    partitions anyway.
     """
 
     partitions: frozenset[Partition]
@@ -130,9 +137,11 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """This process no longer owns these partitions; another process may own them already.
+    """Tells that this process no longer owns these partitions.
 
-    Stop delivering these partitions, and commit nothing for them.
+    Another process may own them already.
+
+    The receiver must stop delivering these partitions, and commit nothing for them.
     """
 
     partitions: frozenset[Partition]
@@ -142,7 +151,10 @@ OwnershipEvent = Assigned | Revoked | Lost
 
 
 class Release(Protocol):
-    """Lets another member have the revoked partitions. Only the first call has an effect."""
+    """A function that lets another member have the revoked partitions.
+
+    Only the first call counts.
+    """
 
     def __call__(self) -> None:
         """Let another member have the partitions."""
@@ -152,20 +164,20 @@ class Ownership(Protocol):
     """This process as a member of the ownership group (`angelia.workers`)."""
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join the distribution of these topics, and no others.
+        """Join the distribution of these topics, in place of all topics before.
 
-        A topic that does not exist yet is included when it is created.
+        If a topic does not exist yet, its partitions are distributed when it is created.
         """
 
     def events(self) -> AsyncIterator[OwnershipEvent]:
         """Yield assignments and revocations in order.
 
-        This waits without a time limit. While the log is down, there are no events, or `Lost`.
+        This waits without a time limit. While the log is down, there are no events, or a `Lost`.
         """
 
 
 class Tail(Protocol):
-    """A long poll over any number of partitions, each from its own offset."""
+    """Reads new records of any number of partitions by long polls, each from its own offset."""
 
     def follow(self, partition: Partition, offset: int) -> None:
         """Read `partition` from `offset` on.
@@ -174,7 +186,10 @@ class Tail(Protocol):
         """
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop reading the partition. A chunk that was already requested may still come."""
+        """Stop reading the partition.
+
+        A chunk that was requested before may still come.
+        """
 
     async def chunks(self) -> Sequence[Chunk]:
         """Wait for records, and return at least one chunk.
@@ -188,7 +203,7 @@ class MessageLog(Protocol):
 
     @property
     def stats(self) -> LogStats:
-        """Totals of this process."""
+        """The totals of this process."""
 
     async def append(
         self, topic: str, records: Sequence[NewRecord], *, ack: Ack = Ack.ALL
@@ -207,9 +222,9 @@ class MessageLog(Protocol):
     async def fetch(
         self, partition: Partition, offset: int, *, bytes_max: int, wait: timedelta = timedelta()
     ) -> Chunk:
-        """Return the records from `offset` on: about `bytes_max` bytes, at least one record if any.
+        """Return the records from `offset` on: about `bytes_max` bytes, and at least one record.
 
-        At the end of the partition this waits up to `wait` for a new record, then returns an empty
+        At the end of the partition, wait up to `wait` for a new record, and then return an empty
         chunk.
 
         Raises:
@@ -235,7 +250,7 @@ class MessageLog(Protocol):
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit positions by group and partition.
+        """Store positions, given by group and partition.
 
         Returns:
             The positions that failed, with the reason. All others are durable.
@@ -244,7 +259,10 @@ class MessageLog(Protocol):
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Return the committed positions. Partitions without one are left out."""
+        """Return the committed positions of groups.
+
+        Partitions without a committed position are left out.
+        """
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
         """Delete the group's commits of these partitions, if there are any."""
@@ -263,7 +281,7 @@ class MessageLog(Protocol):
     ) -> Mapping[Partition, int]:
         """Return, for each partition, the first offset at or after that time.
 
-        Its end if there is none.
+        If there is none, return the end of the partition.
         """
 
     async def topic_names(self) -> Collection[str]:
@@ -302,10 +320,13 @@ class MessageLog(Protocol):
         """Delete the topic with its records, if it exists."""
 
     async def numbering_problem(self) -> str:
-        """Return why an append whose answer is lost cannot be sent again; empty if it can."""
+        """Return why an append without an acknowledgement cannot be repeated.
+
+        The result is empty if it can be repeated, and is then stored once.
+        """
 
     async def ping(self) -> None:
-        """Return if the log responds; raise otherwise."""
+        """Return if the log responds; otherwise raise an error."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""Weighted rendezvous hashing: all processes with the same members find the same owner of a key.
+"""Weighted rendezvous hashing: processes that know the same members find the same owner of a key.
 
 A new member takes only the keys that it wins. A member that leaves gives up only its own keys. No
-key moves between the others.
+key moves between the other members.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,10 @@ _HASHES: Final = 1 << 8 * _DIGEST_BYTES
 
 
 def rendezvous(members: Mapping[str, float], key: str) -> str:
-    """Return the member that owns `key`; a member wins in proportion to its weight (≥ 0).
+    """Return the member that owns `key`.
 
-    Members without weight win only if no other member has any.
+    A member owns keys in proportion to its weight (0 or more). Members with the weight 0 own keys
+    only if all members have the weight 0.
 
     Raises:
         ValueError: There are no members.
@@ -25,8 +26,8 @@ def rendezvous(members: Mapping[str, float], key: str) -> str:
 
 
 def _score(member: str, weight: float, key: str) -> float:
-    """Weight ÷ exponential variable (Schindelhauer and Schomaker's logarithmic method)."""
+    """Return weight ÷ exponential variable (Schindelhauer and Schomaker's logarithmic method)."""
     digest = blake2b(f"{member}\0{key}".encode(), digest_size=_DIGEST_BYTES).digest()
-    # Scale the hash into (0, 1): its logarithm is then finite and below zero.
+    # Scale the hash to a number between 0 and 1. Then its logarithm is finite and below zero.
     uniform = (int.from_bytes(digest, "big") + 0.5) / (_HASHES + 1)
     return -weight / log(uniform)

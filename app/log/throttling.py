@@ -1,4 +1,4 @@
-"""What people are told of brokers that throttle this process (pure)."""
+"""The lines that tell people which brokers throttle this process (pure)."""
 
 import time
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from typing import Final
 
 from app.log.interface import LogStats
 
-# How long a throttling broker is shown: people look only now and then.
+# How long a throttling broker is shown, in seconds, because people look only now and then.
 SHOWN_FOR_S: Final = 60.0
 
 
 def throttled(stats: LogStats, now: float | None = None) -> Sequence[str]:
     """Return a line for each broker that throttles this process, or did in the last minute.
 
-    `now` is of the monotonic clock.
+    `now` is a time of the monotonic clock.
     """
     now = time.monotonic() if now is None else now
     return [

@@ -26,7 +26,10 @@ class FinalOutcome(StrEnum):
 
 
 class ReceiptAddress(NamedTuple):
-    """Who gets a receipt: request `number` of the process `waiter`, until `until` (epoch ms)."""
+    """Who gets a receipt: the process `waiter`, for its request `number`.
+
+    Nobody waits for the receipt after `until` (epoch ms).
+    """
 
     waiter: str
     number: int

@@ -10,8 +10,8 @@ credentials, `probe` finds the reason.
 
 Everything else uses kafka-python, through `bridge` and `client`: `offsets_by_time`, `commits`,
 `admin`, `ownership` with its `assignor`. `adapter` combines the parts. kafka-python's protocol
-classes, connection manager and group coordinator are not its public API. So the version of
-kafka-python is pinned, and the contract tests use these classes with a real broker.
+classes, connection manager and group coordinator are not its public API. So only one version of
+kafka-python is allowed, and the contract tests use these classes with a real broker.
 """
 
 from app.log.kafka.adapter import kafka_log

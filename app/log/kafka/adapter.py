@@ -1,4 +1,4 @@
-"""The Kafka adapter of the message log: combines names, threads and connections."""
+"""The Kafka adapter of the message log: combines the parts, and converts names."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
@@ -56,7 +56,7 @@ READ_ALL_COMMITTED: Final = ReadOptions()
 OWNERSHIP_GROUP: Final = "angelia.workers"
 
 _REQUEST_TIMEOUT_S: Final = 3.0
-# Finding the leaders of a topic may take this long; then the next attempt begins.
+# How long looking up the leaders of a topic may take, in seconds. Then the look-up is repeated.
 _LOCATE_TIMEOUT_S: Final = 1.4
 
 
@@ -97,9 +97,9 @@ async def kafka_log(
 
 
 class KafkaLog:
-    """`MessageLog` on Kafka; made by `kafka_log`.
+    """`MessageLog` on Kafka; created by `kafka_log`.
 
-    Messages are sent and received on the event loop; everything else uses kafka-python on a
+    Messages are sent and received on the event loop. Everything else uses kafka-python on a
     separate thread.
     """
 
@@ -129,7 +129,7 @@ class KafkaLog:
         *,
         idempotent: bool,
     ) -> None:
-        """Create the parts. Each has its own connections, opened when they are needed."""
+        """Create the parts. Each part opens its own connections when it needs them."""
         self._idempotent = idempotent
         self._locating = await self._client("locate", _LOCATE_TIMEOUT_S)
         self._control_client = await self._client("control")
@@ -228,7 +228,10 @@ class KafkaLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit positions; return those that failed: all of them if Kafka does not respond."""
+        """Commit positions; return the positions that failed.
+
+        If Kafka does not respond, all positions have failed.
+        """
         prefix = self._names.prefix
         failures = await self._committing.commit(
             {
@@ -246,7 +249,10 @@ class KafkaLog:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Return the committed positions. Partitions without one are left out."""
+        """Return the committed positions of groups.
+
+        Partitions without a committed position are left out.
+        """
         prefix = self._names.prefix
         found = await self._commits.committed(
             {prefix + group: self._names.all_full(each) for group, each in groups.items()}
@@ -324,7 +330,10 @@ class KafkaLog:
         self._producer.forget(name)
 
     async def numbering_problem(self) -> str:
-        """Return why an append whose answer is lost cannot be sent again; empty if it can."""
+        """Return why an append without an acknowledgement cannot be repeated.
+
+        The result is empty if it can be repeated, and is then stored once.
+        """
         if not self._idempotent:
             return "ANGELIA_KAFKA_IDEMPOTENCE is off"
         try:
@@ -334,11 +343,11 @@ class KafkaLog:
         return ""
 
     async def ping(self) -> None:
-        """Return if the log responds; raise otherwise."""
+        """Return if the log responds; otherwise raise an error."""
         await self._requested(self._admin.ping)
 
     async def _requested(self, look: Work[T]) -> T:
-        """Return the result of `look` on the I/O thread.
+        """Run `look` on the I/O thread, and return its result.
 
         Raises:
             LogUnavailableError: No broker has ever responded; raised as soon as the reason is
@@ -356,7 +365,7 @@ class KafkaLog:
         try:
             result = await self._control.run(look, seconds=CALL_TIMEOUT_S)
         except LogUnavailableError as error:
-            # Prefer the probe's reason, which may be more exact.
+            # Prefer the reason that the probe found, because it may be more exact.
             if problem := await guarding:
                 raise LogUnavailableError(problem) from error
             raise
@@ -364,7 +373,7 @@ class KafkaLog:
         return result
 
     async def _guard(self) -> str:
-        """Return why brokers do not respond.
+        """Return why brokers refuse this client; empty if the reason is unknown.
 
         Raises:
             LogUnavailableError: The brokers refuse this client.
@@ -384,7 +393,7 @@ class KafkaLog:
         return self._located(await self._admin.alter(self._names.topic(topic)))
 
     async def _locate(self, name: str) -> Located | None:
-        """Look up again the leaders of the topic with that full name."""
+        """Look up the leaders of the topic with that full name again."""
         leaders, addresses = await self._look([name])
         return Located(leaders[name], addresses) if name in leaders else None
 
@@ -392,7 +401,7 @@ class KafkaLog:
         return Located(leaders, self._control_client.addresses())
 
     async def _look(self, names: Collection[str]) -> PartitionLeaders:
-        """Look up again the leaders of the topics with these full names."""
+        """Look up the leaders of the topics with these full names again."""
 
         async def look() -> PartitionLeaders:
             return PartitionLeaders(await self._locating.refresh(names), self._locating.addresses())
@@ -407,7 +416,7 @@ class KafkaLog:
         return all(each.is_sure for each in self._memberships)
 
     async def _look_for_groups(self, names: Collection[str]) -> FoundGroups:
-        """Look up again the coordinators of the groups with these full names."""
+        """Look up the coordinators of the groups with these full names again."""
         client = self._control_client
 
         async def look() -> FoundGroups:

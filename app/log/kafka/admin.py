@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 ADMIN_TIMEOUT_S: Final = 10.0
 LOOK_TIMEOUT_S: Final = 3.0
-# The space for keys and headers that is added to a topic's limit: Kafka's limit counts a whole
-# batch, the topic's limit only the body of a message.
+# The space for keys and headers that is added to a topic's maximum size. Kafka's limit is for a
+# whole batch, and the topic's maximum only for the body of a message.
 HEADER_ROOM: Final = 128 * 1024
 # Kafka's default limit for a batch.
 KAFKA_BATCH_DEFAULT: Final = 1_048_588
@@ -67,7 +67,7 @@ _TRANSIENT_CODES: Final = frozenset({5, 7, 14, 15, 38, 41, 60, 89})
 
 
 class _TransientError(Exception):
-    """The cluster cannot do this now; a retry may succeed soon."""
+    """The cluster cannot do the request now; a retry may succeed soon."""
 
 
 class Admin:
@@ -142,7 +142,7 @@ class Admin:
         return await self._looked(lambda: self._copies(prefix))
 
     async def ping(self) -> None:
-        """Return if a broker responds; raise otherwise.
+        """Return if a broker responds; otherwise raise an error.
 
         Raises:
             LogUnavailableError: No broker responds.
@@ -157,7 +157,7 @@ class Admin:
         found = await self._client.topics()
         ours = {name: replicas for name, replicas in found.items() if name.startswith(prefix)}
         several = sorted(name for name, replicas in ours.items() if replicas > 1)
-        # Query only topics with several replicas: a single replica is always in sync.
+        # Ask only about topics with several replicas, because a single replica is always in sync.
         requested = several[:SETTINGS_MAX]
         told = await self._client.settings(requested, _IN_SYNC) if requested else {}
         in_sync = {name: int(each[_IN_SYNC]) for name, each in told.items() if each}
@@ -191,12 +191,14 @@ class Admin:
         try:
             await self.alter(topic)
         except TopicNotFoundError as error:
-            # Retry: either the brokers learn of the topic, or it was deleted and is created again.
+            # Retry. Either the other brokers will know the topic soon, or it was deleted and must
+            # be created.
             message = f"{topic.name} exists, and not all brokers know it"
             raise _TransientError(message) from error
 
     async def _configure(self, topic: LogTopic) -> None:
-        # Limit the minimum to the topic's own replicas: more could never be in sync.
+        # Require at most as many replicas in sync as the topic has. Otherwise no append would
+        # succeed.
         replicas = await self._client.replicas(topic.name)
         in_sync = self._replication.in_sync(replicas) if replicas else None
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -222,7 +224,7 @@ class Admin:
             )
         )
         answer = response.results[0]
-        # Accept "invalid partitions": another process has already added the partitions.
+        # Accept the error "invalid partitions": another process has already added the partitions.
         if answer.error_code and answer.error_code != _INVALID_PARTITIONS:
             raise _error(answer, topic.name)
 
@@ -250,7 +252,7 @@ class Admin:
     async def _until_known(self, name: str) -> Leaders:
         """Wait until all brokers know an existing topic.
 
-        They learn of a topic one after the other.
+        The brokers get to know a topic one after the other.
         """
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while (found := (await self._refreshed(name)).get(name)) is None:
@@ -258,7 +260,7 @@ class Admin:
         return found
 
     async def _until_ready(self, topic: LogTopic) -> Leaders:
-        """Wait until each partition has an active leader, so that an append works."""
+        """Wait until each partition has an active leader. Then an append succeeds."""
         deadline = Deadline(self._io, ADMIN_TIMEOUT_S)
         while True:
             found = (await self._refreshed(topic.name)).get(topic.name, {})
@@ -273,7 +275,7 @@ class Admin:
         return await self._looked(lambda: self._client.refresh([name]))
 
     async def _looked(self, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of `look` when a broker responds.
+        """Run `look` until a broker responds, and return its result.
 
         Raises:
             LogUnavailableError: No broker responds in time.

@@ -8,10 +8,11 @@ from app.log.kafka.protocol.commits import COMMIT
 from app.log.kafka.protocol.ends import LIST_OFFSETS
 from app.log.kafka.protocol.fetches import FETCH
 
-# The API versions of OffsetFetch for the offsets of many groups at once (KIP-709). Kafka has these
-# and the next since 3.0, and all other versions since 2.4.
+# The API version of OffsetFetch that reads the offsets of many groups at once (KIP-709). Kafka has
+# this version and the next one since 3.0, and all other required versions since 2.4.
 OFFSETS_OF_GROUPS: Final = (9, 8)
-# The API versions of FindCoordinator for the coordinators of many groups at once (KIP-699).
+# The API version of FindCoordinator that looks up the coordinators of many groups at once
+# (KIP-699).
 COORDINATORS_OF_GROUPS: Final = (10, 4)
 
 _NAMES: Final = {
@@ -25,7 +26,7 @@ _NAMES: Final = {
 
 
 def unspoken(versions: Mapping[int, tuple[int, int]]) -> str | None:
-    """Return which required API versions the brokers do not support; empty if none.
+    """Return which required API versions the brokers lack; None if they have all.
 
     `versions` has the lowest and highest supported version of each API.
     """

@@ -1,8 +1,8 @@
 """The records that wait to be appended, by topic and partition, and their batches (no I/O).
 
-Each partition has at most one batch in flight. So records with the same key keep their order, with
-or without sequence numbers. Records without a key get their partition when a batch is made. So
-records that arrive together are stored together, in few batches.
+Each partition has at most one batch in flight. So records with the same key keep their order, even
+without sequence numbers. A record without a key gets its partition when a batch is made. So records
+that arrive together are stored together, in few batches.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ BATCH_BYTES_MAX: Final = 1_000_000
 class KafkaAppend:
     """One call of `append`. `done` is set when all `positions` are known.
 
-    Records that are not sent when the call is `over` are never sent.
+    When the call is `over`, its records that were not sent yet are never sent.
     """
 
     topic: str
@@ -45,12 +45,12 @@ class KafkaAppend:
 
     @property
     def over(self) -> bool:
-        """Whether no caller waits for this append any more."""
+        """Whether the caller no longer waits for this append."""
         return self.done.done()
 
 
 class AppendItem(NamedTuple):
-    """One record of a call, waiting or in flight."""
+    """One record of an append call, either waiting or in flight."""
 
     call: KafkaAppend
     place: int
@@ -59,9 +59,9 @@ class AppendItem(NamedTuple):
 
 @dataclass(slots=True)
 class Line:
-    """The records that wait for one partition, and whether it has a batch in flight.
+    """The queue of records for one partition. Tells whether the partition has a batch in flight.
 
-    The `sealed` batches go before them, as they are: they may be stored already.
+    The `sealed` batches are sent before the records, and unchanged: they may be stored already.
     """
 
     waiting: deque[AppendItem] = field(default_factory=deque)
@@ -69,14 +69,14 @@ class Line:
     batch_bytes: int = BATCH_BYTES_MAX
     sealed: "deque[AppendBatch]" = field(default_factory=deque)
     run: SequenceRun | None = None
-    # How often in a row brokers refused the partition's numbers, and when to number batches again
-    # after too many refusals (monotonic clock).
+    # How often in a row brokers refused the partition's sequence numbers, and after too many
+    # refusals, when to number batches again (monotonic clock).
     refusals: int = 0
     numbered_again_at: float = 0.0
 
     @property
     def waits(self) -> bool:
-        """Whether the topic has anything to send."""
+        """Whether the partition has anything to send."""
         return bool(self.waiting or self.sealed)
 
     def drop_over(self) -> None:
@@ -85,18 +85,22 @@ class Line:
         self.drop_sealed_over()
 
     def drop_sealed_over(self) -> None:
-        """Drop the sealed batches if no caller waits for any of them."""
+        """Drop the sealed batches if no caller waits for any of them any more."""
         if all(batch.over for batch in self.sealed):
             self.drop_sealed()
 
     def drop_sealed(self) -> None:
-        """Drop the sealed batches, if any. If they are stored stays unknown: so their run ends."""
+        """Drop the sealed batches, if there are any.
+
+        Nobody will know whether they are stored. So their sequence numbers cannot be used again,
+        and the run of numbers ends.
+        """
         if self.sealed:
             self.sealed.clear()
             self.run = None
 
     def unseal(self) -> None:
-        """Let the records of the sealed batches wait again: they are not stored."""
+        """Put the records of the sealed batches back into the queue: they are not stored."""
         while self.sealed:
             self.put_back(self.sealed.pop().items)
 
@@ -113,7 +117,7 @@ class Line:
 
 
 def take(waiting: deque[AppendItem], bytes_max: int) -> list[AppendItem]:
-    """Take the records for one batch from `waiting`: at least one, if there is one.
+    """Take the records for one batch from `waiting`: at least one, if `waiting` has any.
 
     Records of calls that are over are left out.
     """
@@ -156,7 +160,7 @@ class AppendTopic:
         self.known_at = now
 
     def unknown(self) -> None:
-        """Forget the leaders. Nothing is sent until they are found."""
+        """Forget the leaders. Nothing is sent until the leaders are found again."""
         self.leaders = dict.fromkeys(self.leaders, NO_LEADER)
 
     def place(self, now_ms: int) -> None:
@@ -169,7 +173,7 @@ class AppendTopic:
                 self._queue(record.key, count).append(item)
 
     def _queue(self, key: bytes | None, count: int) -> deque[AppendItem]:
-        # All records go to one partition and keep their order.
+        # Send all records to one partition, so that they keep their order.
         if count == 1:
             return self._line(self.order[0]).waiting
         if key is None:
@@ -177,7 +181,7 @@ class AppendTopic:
         return self._line(partition_of(key, count)).waiting
 
     def batches(self, ready: Callable[[int], bool]) -> Iterator["AppendBatch"]:
-        """Yield a batch for each partition with records, if its leader is `ready` for it.
+        """Yield a batch for each partition that has records, if its leader is `ready`.
 
         Each yielded batch counts as in flight.
         """
@@ -194,7 +198,7 @@ class AppendTopic:
                 return
             partition = self.order[place % count]
             if self._can_send(partition, ready):
-                # Let the next records without a key go to another partition.
+                # Let the next records without a key go to the next partition.
                 self.turn = (place + 1) % count
                 yield from self._batch(partition, self.spare)
 
@@ -220,7 +224,7 @@ class AppendTopic:
     def wanted(self) -> set[int]:
         """Return the brokers that lead partitions with waiting records.
 
-        NO_LEADER is among them if a leader is unknown.
+        The result contains NO_LEADER if a leader is unknown.
         """
         found = {
             self.leaders.get(partition, NO_LEADER)
@@ -235,7 +239,7 @@ class AppendTopic:
 
     @property
     def waits(self) -> bool:
-        """Whether any record waits."""
+        """Whether any record of the topic waits to be sent."""
         return bool(self.unplaced or self.spare or any(line.waits for line in self.lines.values()))
 
     def drop_over(self) -> None:
@@ -266,9 +270,9 @@ class AppendBatch:
     leader: int
     items: list[AppendItem]
     stamp: BatchStamp = NO_STAMP
-    # Whether the batch was sent before and may be stored.
+    # Whether the batch was sent before, so that it may be stored already.
     repeated: bool = False
-    # How often the batch was sent and no answer came.
+    # How often the batch was sent without an answer.
     losses: int = 0
 
     @property
@@ -278,13 +282,14 @@ class AppendBatch:
 
     @property
     def over(self) -> bool:
-        """Whether no caller waits for any of its records."""
+        """Whether no caller waits for any record of the batch any more."""
         return all(call.over for call in self.calls)
 
     def halves(self) -> Sequence["AppendBatch"]:
         """Return two batches with the same records under the same numbers.
 
-        If this batch is stored, a broker takes neither: it expects other numbers.
+        If this whole batch is stored already, a broker refuses both halves, because it expects
+        other numbers.
         """
         middle = len(self.items) // 2
         second = replace(self, items=self.items[middle:], stamp=later(self.stamp, middle))
@@ -297,7 +302,7 @@ class AppendBatch:
 
     @property
     def acks(self) -> int:
-        """The strictest acknowledgement that a call in the batch requested."""
+        """The strictest acknowledgement that any call with records in the batch requested."""
         return min(item.call.acks for item in self.items)
 
     @property
@@ -315,7 +320,7 @@ Addresses = Mapping[int, tuple[str, int]]
 
 
 class Located(NamedTuple):
-    """The leader of each partition of a topic, and the addresses of the brokers."""
+    """The leader of each partition of a topic, and the addresses of all brokers."""
 
     leaders: Leaders
     addresses: Addresses

@@ -1,8 +1,8 @@
 """Assigns partitions to members by rendezvous hashing, weighted by capacity.
 
-The group's leader decides for all. A partition that moves is first revoked from its owner, and
-given to the new owner in the next round (KIP-429), so that two members never own the same partition
-at once.
+The group's leader decides for all members. A partition that moves is first revoked from its owner,
+and assigned to the new owner in the next round (KIP-429). So two members never own the same
+partition at once.
 """
 
 import json
@@ -37,7 +37,7 @@ class Candidate:
 
 
 def winner(candidates: Collection[Candidate], partition: Partition) -> Candidate:
-    """Return the future owner of `partition`, out of those that subscribe to its topic."""
+    """Return the future owner of `partition`, from the candidates that subscribe to its topic."""
     if len(candidates) == 1:
         return next(iter(candidates))
     named = {each.name: each for each in candidates}
@@ -50,8 +50,8 @@ def share_out(
 ) -> Mapping[str, frozenset[Partition]]:
     """Return the partitions of each member (by id) after this round.
 
-    A partition that another running member still owns is assigned to no member. When that member
-    has released the partition, the next round assigns it.
+    A partition that must move, and whose owner still runs, is assigned to no member. When its owner
+    has released it, the next round assigns the partition.
     """
     holders: dict[Partition, set[str]] = {}
     for candidate in candidates:
@@ -101,7 +101,7 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         )
 
     def assign(self, cluster: Untyped, members: Collection[Untyped]) -> Mapping[str, Untyped]:
-        """Divide all partitions of all subscribed topics; runs on the group's leader."""
+        """Divide all partitions of all subscribed topics. This runs on the group's leader."""
         candidates = candidates_of(members)
         topics = {topic for each in candidates for topic in each.topics}
         partitions = {topic: cluster.partitions_for_topic(topic) or () for topic in topics}
@@ -111,11 +111,14 @@ class RendezvousAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         }
 
     def on_assignment(self, assignment: Untyped, generation: Untyped) -> None:
-        """Do nothing: `owned` knows the assignment."""
+        """Do nothing, because `owned` already returns the current assignment."""
 
 
 def candidates_of(members: Collection[Untyped]) -> list[Candidate]:
-    """Return the members from Kafka's list; ids distinguish members with the same name."""
+    """Return the members in Kafka's list as candidates.
+
+    Members with the same name have different ids.
+    """
     told = [(member, json.loads(member.metadata.user_data)) for member in members]
     names = Counter(each["member"] for _, each in told)
     return [

@@ -26,15 +26,16 @@ class IoThread:
     """One kafka-python event loop on a separate thread. Create and close it on the asyncio loop."""
 
     def __init__(self, name: str) -> None:
-        # Turn off the warning about slow tasks: waiting for the interpreter's lock may take long.
+        # Turn off the warning about slow tasks: a task may have to wait long for the interpreter's
+        # lock.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._loop = asyncio.get_running_loop()
         self.net.start()
 
     async def run(self, work: Work[T], *, seconds: float | None = None) -> T:
-        """Return the result of `work()`, which runs on the thread.
+        """Run `work()` on the thread, and return its result.
 
-        `work` must limit its own waits: it continues if the caller is cancelled.
+        `work` must limit its own waits, because it continues if the caller is cancelled.
 
         Raises:
             LogUnavailableError: The work took longer than `seconds`, or the thread ended first.
@@ -54,7 +55,7 @@ class IoThread:
         Can be called on any thread.
         """
         try:
-            self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - it refuses a functools.partial
+            self.net.call_soon_threadsafe(lambda: work())  # noqa: PLW0108 - a lambda, because kafka-python refuses functools.partial
         except RuntimeError as error:
             message = "the connection to Kafka is closed"
             raise LogUnavailableError(message) from error
@@ -69,7 +70,7 @@ class IoThread:
         await self.net.sleep(seconds)
 
     async def gather(self, works: Sequence[Work[T]]) -> list[T]:
-        """Run all works at once. When all have ended, raise the first failure.
+        """Run all `works` at the same time. When all have ended, raise the first error.
 
         Called on the I/O thread.
         """
@@ -85,14 +86,14 @@ class IoThread:
 
 
 async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> None:
-    """Run `work` and pass its outcome to `result`."""
+    """Run `work`, and pass its result or error to `result`."""
     try:
         value = await work()
     except GeneratorExit:
         gone = LogUnavailableError("the connection to Kafka was closed meanwhile")
         io.hand_over(_fail, result, gone)
         raise
-    except BaseException as error:  # noqa: BLE001 - the caller raises it, on the other thread
+    except BaseException as error:  # noqa: BLE001 - passed to the caller, which raises it on the other thread
         io.hand_over(_fail, result, error)
     else:
         io.hand_over(_succeed, result, value)
@@ -100,7 +101,7 @@ async def _settle(io: IoThread, work: Work[T], result: asyncio.Future[T]) -> Non
 
 async def _ended(future: Untyped) -> None:
     """Wait for a Kafka future without raising its error."""
-    # Ignore the error here: it is raised when the result is read.
+    # Ignore the error here. The reader of the result raises it.
     with contextlib.suppress(Exception):
         await future
 

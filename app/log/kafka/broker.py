@@ -1,7 +1,7 @@
 """One broker for appends: a separate connection, opened when it is needed.
 
-The connection runs on the event loop: for a single message, a switch to another thread and back
-takes longer than the whole append.
+The connection runs on the event loop. For a single message, a switch to another thread and back
+would take longer than the whole append.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from app.log.kafka.protocol.appends import ANSWER_BYTES_MAX, Answers, read_answe
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.throttle import Throttle
 
-# The maximum number of unanswered requests. A broker answers the requests of a connection one after
-# the other. With two, the next request is already there when one is finished. Records that arrive
-# in the meantime are sent together.
+# The maximum number of unanswered requests. A broker handles the requests of a connection one after
+# the other. With two requests, the broker always has the next one. Records that arrive in the
+# meantime are sent together.
 IN_FLIGHT_MAX: Final = 2
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 RECONNECT_AFTER_S: Final = 0.05
@@ -37,19 +37,22 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestListener(Protocol):
-    """Receives the results of requests."""
+    """Receives the results of the requests to brokers."""
 
     def opened(self) -> None:
-        """Called when a broker can receive requests."""
+        """Called when a broker accepts requests."""
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
         """Called with the broker's responses for these batches."""
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. These batches may or may not be stored."""
+        """Called when a connection is lost. The batches may or may not be stored."""
 
     def unreachable(self, node: int) -> None:
-        """Called when the broker cannot be reached. It may have moved, or no longer lead."""
+        """Called when the broker cannot be reached.
+
+        The broker may have another address now, or may no longer lead the partitions.
+        """
 
 
 class Broker:
@@ -84,7 +87,7 @@ class Broker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is open and not busy with a login."""
+        """Whether the connection is open, and no login is running."""
         is_there = self._transport is not None and not self._transport.is_closing()
         return is_there and not self._connecting
 
@@ -95,11 +98,11 @@ class Broker:
         return self.is_open and has_room and not self._is_due and not self._throttle.left_s
 
     def open(self, address: Callable[[], Address | None]) -> None:
-        """Connect, unless there is a connection, and notify the listener in each case.
+        """Connect if there is no connection; notify the listener in any case.
 
         If the login of a connection expires soon, log in again.
         """
-        # Do nothing while an old connection closes: its listener is notified at the end.
+        # Do nothing while an old connection is closing. Its end will be reported to the listener.
         if not self._connecting and (self._transport is None or self._is_due):
             self._connecting = True
             opening = self._connect(address) if self._transport is None else self._renew()
@@ -114,7 +117,10 @@ class Broker:
         self._preparing -= 1
 
     def send(self, frame: Callable[[int], bytes], batches: Sequence[AppendBatch]) -> None:
-        """Send the frame that `frame` makes from a correlation id. Call it only while `is_open`."""
+        """Send the frame that `frame` makes from a correlation id.
+
+        Call this only while `is_open`.
+        """
         correlation = self._in_flight.begin(batches)
         if self._transport is not None:
             self._transport.write(frame(correlation))
@@ -127,7 +133,7 @@ class Broker:
     # ---- called by the connection (Listener) ----------------------------------------------------
 
     def receive(self, frame: bytes) -> None:
-        """Handle a response.
+        """Handle a response of the broker.
 
         Raises:
             MalformedAnswerError: The response does not belong to the next request.
@@ -135,18 +141,19 @@ class Broker:
         _, answers, throttle_ms = read_answer(frame)
         if throttle_ms > 0:
             self._throttle.note(throttle_ms)
-            # Wake up a little later, so that the pause is over even if the loop rounds times down.
+            # Wake up a little later, so that the pause is surely over, even if the loop rounds
+            # times down.
             wake_after = self._throttle.left_s + _ROUNDING_S
             asyncio.get_running_loop().call_later(wake_after, self._owner.opened)
         self._owner.answered(self._in_flight.answered(frame), answers)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Close the connection: data after an invalid response cannot be trusted."""
+        """Close the connection. After an invalid response, its data cannot be trusted."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self.close()
 
     def disconnected(self, link: Link, exc: Exception | None) -> None:
-        """Report the batches in flight, which may or may not be stored."""
+        """Report that the batches in flight may or may not be stored."""
         if link is not self._link:
             return
         self._link = self._transport = None
@@ -200,14 +207,14 @@ class Broker:
 
 
 class RequestRoom:
-    """The space that is left in the requests in preparation."""
+    """Counts how many more bytes fit into the requests that are being prepared."""
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self._brokers = brokers
         self._bytes: dict[int, int] = {}
 
     def is_left(self, node: int) -> bool:
-        """Whether another batch for that broker can be sent now."""
+        """Whether another batch fits into the request to that broker."""
         broker = self._brokers.get(node)
         taken = self._bytes.get(node, 0)
         return broker is not None and broker.ready and taken < REQUEST_BYTES_MAX

@@ -21,8 +21,8 @@ from app.log.kafka.protocol.wire import MalformedAnswerError
 # The maximum size of a response. A broker sends the first batch of a partition whole, and a topic
 # may allow messages of this size.
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
-# How long the responses to requests that were sent together are left unread. A broker sends each
-# alone, and each would wake this process. So most of them are read at once.
+# How long responses are left unread if their requests were sent together. A broker sends each
+# response alone, and each would wake this process. After a wait, most responses are read at once.
 READ_TOGETHER: Final = timedelta(milliseconds=20)
 
 _log = structlog.get_logger(__name__)
@@ -36,8 +36,8 @@ Frame = Callable[[int], bytes]
 class BrokerCaller:
     """Sends requests, and returns the responses, which arrive in the order of the requests.
 
-    If a connection is silent for longer than a response may take, it is closed: its requests fail,
-    and the next request opens another connection.
+    If no data arrives for longer than a response may take, the connection is closed. Its requests
+    fail, and the next request opens another connection.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BrokerCaller:
     async def ask_all(self, frames: Iterable[Frame]) -> "list[asyncio.Future[bytes]]":
         """Send requests together; return futures of their responses, as from `ask`.
 
-        If there are several, their responses are read a little later, together.
+        If there are several requests, their responses are read a little later, together.
 
         Raises:
             NotSentError: There is no connection.
@@ -106,7 +106,7 @@ class BrokerCaller:
             answer.set_result(frame)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Called when the data of a connection can no longer be trusted."""
+        """Called when the data of a connection cannot be trusted any more."""
         _log.warning("kafka_answer_malformed", node=self._node, error=str(error))
         self._abort()
 
@@ -122,8 +122,8 @@ class BrokerCaller:
 
     def _too_late(self) -> None:
         if self._link is not None and self._link.is_receiving():
-            # Keep the connection while a large response is still arriving: a new connection would
-            # start it again from the beginning.
+            # Keep the connection while a large response is still arriving. On a new connection, the
+            # response would start from the beginning again.
             self._asked.wait_on()
             return
         _log.warning("kafka_read_timed_out", node=self._node)
@@ -136,7 +136,8 @@ class BrokerCaller:
     async def _opened(self) -> Transport:
         tries = self._tries
         async with self._opening:
-            # Do not try again if another caller's attempt failed while this caller waited.
+            # Do not connect if another caller tried to connect, and failed, while this caller
+            # waited.
             if tries == self._tries and (self._transport is None or self._transport.is_closing()):
                 await self._open()
                 self._tries += 1
@@ -161,7 +162,7 @@ class BrokerCaller:
             patience=self._connect_patience,
             pause=self._login_pause,
         ):
-            # Drop the old connection, which is lost or about to be: its requests fail.
+            # Close the old connection, which is lost or soon will be. Its requests fail.
             if self._link is not None:
                 self.disconnected(self._link, None)
             self._link, self._transport = link, link.transport
@@ -174,7 +175,7 @@ class BrokerCaller:
 
 
 class Callers:
-    """A caller for each broker and use, created on the first request."""
+    """Has a caller for each broker and each use. A caller is created with its first request."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Timers for reading from replicas: when the leader of a partition must choose one again."""
+"""Timers for reading from replicas. A leader chooses a replica again when its timer ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from app.log.kafka.session import Followed
 
 
 class ChoiceTimers:
-    """Calls back when the leader of a partition must choose a replica again."""
+    """Calls `choose_again` when the leader of a partition must choose a replica again."""
 
     def __init__(self, choose_again: Callable[[Followed], None]) -> None:
         """Create the timers, which call `choose_again`."""
@@ -21,7 +21,7 @@ class ChoiceTimers:
         self._start(followed, CHOSEN_FOR_S)
 
     def avoided(self, followed: Followed) -> None:
-        """Start the timer after a replica has failed: until it ends, the leader is read."""
+        """Start the timer after a replica has failed. Until the timer ends, the leader is read."""
         self._start(followed, AVOIDED_FOR_S)
 
     def read(self, followed: Followed) -> None:

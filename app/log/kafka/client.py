@@ -1,8 +1,8 @@
 """Connections to the brokers, and the cached leaders of partitions.
 
-A broker answers the requests of one connection in order. So each kind of request that may wait long
-(a group membership, the look-ups for appends, the rest) has a separate `Client`. Everything in this
-module runs on the I/O thread.
+A broker answers the requests of one connection in order. So there is a separate `Client` for each
+use that must not wait for the others: a group membership, the look-ups for appends, and everything
+else. Everything in this module runs on the I/O thread.
 """
 
 import ssl
@@ -32,7 +32,8 @@ from app.log.kafka.link import connect_timeout
 NO_LEADER: Final = -1
 RETRY_S: Final = 0.05
 
-# Error codes that mean "wrong broker" or "not ready yet": look up the leader again and retry.
+# Error codes that mean "wrong broker" or "not ready yet". After such a code, look up the leader
+# again and retry.
 STALE_LEADER_CODES: Final = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 STALE_COORDINATOR_CODES: Final = frozenset({14, 15, 16})
 UNKNOWN_TOPIC: Final = 3
@@ -79,19 +80,19 @@ class ClosingSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka has no types
 
 
 class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]  # kafka has no types
-    """A plain connection that passes on the last bytes before its end.
+    """A plain connection that passes on the last bytes before it ends.
 
-    kafka-python drops them, and with them the reason of a broker that closes the connection.
+    kafka-python drops these bytes, which may contain the reason why a broker closes the connection.
     """
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         received, error = super()._sock_recv()
-        # The end is found again at the next read.
+        # Return the bytes without the error. The next read finds the end of the connection again.
         return received, None if received else error
 
 
 class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no types
-    """A TLS connection with a deadline for the handshake, and with its last bytes as above.
+    """A TLS connection with a deadline for the handshake. It also passes on its last bytes.
 
     kafka-python's own TLS connection has no deadline.
     """
@@ -114,7 +115,7 @@ class SecuredTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka has no
 
 
 class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka has no types
-    """kafka-python's connections, each with the current credentials."""
+    """Opens kafka-python's connections, each with the current credentials."""
 
     def __init__(self, net: Untyped, credentials: KafkaCredentials, **configs: Untyped) -> None:
         self._credentials = credentials
@@ -157,7 +158,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         return transport
 
     async def _token_is_there(self) -> None:
-        """Wait for an access token, if the login is by token.
+        """Wait until there is an access token, if the login needs one.
 
         Raises:
             RefusedError: There is none.
@@ -168,7 +169,7 @@ class SecuredConnections(KafkaConnectionManager):  # type: ignore[misc]  # kafka
         known = Future()
 
         def wake() -> None:
-            # Ignore the error at the end, when the thread is closed already.
+            # Ignore the error if the thread is closed already.
             with suppress(RuntimeError):
                 self._net.call_soon_threadsafe(lambda: known.success(None))
 
@@ -202,15 +203,15 @@ class Client:
             credentials,
             bootstrap_servers=bootstrap,
             client_id=name,
-            # kafka-python chooses the kind of socket by this value; there is no proxy.
+            # kafka-python chooses the class of its sockets by this value. There is no proxy.
             proxy_url="closing://",
             request_timeout_ms=int(request_timeout * 1000),
             reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
             socket_connection_setup_timeout_ms=self._setup_timeout_ms,
             socket_connection_setup_timeout_max_ms=self._setup_timeout_ms,
             receive_message_max_bytes=_FRAME_BYTES_MAX,
-            # A limit that is never reached: requests above it would fail instead of waiting, and
-            # each user of the client has its own limit.
+            # A limit that is never reached. kafka-python lets requests above the limit fail. Each
+            # user of the client has a limit of its own.
             max_in_flight_requests_per_connection=10_000,
         )
         # Stop look-ups from creating missing topics; the manager has no option for this.
@@ -255,7 +256,7 @@ class Client:
         return await self.send(controller.node_id, request)
 
     async def ready(self) -> None:
-        """Wait until the brokers' addresses are known, at most the connection timeout.
+        """Wait until the brokers' addresses are known, at most as long as connecting may take.
 
         Raises:
             NotSentError: There is no connection, or the brokers lack a required API version.
@@ -273,7 +274,7 @@ class Client:
     async def leaders(self, topics: Collection[str]) -> Mapping[str, Leaders]:
         """Return the leader of each partition of existing topics, from the cache if possible.
 
-        NO_LEADER stands for a partition without a leader.
+        A partition without a leader has NO_LEADER.
         """
         if missing := [topic for topic in topics if topic not in self._leaders]:
             await self.refresh(missing)
@@ -288,7 +289,7 @@ class Client:
         """
         node = await self._any_node()
         response = await self.send(node, _metadata(_named(topics)))
-        # Use the addresses of this response for later connections: brokers may have moved.
+        # Use the addresses of this response for later connections, because brokers may have moved.
         self.manager.cluster.update_metadata(response)
         self.forget(topics)
         self._learn(response)
@@ -297,7 +298,7 @@ class Client:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def replicas(self, topic: str) -> int:
-        """Look up again how many replicas each partition of the topic has; 0 if unknown."""
+        """Look up how many replicas each partition of the topic has; 0 if that is unknown."""
         response = await self.send_any(_metadata(_named([topic])))
         parts = [part for each in response.topics for part in each.partitions]
         return min((len(part.replica_nodes) for part in parts), default=0)
@@ -314,7 +315,7 @@ class Client:
     async def settings(
         self, topics: Collection[str], *names: str
     ) -> Mapping[str, Mapping[str, str]]:
-        """Return the settings `names` of each topic. Topics that are unknown are left out."""
+        """Return the settings `names` of each topic. Unknown topics are left out."""
         kind = DescribeConfigsRequest.DescribeConfigsResource
         requested = [
             kind(resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=[*names])
@@ -384,7 +385,7 @@ class Client:
         return node
 
     async def _ask_others(self, topics: Collection[str], *, but: int) -> None:
-        """Take over what any broker except `but` knows of these topics."""
+        """Ask all brokers except `but` about these topics, and cache their answers."""
 
         async def ask(node: int) -> None:
             # Skip a broker that does not respond.
@@ -433,14 +434,14 @@ def _metadata(topics: Collection[Untyped] | None) -> Untyped:
 
 
 class Deadline:
-    """A limit for retries. `pause` waits between two attempts, and raises after the limit."""
+    """A time limit for retries."""
 
     def __init__(self, io: IoThread, seconds: float) -> None:
         self._io = io
         self._end = time.monotonic() + seconds
 
     async def pause(self, cause: object) -> None:
-        """Wait before the next attempt.
+        """Wait before the next attempt. Raise an error if the time is over.
 
         Raises:
             LogUnavailableError: No time is left; the error names `cause`.

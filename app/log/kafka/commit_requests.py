@@ -1,6 +1,6 @@
 """Commits from the event loop: all groups of a coordinator over one connection, in sequence.
 
-Commits use no thread: each switch to a thread would delay deliveries.
+Commits use no thread, because switching to a thread for each commit would delay deliveries.
 """
 
 import asyncio
@@ -27,19 +27,18 @@ from app.log.kafka.protocol.commits import at_once, commit_frame, read_commit
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 COMMIT_TIMEOUT: Final = timedelta(seconds=3)
-# How long to wait for the other groups when some groups are decided. The caller already has newer
-# positions to commit, and repeats the others.
+# How long to wait for the other groups after some groups have a result. The caller then repeats the
+# commits of the others, with newer positions.
 OTHERS_WAIT: Final = timedelta(seconds=0.5)
-# The maximum number of requests in flight. Requests that are sent together take half the time of
-# single requests.
+# The maximum number of requests in flight. Requests that are sent together take half as much time
+# as single requests.
 IN_FLIGHT_MAX: Final = 64
 
 _CLIENT: Final = "angelia-commits"
 _LOADING: Final = 14
 _UNKNOWN_MEMBER: Final = 25
 _FAILED_ASK: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
-# The factor by which an attempt that began in time may last longer, so that its response is not
-# lost.
+# An attempt that began in time may last longer by this factor, so that its response is not lost.
 _LATE: Final = 4 / 3
 
 Offsets = Mapping[Partition, Committed]
@@ -62,8 +61,8 @@ class Committing:
     ) -> None:
         """Create a `Committing`.
 
-        `may_commit` is called before each attempt. It returns whether this process may still own
-        the partitions.
+        `may_commit` is called before each attempt. It tells whether this process may still own the
+        partitions.
         """
         self._coordinators = coordinators
         self._timeout = timeout
@@ -88,7 +87,10 @@ class Committing:
 
 
 class _Commit:
-    """One call of `commit`. It repeats what coordinators did not accept, until its time is over."""
+    """One call of `commit`.
+
+    It repeats the commits that coordinators did not accept, until its time is over.
+    """
 
     def __init__(
         self,
@@ -98,7 +100,10 @@ class _Commit:
         *,
         patience: CallDeadline,
     ) -> None:
-        """Create a `_Commit`. After some groups are decided, wait for the others for `patience`."""
+        """Create a `_Commit`.
+
+        After some groups have a result, it waits for the others for `patience`.
+        """
         self._coordinators = coordinators
         self._callers = callers
         self._left = {group: dict(offsets) for group, offsets in groups.items()}
@@ -109,9 +114,9 @@ class _Commit:
         self.failures: Failures = {}
 
     async def run(self, seconds: float, may_commit: Callable[[], bool]) -> None:
-        """Run until all groups are decided or must not be committed.
+        """Commit until each group has a result, or may not be committed any more.
 
-        At the end of the time, the rest has failed.
+        When the time is over, all groups without a result have failed.
         """
         now = asyncio.get_running_loop().time
         self._end = now() + seconds
@@ -120,7 +125,7 @@ class _Commit:
                 self._limit.reschedule(now() + seconds * _LATE)
                 await self._until_decided(may_commit)
         except TimeoutError:
-            pass  # the groups that are left fail below
+            pass  # the remaining groups fail below
         finally:
             self._patience.end(self)
         for group, left in self._left.items():
@@ -142,7 +147,7 @@ class _Commit:
         return asyncio.get_running_loop().time() + seconds >= self._end
 
     async def _try(self) -> None:
-        """Send all groups that are left once, to all coordinators at the same time."""
+        """Send all remaining groups once, to all coordinators at the same time."""
         nodes, unknown = self._coordinators.grouped(self._left)
         async with asyncio.TaskGroup() as asking:
             for node, groups in nodes.items():
@@ -151,7 +156,7 @@ class _Commit:
                 asking.create_task(self._look(unknown))
 
     async def _look(self, groups: Collection[str]) -> None:
-        """Look up the coordinators of these groups, and send to those that are found."""
+        """Look up the coordinators of these groups; commit the groups that have one."""
         try:
             refused = await self._coordinators.look(groups)
         except _FAILED_ASK as error:
@@ -170,7 +175,7 @@ class _Commit:
         """Send the commits of `groups` to one broker, at most IN_FLIGHT_MAX requests at a time."""
         for start in range(0, len(groups), IN_FLIGHT_MAX):
             if self._is_late():
-                return  # the coordinator did not respond, so the other groups are not sent
+                return  # send no more groups, because the coordinator did not respond
             some = groups[start : start + IN_FLIGHT_MAX]
             try:
                 answers = await self._callers.of(node).ask_all(map(self._frame, some))
@@ -185,13 +190,13 @@ class _Commit:
                 _drop(answers)
 
     def _frame(self, group: str) -> Frame:
-        # Send as many positions as fit into one request; the rest of the group follows in another
-        # request.
+        # Send as many positions as fit into one request. The group's other positions follow in
+        # another request.
         offsets = at_once(group, self._left[group])
         return partial(commit_frame, group=group, offsets=offsets, client=_CLIENT)
 
     async def _receive(self, group: str, answer: asyncio.Future[bytes]) -> None:
-        """Read the response, and remove the decided positions from those that are left."""
+        """Read the response, and remove the positions with a result from the remaining ones."""
         try:
             codes = read_commit(await answer)
         except _FAILED_ASK as error:
@@ -233,7 +238,7 @@ class _Commit:
 
 
 def _drop(answers: Iterable[asyncio.Future[bytes]]) -> None:
-    """Ignore these responses, which nobody will read."""
+    """Ignore the responses of these requests, because no caller waits for them."""
     for answer in answers:
         if not answer.cancel() and not answer.cancelled():
             answer.exception()  # mark the error as read, so that asyncio does not report it

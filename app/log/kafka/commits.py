@@ -13,7 +13,8 @@ from app.log.kafka.client import FAILED_TRY, Client, Deadline, reason
 from app.log.kafka.protocol.wire import by_topic
 
 LOOK_TIMEOUT_S: Final = 3.0
-# The time limit of a call. An attempt that began before the limit may end a little later.
+# The time limit of a call, in seconds. An attempt that began before the limit may end a little
+# later.
 CALL_TIMEOUT_S: Final = 4.0
 
 _GROUPS_PER_REQUEST: Final = 100
@@ -30,7 +31,10 @@ class Commits:
     async def committed(
         self, groups: Mapping[str, Collection[Partition]]
     ) -> Mapping[str, Mapping[Partition, Committed]]:
-        """Return the committed positions. Partitions without one are left out."""
+        """Return the committed positions of groups.
+
+        Partitions without a committed position are left out.
+        """
         return await self._io.run(lambda: self._committed(groups), seconds=CALL_TIMEOUT_S)
 
     async def forget(self, group: str, partitions: Collection[Partition]) -> None:
@@ -60,7 +64,7 @@ class Commits:
         left: dict[str, Collection[Partition]],
         found: dict[str, Mapping[Partition, Committed]],
     ) -> object:
-        """Query all coordinators once, and move results from `left` to `found`."""
+        """Query all coordinators once. Each group with a result moves from `left` to `found`."""
         cause: object = "a coordinator is not available"
         by_node: dict[int, list[str]] = {}
         for group, node in (await self._client.coordinators(left)).items():
@@ -149,7 +153,10 @@ def _delete_request(group: str, partitions: Collection[Partition]) -> Untyped:
 
 
 def _delete_error(response: Untyped) -> int:
-    """Return the error of a deletion; 0 also if there was nothing to delete."""
+    """Return the error code of a deletion.
+
+    The result is 0 also if there was nothing to delete.
+    """
     parts = [part.error_code for topic in response.topics for part in topic.partitions]
     for code in (response.error_code, *parts):
         if code and code not in _NOTHING_THERE_CODES:

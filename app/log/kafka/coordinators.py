@@ -28,15 +28,18 @@ Raises FAILED_TRY errors or LogUnavailableError.
 
 
 def found_groups(said: Iterable[Untyped]) -> FoundGroups:
-    """Return the coordinators that brokers reported. A temporary error counts as no response."""
+    """Return the coordinators that brokers reported.
+
+    A group with a temporary error is left out, as if there were no response.
+    """
     nodes: dict[str, int] = {}
     addresses: dict[int, Address] = {}
     refused: dict[str, int] = {}
     for each in said:
         if each.error_code == 0:
             nodes[each.key] = each.node_id
-            # Prefer these addresses: addresses from another source may be older than a broker's
-            # last move.
+            # Prefer the addresses of this response. Addresses from another source may be older than
+            # a broker's last move.
             addresses[each.node_id] = (each.host, each.port)
         elif not errors.for_code(each.error_code).retriable:
             refused[each.key] = each.error_code
@@ -44,7 +47,7 @@ def found_groups(said: Iterable[Untyped]) -> FoundGroups:
 
 
 class Coordinators:
-    """Looks up coordinators, and caches them until they turn out to be wrong."""
+    """Looks up coordinators, and caches them until one turns out to be wrong."""
 
     def __init__(self, look: LookForGroups) -> None:
         self._look = look
@@ -52,7 +55,7 @@ class Coordinators:
         self._addresses: dict[int, Address] = {}
 
     def grouped(self, groups: Iterable[str]) -> tuple[Mapping[int, list[str]], list[str]]:
-        """Return the groups by their coordinator, and the groups whose coordinator is unknown."""
+        """Return the groups by coordinator, and the groups whose coordinator is unknown."""
         grouped: dict[int, list[str]] = {}
         unknown: list[str] = []
         for group in groups:
@@ -63,7 +66,7 @@ class Coordinators:
         return grouped, unknown
 
     async def look(self, groups: Collection[str]) -> Mapping[str, int]:
-        """Look up these groups; a group whose coordinator is down stays unknown.
+        """Look up these groups. A group whose coordinator is down stays unknown.
 
         Returns:
             The error codes of refused groups.
@@ -73,7 +76,10 @@ class Coordinators:
         return found.refused
 
     def learn(self, found: FoundGroups) -> None:
-        """Cache these results, even if the caller that requested them no longer waits."""
+        """Cache these results.
+
+        They are useful even if the caller that requested them no longer waits.
+        """
         self._nodes.update(found.nodes)
         self._addresses.update(found.addresses)
 

@@ -25,7 +25,10 @@ class KafkaCredentials:
     """The credentials of all connections of a process. Can be used on any thread."""
 
     def __init__(self, security: KafkaSecurity, tokens: AccessTokens | None = None) -> None:
-        """Create a `KafkaCredentials`; `tokens` are for a login by token."""
+        """Create a `KafkaCredentials`.
+
+        `tokens` are needed for a login with access tokens.
+        """
         self.security: Final = security
         self.tokens: Final = tokens
         self._context: tuple[_Stamp, ssl.SSLContext] | None = None
@@ -34,7 +37,7 @@ class KafkaCredentials:
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context for the current files; None if connections are not encrypted.
 
-        While the files are being replaced, certificate and key may not match: then the last working
+        While files are being replaced, certificate and key may not match. Then the last working
         context is used.
 
         Raises:
@@ -63,7 +66,7 @@ class KafkaCredentials:
         return get_sasl_mechanism(options["sasl_mechanism"])(**options)
 
     def options(self) -> dict[str, Untyped]:
-        """Return the options with credentials for kafka-python's connections."""
+        """Return the options for kafka-python's connections that have the credentials."""
         if not self.security.by_sasl:
             return {"security_protocol": self.security.protocol}
         return {
@@ -95,7 +98,7 @@ class KafkaCredentials:
 
 @asynccontextmanager
 async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCredentials]:
-    """Yield the credentials for the block; during it, access tokens are renewed."""
+    """Yield the credentials. During the block, access tokens are renewed."""
     if not security.by_token:
         yield KafkaCredentials(security)
         return
@@ -105,7 +108,7 @@ async def opened_credentials(security: KafkaSecurity) -> AsyncIterator[KafkaCred
 
 
 def _token_source(oauth: KafkaOAuth) -> tuple[AccessTokenSource, str]:
-    """Return what issues or signs tokens, and its name in messages."""
+    """Return the object that requests or signs tokens, and its name for texts of errors."""
     if oauth.provider == "aws-msk-iam":
         return SignedTokens(oauth.aws_region or ""), f"AWS IAM in {oauth.aws_region}"
     from app.log.kafka.tokens.client_credentials import ClientCredentials  # noqa: PLC0415 - httpx takes 0.2 s to import
@@ -125,7 +128,7 @@ def _context(security: KafkaSecurity) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=security.ca_file)
     if security.certificate_file is not None:
         try:
-            # Give an empty password: without one, OpenSSL would ask for it on the terminal.
+            # Give an empty password. Without a password, OpenSSL would ask for one on the terminal.
             context.load_cert_chain(security.certificate_file, security.key_file, password="")
         except ssl.SSLError as error:
             raise RefusedError(unfit_files(error)) from error

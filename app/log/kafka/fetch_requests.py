@@ -1,7 +1,7 @@
-"""Fetches from the event loop, with a separate connection to each place for long polls.
+"""Fetches from the event loop. Each place to read from has a separate connection for long polls.
 
-The connections run on the event loop: for single messages, a switch to another thread and back
-takes longer than the rest of reading.
+The connections run on the event loop. For single messages, a switch to another thread and back
+would take longer than the rest of reading.
 """
 
 import asyncio
@@ -28,29 +28,30 @@ from app.log.kafka.throttle import Throttle
 
 OFFSET_OUT_OF_RANGE: Final = 1
 
-# How long to wait for a response, in addition to the time that the request itself may wait.
+# How long to wait for a response, in addition to the time for which the broker may wait for
+# records.
 _ANSWER_TIMEOUT: Final = timedelta(seconds=3)
 _CLIENT: Final = "angelia-reading"
-# The largest compressed response that is decoded on the event loop. Larger responses would delay
-# all deliveries, so a thread decodes them. For small responses a thread would be slower: it holds
-# the interpreter's lock and waits for a core.
+# The largest compressed response that is decoded on the event loop. Larger ones would delay all
+# deliveries, so a thread decodes them. For small ones a thread would be slower, because it waits
+# for the interpreter's lock and for a core.
 _PACKED_BYTES_MAX: Final = 32 * 1024
 # The largest uncompressed response that is decoded on the event loop.
 _PLAIN_BYTES_MAX: Final = 512 * 1024
-# The number of records up to which a response is decoded on the event loop.
+# The maximum number of records of a response that is decoded on the event loop.
 _RECORDS_MAX: Final = 300
-# The largest decompressed size of a response on the event loop. A response that becomes larger is
-# decompressed again on a thread.
+# The largest decompressed size of a response that is decoded on the event loop. If a response
+# becomes larger, decompression starts again on a thread.
 _DECOMPRESSED_MAX: Final = 1 << 20
 
 _log = structlog.get_logger()
 
 
 class Fetcher:
-    """Fetches over its own connections.
+    """Sends fetch requests over its own connections.
 
     A broker answers the requests of one connection in order, so a long poll needs a connection of
-    its own. A broker may have several long polls, one for each `ReadPlace`.
+    its own. There may be several long polls to a broker, one for each `ReadPlace`.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Fetcher:
     async def fetch(
         self, place: ReadPlace, request: FetchRequest, *, patience_s: float = math.inf
     ) -> FetchAnswer:
-        """Return the broker's response. The request is sent when the broker accepts requests.
+        """Return the broker's response. The request is sent as soon as the broker's quota allows.
 
         Raises:
             NotSentError: There is no connection.
@@ -86,7 +87,8 @@ class Fetcher:
             MalformedAnswerError: The response is invalid.
         """
         node, options = place.node, self._by_rack if place.by_rack else self._by_leader
-        # Let a broker that leads no more say so: as a follower it may be behind.
+        # Let a broker refuse partitions that it no longer leads. As a follower, it may have fewer
+        # records.
         leader_only = place.is_leader and not place.by_rack
         throttle = self._throttles.setdefault(node, Throttle(node, self._stats))
         await throttle.over(patience_s)
@@ -107,7 +109,7 @@ class Fetcher:
 
 
 async def chunk_of(part: FetchedPart, offset: int) -> Chunk:
-    """Return the chunk from `offset` on out of a fetched partition.
+    """Return the chunk from `offset` on that is in the response for a partition.
 
     Raises:
         CorruptBatchError: The partition's bytes are invalid.

@@ -1,4 +1,4 @@
-"""The unanswered requests of a connection: a broker answers them in order."""
+"""The unanswered requests of a connection. A broker answers them in order."""
 
 import asyncio
 from collections import deque
@@ -45,7 +45,7 @@ class InFlight(Generic[T]):
         return request.correlation
 
     def answered(self, frame: bytes) -> T:
-        """Return the request that `frame` is the response to.
+        """Return the request that belongs to the response `frame`.
 
         Raises:
             MalformedAnswerError: The response does not belong to the next request.
@@ -61,7 +61,7 @@ class InFlight(Generic[T]):
     async def idle(self) -> None:
         """Wait until there are no unanswered requests.
 
-        Only one caller may wait at a time, and no request may start in that time.
+        Only one caller may wait at a time, and no request may start meanwhile.
         """
         if self._requests:
             self._idle = asyncio.get_running_loop().create_future()
@@ -74,7 +74,7 @@ class InFlight(Generic[T]):
             self._patience.begin(request, self._too_late)
 
     def lost(self) -> list[T]:
-        """Return the unanswered requests: the connection is lost, so no response will come."""
+        """Return the unanswered requests. The connection is lost, so no response will come."""
         lost, self._requests = self._requests, deque()
         for request in lost:
             self._patience.end(request)

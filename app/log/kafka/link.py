@@ -26,11 +26,10 @@ Address = tuple[str, int]
 _CONNECT_TIMEOUT: Final = timedelta(seconds=1)
 # The time to connect with TLS and SASL, which need more round trips and CPU.
 _SECURED_CONNECT_TIMEOUT: Final = timedelta(seconds=3)
-# The number of bytes that must arrive within the time limit of a response. Then waiting for the
-# rest of the response continues.
+# If this many bytes arrive within the time limit, waiting for the rest of a response continues.
 PACE_BYTES: Final = 64 * 1024
-# The share of a session's lifetime after which to log in again, so that no request comes after its
-# end.
+# The share of a session's lifetime after which this client logs in again, so that no request comes
+# after the end.
 _RENEWED_AFTER: Final = 0.85
 _NEVER: Final = float("inf")
 # The errors that opening a connection can raise.
@@ -40,17 +39,17 @@ _log = structlog.get_logger(__name__)
 
 
 class Listener(Protocol):
-    """Receives what a connection reads."""
+    """Receives the frames of a connection, and its end."""
 
     def receive(self, frame: bytes) -> None:
-        """Handle a response.
+        """Handle a response of the broker.
 
         Raises:
             MalformedAnswerError: The response does not belong to the next request.
         """
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Called when the data of a connection can no longer be trusted."""
+        """Called when the data of a connection cannot be trusted any more."""
 
     def disconnected(self, link: "Link", exc: Exception | None) -> None:
         """Called when the connection is lost."""
@@ -92,7 +91,7 @@ class Link(asyncio.Protocol):
 
     @property
     def _largest(self) -> int:
-        # Allow only small frames before the login, because the other side is still unknown.
+        # Allow only small frames before the login, because the other side has not proved who it is.
         return self._bytes_max if self._conversation is None else ANSWER_BYTES_MAX
 
     def is_receiving(self) -> bool:
@@ -116,9 +115,10 @@ class Link(asyncio.Protocol):
         self._listener.disconnected(self, exc)
 
     async def authenticate(self, credentials: KafkaCredentials) -> None:
-        """Log in by SASL, if configured: at the beginning, and when it `is_due`.
+        """Log in by SASL, if that is configured.
 
-        No other request may be sent at the same time.
+        This is needed at the beginning, and when the session `is_due`. No other request may be sent
+        at the same time.
 
         Raises:
             RefusedError: The broker refuses the credentials.
@@ -131,13 +131,13 @@ class Link(asyncio.Protocol):
         try:
             lifetime = await self.converse(lambda ask: authenticate(ask, credentials))
         except BaseException:
-            # Close the connection: after an interrupted login it cannot be used.
+            # Close the connection. After an interrupted login, it cannot be used.
             self.abort()
             raise
         self._renew_at = begun + lifetime.total_seconds() * _RENEWED_AFTER if lifetime else _NEVER
 
     async def converse(self, talk: Callable[[Ask], Awaitable[T]]) -> T:
-        """Run `talk`, and give it the response to each of its requests, one by one."""
+        """Run `talk`, and give it the response to each of its requests."""
         self._conversation = conversation = _Conversation(self.transport)
         try:
             return await talk(conversation.ask)
@@ -146,7 +146,7 @@ class Link(asyncio.Protocol):
 
 
 class _Conversation:
-    """A sequence of requests. Each is sent after the response to the one before."""
+    """A sequence of requests. Each is sent after the response to the previous one."""
 
     def __init__(self, transport: Transport | None) -> None:
         self._transport = transport
@@ -154,7 +154,7 @@ class _Conversation:
         self._answer: asyncio.Future[bytes] | None = None
 
     async def ask(self, frame: Callable[[int], bytes]) -> bytes:
-        """Send the request that `frame` makes, and return the response.
+        """Send the request that `frame` makes from a correlation id, and return the response.
 
         Raises:
             MalformedAnswerError: The response is invalid.
@@ -177,14 +177,15 @@ class _Conversation:
             answer.set_result(frame)
 
     def misunderstood(self, error: MalformedAnswerError) -> None:
-        """Called when the data of a connection can no longer be trusted."""
+        """Called when the data of a connection cannot be trusted any more."""
         self.end(error)
-        # Close the connection: between two requests no data may arrive, and it would be buffered.
+        # Close the connection. No data may arrive between two requests, and such data would be
+        # buffered.
         if self._transport is not None:
             self._transport.abort()
 
     def end(self, error: Exception) -> None:
-        """End the wait with `error`: no response will come."""
+        """End the wait with `error`, because no response will come."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
@@ -223,7 +224,7 @@ async def connected(
     patience: CallDeadline,
     pause: LoginPause,
 ) -> bool:
-    """Connect `link` to the broker `node` as `connect` does; return whether this worked."""
+    """Connect `link` to the broker `node`, as `connect` does. Return whether this succeeded."""
     now = asyncio.get_running_loop().time
     if pause.lasts(now()) or not await _can_log_in(credentials):
         return False
@@ -235,14 +236,14 @@ async def connected(
             pause.refused(now())
         return False
     pause.taken()
-    # Check the connection again: a connection lost by now would notify nobody.
+    # Check the connection again. If it was lost during the login, nobody was notified.
     return link.transport is not None and not link.transport.is_closing()
 
 
 async def _can_log_in(credentials: KafkaCredentials) -> bool:
-    """Return whether there is an access token, if the login is by token.
+    """Return whether a login is possible now. A login by token needs an access token.
 
-    No broker refuses a missing token: requests for tokens have a pause of their own, and a log.
+    A missing token is no refusal by a broker. Requests for tokens have their own pause and log.
     """
     if credentials.tokens is None:
         return True
@@ -255,7 +256,7 @@ async def _can_log_in(credentials: KafkaCredentials) -> bool:
 async def renewed(
     link: Link, *, node: int, credentials: KafkaCredentials, patience: CallDeadline
 ) -> bool:
-    """Log in again within `patience`; return whether this worked. If not, close the link."""
+    """Log in again within `patience`; return whether this succeeded. If not, close the link."""
     try:
         with patience.limit():
             await link.authenticate(credentials)

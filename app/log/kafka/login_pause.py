@@ -7,9 +7,9 @@ PAUSE_MAX_S: Final = 30.0
 
 
 class LoginPause:
-    """A pause that grows with each refusal in a row.
+    """A pause that becomes longer with each refusal in a row.
 
-    Brokers log each attempt, and may lock a user out after many.
+    Brokers log each attempt, and may lock out a user after many attempts.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Converts names: in Kafka they begin with the namespace, in Angelia they do not."""
+"""Converts names. In Kafka, names begin with the namespace; in Angelia, they do not."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
@@ -54,7 +54,7 @@ class Names:
 
 
 class NamedTail:
-    """A tail with the names in Angelia."""
+    """A tail whose partitions have the names in Angelia."""
 
     def __init__(self, tail: KafkaTail, names: Names) -> None:
         self._tail = tail
@@ -65,7 +65,10 @@ class NamedTail:
         self._tail.follow(self._names.full(partition), offset)
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop reading the partition. A chunk that was already requested may still come."""
+        """Stop reading the partition.
+
+        A chunk that was requested before may still come.
+        """
         self._tail.unfollow(self._names.full(partition))
 
     async def chunks(self) -> Sequence[Chunk]:

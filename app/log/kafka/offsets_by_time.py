@@ -23,10 +23,10 @@ async def list_offsets(
     seconds: float,
     isolation_level: int = 0,
 ) -> Mapping[Partition, int]:
-    """Return an offset for each partition: at EARLIEST, at LATEST, or at a time in ms.
+    """Return an offset for each partition: at EARLIEST, at LATEST, or at a time in milliseconds.
 
-    The offset is -1 if no record is at or after the time. Transactions count as `isolation_level`
-    says. A partition that does not exist is left out.
+    The offset is -1 if no record is at or after the time. `isolation_level` decides whether records
+    of open transactions count. A partition that does not exist is left out.
 
     Raises:
         LogUnavailableError: The search took longer than `seconds`.
@@ -44,7 +44,10 @@ async def list_offsets(
 
 
 class _Search:
-    """A search at the leaders. `found` has offsets; `left` has partitions without a result yet."""
+    """A search for offsets at the leaders.
+
+    `found` has the offsets so far, and `left` the partitions without an offset.
+    """
 
     def __init__(
         self, io: IoThread, client: Client, wanted: Mapping[Partition, int], *, isolation_level: int
@@ -56,7 +59,7 @@ class _Search:
         self.found: dict[Partition, int] = {}
 
     async def ask(self) -> object:
-        """Query all leaders once, and move results from `left` to `found`.
+        """Query all leaders once. Each partition with a result moves from `left` to `found`.
 
         Returns:
             The reason why partitions are left.

@@ -1,8 +1,8 @@
 """Membership in the ownership group, with kafka-python's group coordinator but no consumer.
 
-A KafkaConsumer has a fetcher, which costs more with every partition, even if it reads none. The
-coordinator alone joins the group, sends heartbeats and rebalances. This module runs the coordinator
-on the I/O thread and passes on its events.
+A KafkaConsumer has a fetcher, which takes more time with every partition, even if it reads none of
+them. The coordinator alone joins the group, sends heartbeats and rebalances. This module runs the
+coordinator on the I/O thread, and passes on its events.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from app.log.kafka.client import FAILED_TRY, Client
 SESSION_TIMEOUT_MS: Final = 6000
 HEARTBEAT_MS: Final = 500
 
-# How long this member is sure of its partitions after the last contact: shorter than the broker's
-# limit, so that two members never own a partition at once.
+# How long after the last contact this member may use its partitions. This is shorter than the
+# broker's limit, so that two members never own a partition at once.
 _SESSION_SAFE_S: Final = SESSION_TIMEOUT_MS / 1000 - 0.5
 _TURN_S: Final = 0.1
 _JOIN_TIMEOUT_MS: Final = 1000
@@ -45,7 +45,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JoinedMember(Protocol):
-    """The part of a member that a membership uses."""
+    """The part of a member that `Membership` needs."""
 
     @property
     def last_contact_at(self) -> float:
@@ -63,7 +63,7 @@ class Membership:
         self._prefix = prefix
         # Events for the reader. None means that the member left, and no more events will come.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
-        # The partitions that the reader of the events owns, after the events so far.
+        # The partitions that the reader of the events owns after all events so far.
         self._held: set[Partition] = set()
         self.member: JoinedMember | None = None
 
@@ -71,21 +71,25 @@ class Membership:
     def is_sure(self) -> bool:
         """Whether no other member can own this member's partitions yet.
 
-        A process that did not run for long learns only later that the group removed it.
+        If a process did not run for long, the group may have removed it, and the process learns
+        that only later.
         """
         if self.member is None or not self._held:
             return True
         return time.monotonic() - self.member.last_contact_at <= _SESSION_SAFE_S
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Join the distribution of these topics, and no others."""
+        """Join the distribution of these topics, in place of all topics before."""
         names = frozenset(self._prefix + topic for topic in topics)
         if self.member is not None:
             member = self.member
             self._io.post(lambda: member.subscribe(names))
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """Yield assignments and revocations in order. The events end when the member has left."""
+        """Yield assignments and revocations in order.
+
+        The events end when the member has left the group.
+        """
         while (event := await self._events.get()) is not None:
             if isinstance(event, Assigned):
                 self._held |= event.partitions
@@ -160,7 +164,7 @@ class KafkaMember:
             group_id=group,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
-            # Set how long a rebalance waits for a member: it must be able to finish its work.
+            # Set how long a rebalance waits for a member, which must be able to finish its work.
             max_poll_interval_ms=int(revoke_timeout.total_seconds() * 1000) + 10_000,
             request_timeout_ms=SESSION_TIMEOUT_MS - 1000,
             enable_auto_commit=False,
@@ -170,9 +174,10 @@ class KafkaMember:
 
     @property
     def last_contact_at(self) -> float:
-        """When this member last had contact with the group; callable from any thread.
+        """When this member last had contact with the group.
 
-        The time of a heartbeat is when it was sent, because its response may be read much later.
+        Callable from any thread. A heartbeat counts from the time when it was sent, because its
+        response may be read much later.
         """
         heartbeat = self._coordinator.heartbeat
         sent = heartbeat.last_send
@@ -181,12 +186,12 @@ class KafkaMember:
         return heard
 
     def subscribe(self, topics: frozenset[str]) -> None:
-        """Subscribe to these topics from the next rebalance on, which starts now."""
+        """Subscribe to these topics. A rebalance with these topics starts now."""
         self._topics = topics
         self._wakeup.notify()
 
     async def leave(self) -> None:
-        """Stop, and notify the group, so that the group need not wait for the session timeout."""
+        """Stop, and notify the group. Otherwise the group would wait for the session timeout."""
         self._closing = True
         self._wakeup.notify()
         self._listener.stop()
@@ -197,7 +202,8 @@ class KafkaMember:
             await self._leave_group(member_id)
 
     async def _leave_group(self, member_id: str) -> None:
-        # Use another connection: the member's own may be busy with a join that waits for others.
+        # Use another connection. The member's own connection may be busy with a join that waits for
+        # other members.
         identity = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None)
         request = LeaveGroupRequest(
             group_id=self._group, member_id=member_id, members=[identity], max_version=4
@@ -242,7 +248,7 @@ class KafkaMember:
         else:
             return
         cluster = self._client.manager.cluster
-        # Replace the topics: `set_topics` only adds topics, and would look up deleted topics
+        # Replace the topics. `set_topics` only adds topics, and would look up deleted topics
         # forever.
         cluster._topics = set(subscription.group_subscription())  # noqa: SLF001 - nothing public replaces topics
         cluster.request_update()
@@ -253,15 +259,16 @@ class KafkaMember:
             self._coordinator.rebalance_in_progress()
             and not self._coordinator.coordinator_unknown()
         ):
-            # Count a join as contact: it sends no heartbeats while it waits for other members.
+            # Count a join as contact. The client sends no heartbeats while its join waits for other
+            # members.
             self._heard = now
         self._heard = self.last_contact_at
         return now - self._heard > _SESSION_SAFE_S
 
     async def _lose(self) -> None:
-        """Report a loss, because no heartbeat was answered within a session.
+        """Report that all partitions are lost, because no heartbeat was answered within a session.
 
-        Others may own the partitions by now.
+        Other members may own the partitions by now.
         """
         lost = set(self._subscription.assigned_partitions())
         self._coordinator.reset_generation()

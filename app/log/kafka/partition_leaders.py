@@ -1,4 +1,4 @@
-"""The leader of each partition and its address, and the replica that is read instead (KIP-392)."""
+"""The leader of each partition, its address, and the replica to read instead (KIP-392)."""
 
 import math
 import time
@@ -9,12 +9,12 @@ from app.domain.message import Partition
 from app.log.kafka.client import NO_LEADER, Leaders
 from app.log.kafka.link import Address
 
-# The time after which the leader chooses a replica again.
+# How long a replica is read that the leader chose, in seconds. Then the leader chooses again.
 CHOSEN_FOR_S: Final = 300.0
-# The time after which leaders are looked up again. A replaced leader reports this, but not when it
-# is asked to name another replica.
+# How long leaders are cached, in seconds. A replaced leader reports that it is replaced, but not
+# when it is asked to name another replica.
 KNOWN_FOR_S: Final = CHOSEN_FOR_S
-# How long the leader itself is read after another replica failed.
+# How long the leader itself is read after another replica failed, in seconds.
 AVOIDED_FOR_S: Final = 30.0
 
 Led = Mapping[int, Sequence[Partition]]
@@ -33,7 +33,7 @@ Look = Callable[[Collection[str]], Awaitable[PartitionLeaders]]
 
 
 class Places:
-    """Looks up leaders, and caches them for a while, or until they turn out to be wrong."""
+    """Looks up leaders. Caches them for a while, or until one turns out to be wrong."""
 
     def __init__(self, look: Look, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._look = look
@@ -55,7 +55,7 @@ class Places:
         return {topic: self._leaders[topic] for topic in topics if topic in self._leaders}
 
     async def grouped(self, partitions: Collection[Partition]) -> tuple[Led, Sequence[Partition]]:
-        """Return partitions by their leading broker, and those without a leader."""
+        """Return the partitions by their leading broker, and the partitions without a leader."""
         leaders = await self.leaders({each.topic for each in partitions})
         led, homeless = grouped(leaders, partitions)
         self.forget(each.topic for each in homeless)
@@ -75,7 +75,7 @@ class Places:
 def grouped(
     leaders: Mapping[str, Leaders], partitions: Iterable[Partition]
 ) -> tuple[Led, Sequence[Partition]]:
-    """Return partitions by their leading broker, and those without a leader."""
+    """Return the partitions by their leading broker, and the partitions without a leader."""
     led: dict[int, list[Partition]] = {}
     homeless = []
     for partition in partitions:
@@ -90,7 +90,8 @@ def grouped(
 class ReadPlace(NamedTuple):
     """A broker to read from.
 
-    `by_rack` means that it is the leader, and may name another replica instead of answering.
+    `by_rack` means that the broker is the leader, and may name another replica instead of
+    answering.
     """
 
     node: int
@@ -99,16 +100,16 @@ class ReadPlace(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    # The replica; None for the leader itself.
+    # The broker of the chosen replica; None for the leader itself.
     node: int | None
     until: float
 
 
 class ReadReplicas:
-    """The replicas that leaders named for readers in this rack."""
+    """The replicas to read, which the leaders chose for readers in this rack."""
 
     def __init__(self, rack: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a `ReadReplicas`; without a `rack`, leaders are read."""
+        """Create a `ReadReplicas`. Without a `rack`, only leaders are read."""
         self.in_rack = bool(rack)
         self._clock = clock
         self._chosen: dict[Partition, _Choice] = {}
@@ -118,7 +119,8 @@ class ReadReplicas:
         choice = self._current(partition)
         if choice is None:
             return ReadPlace(leader, by_rack=self.in_rack)
-        # Tell the chosen replica no rack: it cannot name another one if it leads by now.
+        # Send no rack to the chosen replica. If it is the leader by now, it must not name another
+        # replica.
         node = leader if choice.node is None else choice.node
         return ReadPlace(node, is_leader=node == leader)
 

@@ -40,7 +40,7 @@ class Unreached(NamedTuple):
 
 
 async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreached:
-    """Return why the first address refuses, and what to set, if no address accepts this client.
+    """Return why the addresses refuse this client, and what to set, if none accepts it.
 
     `bootstrap` is host:port,… as in the settings. A refusal is preferred to an address that does
     not respond.
@@ -54,7 +54,7 @@ async def what_refuses(bootstrap: str, credentials: KafkaCredentials) -> Unreach
 
 
 async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | None:
-    """Return the result for one address; None if it accepts this client."""
+    """Return the result for one address; None if the address accepts this client."""
     limit = connect_timeout(credentials.security)
     host, _, port = place.rpartition(":")
     try:
@@ -64,13 +64,13 @@ async def _verdict(place: str, credentials: KafkaCredentials) -> Unreached | Non
         return Unreached(
             f"{place} does not answer within {limit.total_seconds():g} s", is_silent=True
         )
-    except Exception:  # noqa: BLE001 - a text that is no address is not refused
+    except Exception:  # noqa: BLE001 - a text that is not an address is no refusal
         return Unreached()
     return None if problem is None else Unreached(problem and f"{place} {problem}")
 
 
 async def _refusal(address: Address, credentials: KafkaCredentials) -> str | None:
-    """Return why the broker refuses; empty if unknown, None if it accepts this client.
+    """Return why the broker refuses this client; empty if unknown, None if the broker accepts it.
 
     Raises:
         TimeoutError: The broker does not respond.
@@ -112,7 +112,7 @@ async def _greeted(address: Address, credentials: KafkaCredentials) -> None:
 
 
 class _Nobody:
-    """A `Listener` for a link that is only used with `converse`, so nothing reaches it."""
+    """A `Listener` that ignores everything. The link is only used with `converse`."""
 
     def receive(self, frame: bytes) -> None:
         """Ignore a frame without a request."""
@@ -125,7 +125,7 @@ class _Nobody:
 
 
 async def _explained(address: Address, error: Exception, credentials: KafkaCredentials) -> str:
-    """Return why the broker refuses if it sent no reason."""
+    """Return why the broker probably refuses this client, if the broker sent no reason."""
     security = credentials.security
     if isinstance(error, ssl.SSLCertVerificationError):
         return refusals.of_tls(error, security)
@@ -142,7 +142,7 @@ async def _explained(address: Address, error: Exception, credentials: KafkaCrede
 
 
 def _of_answer(said: bytes, security: KafkaSecurity) -> str:
-    """Return what the broker's unencrypted response to a SASL handshake shows."""
+    """Return what an unencrypted response to a SASL handshake shows about the broker."""
     if len(said) < struct.calcsize(">iih") or said[4:8] != struct.pack(">i", _CORRELATION):
         shown = said[:_SHOWN_MAX].decode("ascii", "replace")
         return f"does not speak Kafka's protocol: it says {shown!r}"
@@ -151,7 +151,7 @@ def _of_answer(said: bytes, security: KafkaSecurity) -> str:
 
 
 async def _said_in_the_clear(address: Address) -> bytes:
-    """Return the start of the response to a SASL handshake; empty if there is none."""
+    """Return the start of the response to an unencrypted SASL handshake; empty if there is none."""
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             reader, writer = await asyncio.open_connection(*address)
@@ -161,7 +161,7 @@ async def _said_in_the_clear(address: Address) -> bytes:
             finally:
                 writer.close()
     except OSError:
-        # Ignore the error: a TLS listener may reset a connection that starts without TLS.
+        # Ignore the error. A TLS listener may reset a connection that starts without TLS.
         return b""
 
 
@@ -174,7 +174,8 @@ async def _takes_tls(address: Address) -> bool:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             _, writer = await asyncio.open_connection(*address, ssl=context)
     except ssl.SSLError as exc:
-        # Look for an alert: only a TLS server sends one; another server causes "wrong version".
+        # Look for a TLS alert. Only a TLS server sends one; any other server causes the error
+        # "wrong version".
         return "ALERT" in (exc.reason or "")
     except OSError:
         return False

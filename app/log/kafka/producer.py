@@ -1,8 +1,9 @@
-"""Appends records of all callers: those that arrive together go to each broker in one request.
+"""Appends the records of all callers.
 
-A batch is sent again if its broker reports that the batch was not stored (wrong leader, too large).
-If this is unknown, a batch with a sequence number is sent again unchanged: Kafka stores it once.
-Without a number its appends fail, and the caller knows that the records may or may not be stored.
+Records that arrive together are sent in one request to each broker. A batch is sent again if its
+broker reports that the batch was not stored (wrong leader, too large). If nobody knows whether it
+was stored, a batch with a sequence number is sent again unchanged: Kafka stores it once. A batch
+without a number fails, and its callers know that the records may or may not be stored.
 """
 
 import asyncio
@@ -48,13 +49,13 @@ from app.log.kafka.sequences import (
     outcome_of,
 )
 
-# The time limit of an append. The API answers publishers long before this. This limit ends appends
-# that no caller waits for, and closes connections without a response.
+# The time limit of an append. Publishers get a response long before this. The limit ends appends
+# for which no caller waits, and closes connections without a response.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 _CLIENT: Final = "angelia-produce"
 _LEADERS_TTL_S: Final = 30.0
-# The largest batch that is compressed on the event loop; compressing more would delay other
-# requests.
+# The largest batch that is compressed on the event loop. Compressing a larger one there would delay
+# other requests.
 _COMPRESSED_HERE_BYTES_MAX: Final = 16 * 1024
 _ACKS: Final = {Ack.LEADER: 1, Ack.ALL: -1}
 _ALL: Final = _ACKS[Ack.ALL]
@@ -81,7 +82,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         ask_for_id: AskForId | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a `Producer`; without `ask_for_id` no batch has a sequence number."""
+        """Create a `Producer`. Without `ask_for_id`, batches have no sequence numbers."""
         self._locate_topic = locate
         self._ids = ProducerIds(ask_for_id, clock=clock)
         self._prefix = prefix
@@ -116,7 +117,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         try:
             await self._tasks.__aexit__(kind, error, traceback)
         finally:
-            # Close each broker: its connection may have been opened just before the task was
+            # Close each broker. Its connection may have been opened just before the task was
             # cancelled.
             for broker in self._brokers.values():
                 broker.close()
@@ -133,7 +134,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         done: asyncio.Future[Sequence[Position]] = self._loop.create_future()
         call = KafkaAppend(topic, records, _ACKS[ack], done, [None] * missing, missing)
         if not self._inbox:
-            # Run `_drain` after all callbacks that are ready now, so that their appends are sent
+            # Run `_drain` after all callbacks that are ready now. So their appends are sent
             # together.
             self._loop.call_soon(self._drain)
         self._inbox.append(call)
@@ -144,7 +145,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             self._patience.end(call)
 
     def learn(self, topic: str, located: Located) -> None:
-        """Keep the leaders of a topic, so that its first message need not wait for a look-up."""
+        """Cache a topic's leaders, so that its first message need not wait for a look-up."""
         state = self._topics.setdefault(topic, AppendTopic(topic))
         self._found(state, located)
         for node in set(located.leaders.values()) - {NO_LEADER}:
@@ -159,7 +160,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- called by brokers (RequestListener) ----------------------------------------------------
 
     def opened(self) -> None:
-        """Called when a broker can receive requests."""
+        """Called when a broker accepts requests."""
         self._pump()
 
     def answered(self, batches: Sequence[AppendBatch], answers: Answers) -> None:
@@ -172,16 +173,16 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._done_with(batches)
 
     def lost(self, batches: Sequence[AppendBatch], error: LogUnavailableError) -> None:
-        """Called when a connection is lost. These batches may or may not be stored."""
+        """Called when a connection is lost. The batches may or may not be stored."""
         for batch in batches:
             self._unanswered(batch, error)
-        # Look up the leaders again: partitions may have moved.
+        # Look up the leaders again, because partitions may have moved.
         for state in {batch.topic.name: batch.topic for batch in batches}.values():
             self._locate(state)
         self._done_with(batches)
 
     def unreachable(self, node: int) -> None:
-        """Called when the broker cannot be reached. It may have moved, or no longer lead."""
+        """Called when the broker cannot be reached: it may have moved, or may not lead any more."""
         for state in tuple(self._waiting.values()):
             if node in state.wanted():
                 self._locate(state)
@@ -189,7 +190,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- calls in, batches out ------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Take all new calls, then send what can be sent."""
+        """Take all new calls, and send the batches that can be sent now."""
         if self._closed:
             self._give_up()
             return
@@ -208,7 +209,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         self._pump()
 
     def _pump(self) -> None:
-        """Send what can be sent: one request to each broker for each kind of acknowledgement."""
+        """Send one request with batches to each broker for each kind of acknowledgement."""
         requests: dict[tuple[int, int], list[AppendBatch]] = {}
         room = RequestRoom({} if self._ids.is_awaited else self._brokers)
         now_ms = time.time_ns() // 1_000_000
@@ -258,18 +259,18 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             return
         try:
             encoded = self._packed([_stamped(batch) for batch in batches])
-        except Exception:  # noqa: BLE001 - a record that cannot be written must not stop the others
+        except Exception:  # noqa: BLE001 - one record that cannot be written must not stop the others
             self._broke(batches)
         else:
             broker.send(self._framed(acks, batches, encoded), batches)
 
     async def _send_packed(self, broker: Broker, acks: int, batches: Sequence[AppendBatch]) -> None:
         try:
-            # Compress on the thread, and only this: other work would hold the interpreter's lock,
-            # and this loop would wait for it.
+            # Compress on the thread, and do nothing else there. Other work would hold the
+            # interpreter's lock, and this event loop would wait for the lock.
             bodies = [_stamped(batch) for batch in batches]
             encoded = await asyncio.to_thread(self._packed, bodies)
-        except Exception:  # noqa: BLE001 - others are still sent
+        except Exception:  # noqa: BLE001 - the other batches are still sent
             self._broke(batches)
             return
         finally:
@@ -286,7 +287,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         error = LogUnavailableError("The messages could not be written as a batch")
         for batch in batches:
             self._failed(batch, error)
-        # Call `_done_with` later: this may run while other batches are being sent.
+        # Call `_done_with` later, because this code may run while other batches are being sent.
         self._loop.call_soon(self._done_with, batches)
 
     def _packed(self, bodies: Iterable[tuple[BatchBody, BatchStamp]]) -> list[bytes]:
@@ -306,7 +307,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
     # ---- answers --------------------------------------------------------------------------------
 
     def _settled(self, batch: AppendBatch, answers: Answers) -> bool:
-        """Return whether the batch is finished. If not, it waits again until a leader is found."""
+        """Return whether the batch is finished. If not, it waits until a leader is found."""
         answer = answers.get((self._prefix + batch.topic.name, batch.partition), _UNANSWERED)
         match outcome_of(answer.error_code, numbered=batch.numbered, repeated=batch.repeated):
             case BatchOutcome.STORED:
@@ -330,8 +331,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
             line.refusals = 0
             line.run.stored(len(batch.items))
         if base_offset >= 0:
-            # The sealed batches are the rest of one that was split. The broker has taken a part, so
-            # it had not stored the whole.
+            # The sealed batches are the other parts of a batch that was split. The broker has
+            # stored this part, so it had not stored the whole batch.
             line.unseal()
         offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
         for offset, (call, place, _) in zip(offsets, batch.items, strict=False):
@@ -343,24 +344,24 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     call.done.set_result([each for each in call.positions if each is not None])
 
     def _split(self, batch: AppendBatch) -> None:
-        """Split a batch that is over the topic's limit. Fail a single message over it."""
+        """Split a batch that is larger than the topic's limit. A single message fails."""
         if len(batch.items) > 1:
             batch.line.batch_bytes = batch.size // 2
             if batch.repeated:
-                # Keep the numbers: if the limit was lowered after the batch was stored, it must not
-                # be stored again.
+                # Keep the sequence numbers. If the whole batch was stored before the limit was
+                # lowered, its parts must not be stored again.
                 batch.line.sealed.extendleft(reversed(batch.halves()))
             else:
                 batch.line.put_back(batch.items)
         elif batch.repeated:
-            # The same may have happened to this message.
+            # This single message may have been stored before the limit was lowered, too.
             self._failed(batch, _refusal(_TOO_LARGE))
         else:
             message = "the message with its headers is larger than its topic allows"
             self._failed(batch, MessageTooLargeError(message))
 
     def _again(self, batch: AppendBatch) -> None:
-        """Send the batch again: unchanged if it may be stored, else in any new batch."""
+        """Send the batch again unchanged if it may be stored, else its records in new batches."""
         if batch.repeated:
             batch.line.sealed.appendleft(batch)
         else:
@@ -376,8 +377,8 @@ class Producer(AbstractAsyncContextManager["Producer"]):
 
     def _failed(self, batch: AppendBatch, error: AngeliaError) -> None:
         if batch.numbered:
-            # Begin another run of numbers: the batch may be stored, so no other records may get its
-            # number.
+            # Start another run of sequence numbers. The batch may be stored, so no other records
+            # may get its number.
             batch.line.run = None
         for call in batch.calls:
             _fail_call(call, error)
@@ -422,13 +423,13 @@ class Producer(AbstractAsyncContextManager["Producer"]):
                     break
                 pause_s, tries = RETRY_S, tries + 1
         finally:
-            # Mark the look-up as ended, also after an error: the next message for this topic starts
-            # another.
+            # Note that the look-up has ended, even after an error. The next message for this topic
+            # starts another.
             state.locating = False
         self._pump()
 
     async def _try_to_locate(self, state: AppendTopic, tries: int) -> bool:
-        """Return whether the look-up has ended: the topic is found, or surely does not exist."""
+        """Return whether the look-up has ended: the topic was found, or surely does not exist."""
         try:
             found = await self._locate_topic(self._prefix + state.name)
         except (*FAILED_TRY, LogUnavailableError) as error:
@@ -451,7 +452,7 @@ class Producer(AbstractAsyncContextManager["Producer"]):
         state.place(time.time_ns() // 1_000_000)
 
     def _awaited(self, state: AppendTopic) -> bool:
-        """Drop the calls that no caller waits for; return whether any calls are left."""
+        """Drop the calls for which no caller waits. Return whether any calls are left."""
         state.drop_over()
         return state.waits
 

@@ -23,16 +23,17 @@ from app.log.kafka.sequences import (
     SequenceRuns,
 )
 
-# How long batches wait for the first producer id: shorter than publishers wait for their response.
+# How long batches wait for the first producer id, in seconds. Publishers wait longer than this for
+# their response.
 ASK_TIMEOUT_S: Final = 1.0
 ASK_AGAIN_AFTER_S: Final = 10.0
-# How long to wait after the brokers refused an id: somebody has to give this user a right first. A
-# partition whose numbers were refused too often continues without numbers for as long.
+# How long to wait after the brokers refused an id, in seconds: first somebody has to give this user
+# a permission. After too many refusals, a partition appends without numbers for the same time.
 REFUSED_PAUSE_S: Final = 180.0
-# The request needs a transaction timeout, although there are no transactions.
+# A transaction timeout, which the request must have. This client uses no transactions.
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _VERSION_MAX: Final = 4
-# The codes for a missing right: on a topic, the cluster, or a transactional id.
+# The error codes for a missing permission: on a topic, on the cluster, or on a transactional id.
 _REFUSED_CODES: Final = frozenset({29, 31, 53})
 _UNSUPPORTED_VERSION: Final = 35
 
@@ -48,7 +49,7 @@ class ProducerIds:
     def __init__(
         self, ask: AskForId | None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Create a `ProducerIds`; without `ask` no batch is ever numbered."""
+        """Create a `ProducerIds`. Without `ask`, batches never have numbers."""
         self._ask = ask
         self._clock = clock
         self._runs = SequenceRuns()
@@ -57,9 +58,9 @@ class ProducerIds:
         self._ask_at = 0.0
 
     def want(self) -> bool:
-        """Return whether `ask` must be called, because an id is missing.
+        """Return whether the caller must call `ask`, because an id is missing.
 
-        From here on batches wait for the id.
+        From then on, batches wait for the id.
         """
         if self._runs.has_id or self._ask is None or self._asking:
             return False
@@ -82,9 +83,9 @@ class ProducerIds:
                 batch.stamp = line.run.stamp
 
     def refused(self, batch: AppendBatch, why: str) -> None:
-        """Let the batch's records wait for a run under another id.
+        """Put the batch's records back. They will get numbers under another id.
 
-        A broker refuses the batch's number.
+        The broker refused the batch's number.
         """
         line = batch.line
         line.refusals += 1
@@ -96,7 +97,7 @@ class ProducerIds:
         _log.warning("kafka_sequence_refused", partition=where, error=why)
 
     async def ask(self) -> None:
-        """Request an id. If this fails, another request follows after a pause."""
+        """Request an id. If the request fails, another one follows after a pause."""
         if self._ask is None:
             return
         try:
@@ -120,7 +121,7 @@ class ProducerIds:
         return line.refusals >= REFUSALS_MAX and self._clock() < line.numbered_again_at
 
     def _failed(self, pause_s: float) -> None:
-        # Batches wait for no request after this, until one succeeds.
+        # From now on, batches no longer wait for an id, until a request succeeds.
         self._has_failed = True
         self._ask_at = self._clock() + pause_s
 

@@ -1,4 +1,4 @@
-"""Single fetches from any offset, for readers that catch up, and the bounds of partitions."""
+"""Single fetches from any offset, for readers that catch up; and the bounds of partitions."""
 
 import asyncio
 import time
@@ -26,12 +26,13 @@ from app.log.kafka.protocol.fetches import (
 from app.log.kafka.protocol.wire import MalformedAnswerError
 
 READ_TIMEOUT_S: Final = 3.0
-# The time limit of a call. An attempt that began before the limit may end a little later.
+# The time limit of a call, in seconds. An attempt that began before the limit may end a little
+# later.
 CALL_TIMEOUT_S: Final = 4.0
 # The errors of a fetch after which a retry makes sense.
 FAILED_FETCH: Final = (*FAILED_TRY, LogUnavailableError, MalformedAnswerError)
 
-# How long one waiting read may use the shared connection before the next read's turn.
+# How long one read may wait on the shared connection before the next read is sent.
 _TURN_MS: Final = 100
 
 
@@ -57,8 +58,8 @@ class KafkaReader:
         self._options = options
         self.replicas = ReadReplicas(options.rack)
         self.fetcher = self.another_fetcher()
-        # A separate connection for reads that wait at the end of a partition, so that they delay no
-        # others.
+        # Use a separate connection for reads that wait at the end of a partition. So they do not
+        # delay other reads.
         self._waiting = self.another_fetcher()
 
     def another_fetcher(self) -> Fetcher:
@@ -91,7 +92,7 @@ class KafkaReader:
         return chunk
 
     async def gap(self, partition: Partition, offset: int) -> Chunk:
-        """Return the chunk that reports a gap: `offset` is gone, and the log starts later.
+        """Return the chunk that reports a gap: the log no longer has `offset`, and starts later.
 
         Raises:
             LogUnavailableError: The partition has `offset`; only the broker that was read has not.
@@ -131,7 +132,7 @@ class KafkaReader:
     async def _fetch(
         self, partition: Partition, offset: int, bytes_max: int, *, wait_ms: int = 0
     ) -> Chunk:
-        """Return one fetch's response, with retries within READ_TIMEOUT_S."""
+        """Return the response to one fetch, after retries within READ_TIMEOUT_S."""
         end = time.monotonic() + READ_TIMEOUT_S + wait_ms / 1000
         request = FetchRequest(positions={partition: offset}, bytes_max=bytes_max, wait_ms=wait_ms)
         while True:
@@ -174,7 +175,7 @@ class KafkaReader:
         topic, index = partition
         leaders = (await self._places.leaders([topic])).get(topic, {})
         if index not in leaders:
-            # Look up the topic again: the cached leaders may be older than the partition.
+            # Look up the topic again, because the cached leaders may be older than the partition.
             self._places.forget([topic])
             leaders = (await self._places.leaders([topic])).get(topic, {})
         if index not in leaders:
@@ -187,7 +188,7 @@ class KafkaReader:
 
 
 async def paused(end: float, cause: object) -> None:
-    """Wait before the next attempt.
+    """Wait before the next attempt. Raise an error if the time is over.
 
     Raises:
         LogUnavailableError: No time is left; the error names `cause`.

@@ -16,7 +16,7 @@ _SCOPE: Final = "ANGELIA_KAFKA_OAUTH_SCOPE"
 _CLIENT: Final = "ANGELIA_KAFKA_OAUTH_CLIENT_ID and ANGELIA_KAFKA_OAUTH_CLIENT_SECRET"
 _ENDPOINT_AUTHORITY: Final = "ANGELIA_KAFKA_OAUTH_CA_FILE"
 _REGION: Final = "ANGELIA_KAFKA_OAUTH_AWS_REGION"
-# What a token endpoint answers to a client that it does not take.
+# The error codes of a token endpoint that does not accept a client.
 _UNKNOWN_CLIENT: Final = frozenset({"access_denied", "invalid_client", "unauthorized_client"})
 
 NO_SASL_HERE: Final = 34
@@ -28,7 +28,7 @@ _SERVER_ERROR: Final = 500
 _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _NAMES: Final = frozenset({62, 64})
-# The alerts with which brokers refuse the client certificate, or report that it is missing.
+# The TLS alerts with which brokers refuse the client certificate, or report that it is missing.
 _OF_OUR_CERTIFICATE: Final = (
     "CERTIFICATE_REQUIRED",
     "BAD_CERTIFICATE",
@@ -47,7 +47,7 @@ class RefusedError(Exception):
 
 
 def of_tls(error: ssl.SSLError, security: KafkaSecurity) -> str:
-    """Return the reason after a TLS error, as text."""
+    """Return the reason for a TLS error, as text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_their_certificate(error)
     reason = error.reason or ""
@@ -65,7 +65,7 @@ def unfit_files(error: ssl.SSLError) -> str:
 
 
 def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity) -> str:
-    """Return the reason after this error code of the SASL handshake, as text."""
+    """Return the reason for an error code of the SASL handshake, as text."""
     if code == NO_SASL_HERE:
         without = "SSL" if security.by_tls else "PLAINTEXT"
         return f"has no SASL: set {PROTOCOL} to {without}"
@@ -76,7 +76,7 @@ def of_handshake(code: int, mechanisms: Collection[str], security: KafkaSecurity
 
 
 def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> str:
-    """Return the reason after this error code of the SASL authentication, as text."""
+    """Return the reason for an error code of the SASL authentication, as text."""
     if code == _NOT_AUTHENTICATED and security.by_msk_iam:
         return (
             f"does not take the token signed for {security.oauth.aws_region}: check {_REGION}, "
@@ -93,12 +93,12 @@ def of_authentication(code: int, said: str | None, security: KafkaSecurity) -> s
 
 
 def of_token(origin: str, reason: str) -> str:
-    """Return the message for a broker that cannot be shown an access token from `origin`."""
+    """Return the text for a login that is not possible, because `origin` gives no access token."""
     return f"needs an access token, and there is none from {origin}: {reason}"
 
 
 def of_token_answer(status: int, code: str) -> str:
-    """Return what is wrong after this answer of a token endpoint with this error code."""
+    """Return what is wrong, as text, if a token endpoint answers with this status and code."""
     said = f"it answers {status}" + (f" ({code})" if code else "")
     if code in _UNKNOWN_CLIENT or (not code and status in {401, 403}):
         return f"{said}: check {_CLIENT}"
@@ -120,8 +120,11 @@ def of_token_endpoint(error: Exception) -> str:
 
 
 def of_signature(error: Exception) -> str:
-    """Return why a token cannot be signed with AWS credentials, without the words of the error."""
-    # The signer has no error of its own for this.
+    """Return why a token cannot be signed with AWS credentials.
+
+    The error's own text is not shown.
+    """
+    # The signer raises such an error if it finds no credentials.
     if isinstance(error, AttributeError | ValueError):
         return "no AWS credentials are found: docs/kafka.md says where they are looked for"
     kind = type(error).__name__

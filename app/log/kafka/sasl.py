@@ -52,7 +52,7 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
         if by_scram and not has_begun:
             _check_iterations(said.token)
         has_begun = True
-        # Process the token on a thread: hashing the password may take long, and the broker chooses
+        # Process the token on a thread. Hashing the password may take long, and the broker chooses
         # how long.
         await asyncio.to_thread(_take, exchange, said)
         lifetime = said.lifetime
@@ -61,7 +61,7 @@ async def authenticate(ask: Ask, credentials: KafkaCredentials) -> timedelta:
 
 def _check_iterations(token: bytes) -> None:
     """Check SCRAM's first response (RFC 5802, 5.1): `r=…,s=…,i=…`."""
-    # Take the last value, as the mechanism does.
+    # Take the last value, as the mechanism does, too.
     found = [each for each in token.split(b",") if each.startswith(b"i=")]
     text = found[-1][2:] if found else b""
     count = int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0
@@ -73,7 +73,7 @@ def _check_iterations(token: bytes) -> None:
 
 
 def _take(exchange: Untyped, said: AuthenticateAnswer) -> None:
-    """Process the broker's token, which must prove that the broker knows the password too."""
+    """Process the broker's token. The broker must prove that it knows the password too."""
     try:
         exchange.receive(said.token)
     except (ValueError, KeyError) as error:

@@ -1,9 +1,9 @@
 """Numbered batches: a broker stores a batch that it gets twice only once (KIP-98; no I/O).
 
 Each partition has a run of sequence numbers under the producer's id. A batch keeps its number until
-its fate is known. If it is given up before that, its number can never be used for other records: a
-broker would take these for a repeat. So the next batch begins another run, with a higher epoch. The
-broker then also refuses what is still on its way from the run before.
+it is known whether it is stored. If the batch is given up before that, no other records may get its
+number: a broker would treat them as a repeated batch. So the next batch begins another run, with a
+higher epoch. The broker then also refuses late batches of the run before.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,27 +16,32 @@ from app.log.kafka.protocol.encoding import BatchStamp
 
 EPOCH_MAX: Final = 2**15 - 1
 SEQUENCE_MAX: Final = 2**31 - 1
-# How often in a row brokers may refuse a partition's numbers; then it continues without numbers for
-# a while.
+# How often in a row brokers may refuse a partition's numbers. After that, the partition appends
+# without numbers for a while.
 REFUSALS_MAX: Final = 3
-# How often a batch is sent without an answer; then it fails, because it may break each connection.
+# How often a batch is sent without an answer. After that it fails, because the batch may be the
+# reason why connections break.
 SENDS_MAX: Final = 3
 
-# Stands for an error code if the answer leaves the partition out.
+# The error code that is assumed for a partition that is missing in the answer.
 UNANSWERED: Final = -99
 _NOT_ENOUGH_REPLICAS: Final = 19
 _DUPLICATE: Final = 46
 _TOO_LARGE_CODES: Final = frozenset({10, 18})
 _RETRY_CODES: Final = STALE_LEADER_CODES | {_NOT_ENOUGH_REPLICAS}
-# Codes after which the batch may be stored: the leader has it, and not enough replicas in time. A
-# replaced leader gives the same answers as a broker that never was the leader.
+# The error codes after which the batch may be stored: the leader has stored it, but not enough
+# replicas did so in time. A replaced leader sends the same codes as a broker that never was the
+# leader.
 _PERHAPS_STORED_CODES: Final = STALE_LEADER_CODES | {UNANSWERED, 7, 20}
-# Codes for refused numbers: out of order, duplicate, old epoch, unknown producer, fenced.
+# The error codes for refused numbers: out of order, duplicate, old epoch, unknown producer, fenced.
 _REFUSED_NUMBER_CODES: Final = frozenset({45, _DUPLICATE, 47, 59, 90})
 
 
 class ProducerId(NamedTuple):
-    """The id that brokers gave this producer; `epoch` is the first one that it may use."""
+    """The id that brokers gave this producer.
+
+    `epoch` is the first epoch that the producer may use.
+    """
 
     id: int
     epoch: int
@@ -47,7 +52,7 @@ AskForId = Callable[[], Awaitable[ProducerId]]
 
 
 class IdRefusedError(Exception):
-    """The brokers give this user no producer id, until its rights are changed."""
+    """The brokers give this user no producer id until the user gets a permission."""
 
 
 class NoIdsError(Exception):
@@ -78,9 +83,9 @@ def later(stamp: BatchStamp, records: int) -> BatchStamp:
 
 
 class SequenceRuns:
-    """Begins runs of numbers.
+    """Starts runs of numbers.
 
-    Each run has an epoch of its own, so that no two have a number in common.
+    Each run has an epoch of its own, so two runs have no number in common.
     """
 
     def __init__(self) -> None:
@@ -88,11 +93,11 @@ class SequenceRuns:
 
     @property
     def has_id(self) -> bool:
-        """Whether runs can begin."""
+        """Whether there is an id, so that runs can start."""
         return self._given is not None
 
     def give(self, given: ProducerId) -> None:
-        """Begin runs under that id from now on."""
+        """Start runs under that id from now on."""
         self._given = given
 
     def begin(self) -> SequenceRun | None:
@@ -100,24 +105,24 @@ class SequenceRuns:
         if self._given is None:
             return None
         producer_id, epoch = self._given
-        # Use no higher epoch: the last one is Kafka's own.
+        # Use no higher epoch, because Kafka reserves the last one for itself.
         self._given = ProducerId(producer_id, epoch + 1) if epoch + 2 < EPOCH_MAX else None
         return SequenceRun(producer_id, epoch)
 
     def drop(self, producer_id: int) -> None:
-        """Begin no more runs under that id, because a broker refuses it."""
+        """Start no more runs under that id, because a broker refuses it."""
         if self._given is not None and self._given.id == producer_id:
             self._given = None
 
 
 class BatchOutcome(Enum):
-    """What to do with a batch after an answer."""
+    """What to do with a batch after its answer."""
 
     STORED = auto()
-    REPEAT = auto()  # perhaps stored: the same batch again
-    REQUEUE = auto()  # not stored: its records wait again
-    SPLIT = auto()  # too large: its records in smaller batches
-    RENUMBER = auto()  # not stored: its records wait for another run
+    REPEAT = auto()  # perhaps stored: send the same batch again
+    REQUEUE = auto()  # not stored: put its records back
+    SPLIT = auto()  # too large: send its records in smaller batches
+    RENUMBER = auto()  # not stored: put its records back, for another run of numbers
     FAILED = auto()
 
 

@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 class Followed:
     """A followed partition with its next offset.
 
-    Following the partition again makes a new object.
+    If a partition is followed again, there is a new object for it.
     """
 
     partition: Partition
@@ -31,7 +31,7 @@ class Followed:
 
 
 class SessionOwner(Protocol):
-    """The reader that owns the sessions."""
+    """The reader to which the sessions report."""
 
     polls: Fetcher
 
@@ -39,7 +39,10 @@ class SessionOwner(Protocol):
         """Wait until there is space in the buffer for more records."""
 
     def again(self, followed: Collection[Followed], place: ReadPlace) -> None:
-        """Look up the leaders of partitions again after a pause: `place` cannot serve them."""
+        """Look up the leaders of partitions again, because `place` cannot serve them.
+
+        The look-up starts after a pause.
+        """
 
     async def arrived(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart], place: ReadPlace
@@ -55,10 +58,9 @@ class SessionOwner(Protocol):
 
 
 class Session:
-    """The long poll at one broker, for as long as it leads followed partitions.
+    """The long poll at one broker, as long as the broker leads followed partitions.
 
-    The cost of a poll depends on the partitions that changed since the last poll, not on all
-    partitions.
+    A poll takes time for the partitions that changed since the last poll, not for all partitions.
     """
 
     def __init__(self, reading: SessionOwner, place: ReadPlace) -> None:
@@ -69,9 +71,9 @@ class Session:
         self._epoch = 0
         # The partitions in the broker's session.
         self._known: set[Partition] = set()
-        # The partitions whose positions the next poll sends.
+        # The partitions whose new positions the next poll must send.
         self._unsaid: set[Partition] = set()
-        # The partitions that the next poll drops from the session.
+        # The partitions that the next poll removes from the session.
         self._gone: set[Partition] = set()
 
     def enter(self, followed: Followed) -> None:
@@ -88,7 +90,7 @@ class Session:
                 self._gone.add(partition)
 
     async def run(self) -> None:
-        """Poll until there are no partitions, or the broker cannot be reached."""
+        """Poll until the session has no partitions, or the broker cannot be reached."""
         reading = self._reading
         while self._members and not reading.polls.closed:
             await reading.room()
@@ -103,8 +105,8 @@ class Session:
             reading.again(list(self._members.values()), self._place)
 
     async def _poll(self) -> None:
-        # Copy the partitions: one that is followed again during the request is not the one
-        # requested.
+        # Copy the partitions. If one is followed again during the request, the response is not for
+        # its new offset.
         requested = self._members.copy()
         answer = await self._reading.polls.fetch(self._place, self._request())
         if answer.error_code:
@@ -117,7 +119,10 @@ class Session:
         self._note_moved(requested, answer.parts)
 
     def _request(self) -> FetchRequest:
-        """Return the next poll. After this the broker counts as informed of the changes."""
+        """Return the next poll.
+
+        From then on, the broker counts as informed of all changes.
+        """
         unsaid, self._unsaid = self._unsaid, set()
         gone, self._gone = self._gone, set()
         self._known |= unsaid
@@ -133,16 +138,16 @@ class Session:
     def _note_moved(
         self, asked: Mapping[Partition, Followed], parts: Iterable[FetchedPart]
     ) -> None:
-        """Remember the moved partitions: only partitions in the response can have moved."""
+        """Remember which partitions moved. Only partitions in the response can have moved."""
         for part in parts:
             followed = asked.get(part.partition)
             if followed is not None and self._members.get(part.partition) is followed:
                 self._unsaid.add(part.partition)
 
     def _advance(self, session_id: int) -> None:
-        """Count up the session's epoch: the broker accepted the request."""
+        """Increase the session's epoch, because the broker accepted the request."""
         if not session_id:
-            # Start without a session: the broker has no space for one, so each poll names all
+            # Start again without a session. The broker has no space for one, so each poll names all
             # partitions.
             self._start_over()
             return

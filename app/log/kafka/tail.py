@@ -5,7 +5,8 @@ A partition is read from its leader, or from the replica that its leader names f
 
 A newly followed partition is first read by a single fetch on another connection. After that the
 partition joins its leader's session. So a running long poll delays no partition. After an error of
-a partition or a broker, the partitions begin again with this first step and new leaders.
+a partition or a broker, the leaders are looked up again, and the partitions start with a single
+fetch again.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from app.log.kafka.protocol.fetches import NO_REPLICA, FetchedPart, FetchRequest
 from app.log.kafka.reader import FAILED_FETCH, KafkaReader
 from app.log.kafka.session import CHUNK_BYTES_MAX, Followed, Session
 
-# The maximum size of the chunks that wait for `chunks()`. Above this, nothing more is fetched.
+# The maximum size of the chunks that wait for `chunks()`. If more wait, nothing is fetched.
 BUFFER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _RETRY_S: Final = 0.2
@@ -36,10 +37,16 @@ _log = structlog.get_logger(__name__)
 
 
 class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
-    """Implements `Tail`, inside the block and on its event loop. Names include the namespace."""
+    """Implements `Tail`. Usable inside the block, on the block's event loop.
+
+    Names include the namespace.
+    """
 
     def __init__(self, places: Places, reader: KafkaReader, stats: LogStats) -> None:
-        """Create the tail. The shared `reader` does the reads that a long poll would delay."""
+        """Create the tail.
+
+        Single reads, which a long poll would delay, go through the shared `reader`.
+        """
         self.polls = reader.another_fetcher()
         self._places = places
         self._reader = reader
@@ -83,7 +90,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         self._join(followed)
 
     def unfollow(self, partition: Partition) -> None:
-        """Stop reading the partition. A chunk that was already requested may still come."""
+        """Stop reading the partition.
+
+        A chunk that was requested before may still come.
+        """
         self._choices.stop(partition)
         self._leave_sessions(partition)
         self._followed.pop(partition, None)
@@ -96,7 +106,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             taken, self._buffer = self._buffer, []
             self._buffered = 0
             self._has_room.set()
-            # Ignore a chunk that was requested before the partition was moved or dropped.
+            # Ignore a chunk if its partition was moved or dropped after the request.
             if wanted := [chunk for followed, chunk in taken if self._is_current(followed)]:
                 self._count(wanted)
                 return wanted
@@ -114,7 +124,10 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         *,
         seconds: float = _RETRY_S,
     ) -> None:
-        """Look up the leaders of partitions again after a pause: `place` cannot serve them."""
+        """Look up the leaders of partitions again, because `place` cannot serve them.
+
+        The look-up starts after a pause.
+        """
         if place is not None and not place.is_leader:
             self._reader.replicas.avoid([each.partition for each in followed])
             for each in filter(self._is_current, followed):
@@ -136,7 +149,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
                 self._read_replica(followed, part.replica)
                 continue
             chunk = await self._chunk_of(followed, part, wrong, place=place)
-            # Check again: the partition may have been moved while a large chunk was decoded, or
+            # Check again. While a large chunk was decoded, the partition may have been moved, or
             # read from another broker.
             if chunk is not None and self._is_current(followed) and chunk.offset == followed.offset:
                 followed.offset = chunk.next_offset
@@ -155,13 +168,17 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     async def _chunk_of(
         self, followed: Followed, part: FetchedPart, wrong: list[Followed], *, place: ReadPlace
     ) -> Chunk | None:
-        """Return the chunk of one fetched partition, if any; add a failed partition to `wrong`."""
+        """Return the chunk of one fetched partition, if any.
+
+        A failed partition is added to `wrong`.
+        """
         partition, offset = followed.partition, followed.offset
         try:
             if part.error_code == 0:
                 chunk = await chunk_of(part, offset)
                 return chunk if chunk.next_offset > offset else None
-            # Ask the leader: another replica may only be behind.
+            # Ask the leader. If the offset is unknown to another replica, that replica may only
+            # have fewer records.
             if part.error_code == OFFSET_OUT_OF_RANGE and place.is_leader:
                 return await self._reader.gap(partition, offset)
         except FAILED_FETCH:
@@ -189,7 +206,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
     # ---- following ------------------------------------------------------------------------------
 
     def _is_current(self, followed: Followed) -> bool:
-        """Whether the partition is still to be read from this position."""
+        """Whether the partition must still be read from this position."""
         return self._followed.get(followed.partition) is followed
 
     def _leave_sessions(self, partition: Partition) -> None:
@@ -198,14 +215,17 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session.leave(partition)
 
     def _read_replica(self, followed: Followed, node: int) -> None:
-        """Read a partition from the replica that its leader named, until it chooses again."""
+        """Read a partition from the replica that its leader named, until its next choice."""
         self._reader.replicas.choose(followed.partition, node)
         self._choices.chosen(followed)
         self._leave_sessions(followed.partition)
         self._join(followed)
 
     def _choose_again(self, followed: Followed) -> None:
-        """Let the leader choose, which may be another by now: its followers would not tell."""
+        """Let the leader choose again.
+
+        It may be another broker by now, and a follower does not report that.
+        """
         if self._is_current(followed):
             self._reader.replicas.forget(followed.partition)
             self._places.forget([followed.partition.topic])
@@ -230,7 +250,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         task.add_done_callback(self._running.discard)
 
     async def _place(self) -> None:
-        """Find the leaders of new partitions, and read each partition for the first time."""
+        """Find the leaders of new partitions, and read each new partition for the first time."""
         while self._joining:
             joining, self._joining = self._joining, {}
             try:
@@ -252,7 +272,7 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
         return found
 
     async def _read_first(self, place: ReadPlace, joining: list[Followed]) -> None:
-        """Send one fetch that does not wait; after this the partitions belong to the session."""
+        """Send one fetch that does not wait. After that, the partitions belong to the session."""
         await self.room()
         requested = {each.partition: each for each in joining if self._is_current(each)}
         positions = {partition: each.offset for partition, each in requested.items()}
@@ -287,7 +307,8 @@ class KafkaTail(AbstractAsyncContextManager["KafkaTail"]):
             session = self._sessions[place] = Session(self, place)
             self._start(session.run())
         for each in members:
-            # Remove the partition again: another first read may have added it meanwhile.
+            # Remove the partition from sessions again. Another first read may have added it
+            # meanwhile.
             self._leave_sessions(each.partition)
             session.enter(each)
             if self._reader.replicas.in_rack:

@@ -1,4 +1,4 @@
-"""Quotas of brokers: a broker tells a client over its quota how long to send nothing (KIP-219)."""
+"""Quotas of brokers (KIP-219): if a client exceeds its quota, a broker asks for a pause."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ import structlog
 from app.domain.errors import LogUnavailableError
 from app.log.interface import LogStats, Throttling
 
-# The longest pause that is respected. Brokers ask for 11 s at most by default.
+# The longest pause that is respected, in seconds. By default, brokers ask for 11 seconds at most.
 THROTTLE_S_MAX: Final = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Throttle:
-    """How long one broker asked to send nothing on a connection."""
+    """How long a broker has asked to send nothing on a connection."""
 
     def __init__(self, node: int, stats: LogStats) -> None:
         self._node = node
@@ -41,7 +41,7 @@ class Throttle:
                 raise LogUnavailableError(message)
 
     def note(self, throttle_ms: int) -> None:
-        """Take over the pause that a response asks for."""
+        """Start the pause that a response asks for."""
         now = time.monotonic()
         begin, end = max(now, self._until), now + min(throttle_ms / 1000, THROTTLE_S_MAX)
         if end <= begin:

@@ -1,7 +1,7 @@
-"""How many records were ever published to thousands of topics: the sum of their ends.
+"""Counts how many records were ever published to thousands of topics, as the sum of their ends.
 
-This uses the event loop and not kafka-python, which makes an object for each partition and so takes
-longer than the brokers do.
+This runs on the event loop, without kafka-python. kafka-python would create an object for each
+partition, and take longer than the brokers do.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from app.log.kafka.protocol.ends import Indexes, TopicEnds, ends_frame, read_end
 from app.log.kafka.protocol.wire import MalformedAnswerError
 from app.log.kafka.reader import READ_TIMEOUT_S, paused
 
-# The number of topics in one request to a broker: encoding the request and decoding the response
+# The number of topics in one request to a broker. Encoding the request and decoding the response
 # takes some milliseconds.
 TOPICS_AT_ONCE: Final = 250
 
@@ -30,14 +30,17 @@ _FAILED: Final = (NotSentError, LogUnavailableError, MalformedAnswerError)
 
 
 class _Left(NamedTuple):
-    """The partitions that a broker did not answer for, and the reason."""
+    """The partitions for which a broker did not answer, and the reason."""
 
     indexes: Indexes
     cause: object = None
 
 
 class Published:
-    """Queries the leaders, on a separate connection to each. Topic names include the namespace."""
+    """Asks the leaders for the ends of partitions, on a separate connection to each.
+
+    Topic names include the namespace.
+    """
 
     def __init__(self, places: Places, credentials: KafkaCredentials) -> None:
         self._places = places
@@ -61,7 +64,10 @@ class Published:
         return found
 
     async def _partitions(self, topics: Mapping[str, int], deadline: float) -> Indexes:
-        """Return the existing partitions. A cache from before some were added is renewed."""
+        """Return the existing partitions of the topics.
+
+        The cache is renewed if it is older than a partition that was added.
+        """
         known = await self._leaders(topics, deadline)
         if few := [name for name, count in topics.items() if len(known.get(name, ())) < count]:
             self._places.forget(few)
@@ -76,7 +82,7 @@ class Published:
                 await paused(deadline, error)
 
     async def _ask(self, asked: Indexes, found: Counter[str], deadline: float) -> Indexes:
-        """Add results to `found`.
+        """Ask the leaders of the partitions; add the results to `found`.
 
         Returns:
             The partitions to query again, without those of deleted topics.
@@ -105,7 +111,7 @@ class Published:
         except _FAILED as error:
             return _Left(asked, error)
         for each in answered:
-            # Skip a topic that failed completely: it may be deleted.
+            # Leave out a topic of which all partitions failed, because it may be deleted.
             if len(each.failed) < len(asked.get(each.topic, ())):
                 found[each.topic] += each.total
         return _left(answered)

@@ -1,4 +1,4 @@
-"""Appends in groups: calls that arrive during one transaction are written by the next."""
+"""Appends in groups: calls that arrive during one transaction are written in the next one."""
 
 import asyncio
 import time
@@ -31,8 +31,8 @@ from app.log.postgres.wakeups import APPENDED, CHANNEL
 
 logger = structlog.get_logger(__name__)
 
-# The time limit of an append. The API answers publishers long before this. This limit ends appends
-# that no caller waits for; a slow database is waited for.
+# The time limit of an append. Publishers get a response long before this. The limit ends appends
+# for which no caller waits. It is long, because a slow database may need time.
 APPEND_TIMEOUT: Final = timedelta(seconds=5)
 RECORDS_PER_TRANSACTION: Final = 5_000
 BYTES_PER_TRANSACTION: Final = 8 << 20
@@ -40,9 +40,9 @@ PENDING_BYTES_MAX: Final = 64 << 20
 # From this many records on, COPY is faster than INSERT.
 COPY_RECORDS_MIN: Final = 50
 
-# Allocates offsets for the appends of one transaction. Rows are locked in the same order
-# everywhere, so that no two transactions wait for each other. The UPDATE reads the newest version
-# of a row, after the lock.
+# Allocates offsets for the appends of one transaction. All transactions lock the rows in the same
+# order, so that no two wait for each other. The UPDATE reads the newest version of a row, after the
+# row is locked.
 _ALLOCATED: Final = f"""
 WITH wanted AS (
   SELECT * FROM unnest(%(topics)b::int4[], %(partitions)b::int4[], %(counts)b::int8[])
@@ -121,7 +121,9 @@ class Appender:
     async def append(
         self, topic: str, known: KnownTopic, records: Sequence[NewRecord]
     ) -> Sequence[Position] | None:
-        """Return the positions when the records are durable; None if the topic `known` was deleted.
+        """Append the records. Return their positions when they are durable.
+
+        None if the topic `known` was deleted.
 
         Raises:
             LogUnavailableError: The append took longer than APPEND_TIMEOUT.
@@ -192,8 +194,8 @@ class Appender:
             with bounded(connection, CALL_SECONDS_MAX):
                 await self._write(connection, calls)
         except CONNECTION_ERRORS as error:
-            # Fail the calls and do not retry: the transaction may have been committed, so only the
-            # caller may retry.
+            # Fail the calls, and do not retry. The transaction may have been committed, so only the
+            # caller may decide to retry.
             self._fail(calls, LogUnavailableError(f"the append was not acknowledged: {error}"))
             raise
         except BaseException:
@@ -220,8 +222,8 @@ class Appender:
         offsets = [offset for offset in stored if offset is not None]
         self._stats.appended_records += len(offsets)
         if not call.offsets.done():
-            # The result is None if the topic was deleted: it loses all its partitions at once, so
-            # either all rows of a call are stored or none.
+            # The result is None if the topic was deleted. A topic loses all its partitions at once,
+            # so either all rows of a call are stored or none.
             call.offsets.set_result(offsets if len(offsets) == len(stored) else None)
 
     def _take(self) -> list[PostgresAppend]:
@@ -263,7 +265,7 @@ class Appender:
 
 
 def _places(rows: Sequence[LogRow]) -> list[int]:
-    """Return the index of each row among the rows of its partition."""
+    """Return, for each row, its index among the rows of its partition."""
     places: Counter[Place] = Counter()
     found = []
     for row in rows:

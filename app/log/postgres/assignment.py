@@ -1,4 +1,4 @@
-"""Decides which member should own which partition, and what a member has to do (no I/O)."""
+"""Decides which member must own which partition, and what a member has to do (no I/O)."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from app.log.rendezvous import rendezvous
 
 
 class PartitionSlot(NamedTuple):
-    """A current partition of a topic. A recreated topic has another topic id."""
+    """A current partition of a topic. If a topic is recreated, it has another topic id."""
 
     topic_id: int
     number: int
@@ -31,7 +31,7 @@ class MemberOffer:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The running members by id, and the owner, if any, of each relevant slot."""
+    """The state of the group: the running members by id, and the owner, if any, of each slot."""
 
     members: Mapping[int, MemberOffer]
     owners: Mapping[PartitionSlot, int | None]
@@ -41,8 +41,8 @@ class View:
 class Plan:
     """What a member has to do.
 
-    `lost` slots already belong to others, `revoke` slots will belong to others, and `take` slots
-    are free.
+    `lost` slots already belong to others. `revoke` slots must move to others. `take` slots are
+    free, and this member takes them.
     """
 
     lost: frozenset[PartitionSlot]
@@ -51,7 +51,10 @@ class Plan:
 
 
 class Shares:
-    """The owner of each slot by rendezvous hashing, cached until the members change."""
+    """Decides the owner of each slot by rendezvous hashing.
+
+    Results are cached until members change.
+    """
 
     def __init__(self) -> None:
         self._members: Mapping[int, MemberOffer] = {}
@@ -59,7 +62,7 @@ class Shares:
         self._winners: dict[PartitionSlot, int | None] = {}
 
     def winner(self, slot: PartitionSlot, members: Mapping[int, MemberOffer]) -> int | None:
-        """Return the member that should own `slot`; None if none subscribes to its topic."""
+        """Return the member that must own `slot`; None if no member subscribes to its topic."""
         if members != self._members:
             self._members = members
             self._sharing.clear()
@@ -88,7 +91,7 @@ def planned(
     revoking: Collection[PartitionSlot],
     shares: Shares,
 ) -> Plan:
-    """Return what the member `me` has to do. It owns `held` and is releasing `revoking`."""
+    """Return what the member `me` has to do, if it owns `held` and is releasing `revoking`."""
     wanted = {slot for slot in view.owners if shares.winner(slot, view.members) == me}
     lost = frozenset(slot for slot in held if view.owners.get(slot) != me)
     return Plan(

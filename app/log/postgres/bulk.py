@@ -9,7 +9,7 @@ from app.domain.errors import LogUnavailableError
 from app.log.postgres.codec import unpacked
 
 CONNECT_TIMEOUT_S: Final = 10
-# The number of records that are in memory at a time: bodies may be large.
+# The number of records that are in memory at the same time. Bodies may be large.
 SLICE: Final = 500
 
 _ROWS: Final = b"""

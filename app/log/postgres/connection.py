@@ -90,8 +90,8 @@ class Connector:
 def bounded(connection: Connection, seconds: float) -> Iterator[None]:
     """Close the socket after `seconds`, so that calls that wait for the server fail immediately.
 
-    A cancellation would not do: psycopg would send a cancel request, and wait for a server that
-    does not respond.
+    A cancellation would not be enough: psycopg would send a cancel request, and wait for a server
+    that does not respond.
     """
     timer = asyncio.get_running_loop().call_later(seconds, sever, connection)
     try:
@@ -109,12 +109,12 @@ def sever(connection: Connection) -> None:
 
 
 def cut_while_idle(connection: Connection) -> bool:
-    """Return whether the server has closed `connection`, which must be idle."""
+    """Return whether the server has closed `connection`, on which no query is running."""
     if connection.closed:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # Treat readable data as the end of the connection: no query is running.
+    # Treat readable data as the end of the connection, because no query is running.
     return bool(poll.poll(0))
 
 
@@ -125,11 +125,11 @@ class Backoff:
         self._seconds = _BACKOFF_SECONDS_MIN
 
     def reset(self) -> None:
-        """Let the next wait be the shortest again."""
+        """Start again with the shortest wait."""
         self._seconds = _BACKOFF_SECONDS_MIN
 
     async def wait(self) -> None:
-        """Wait, longer after each call."""
+        """Wait. The wait is longer after each call, up to a second."""
         seconds = self._seconds
         self._seconds = min(2 * seconds, _BACKOFF_SECONDS_MAX)
         await asyncio.sleep(seconds)
@@ -141,7 +141,7 @@ class PostgresConnections:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._idle: list[Connection] = []
-        # Connections to close: another server may be in charge by now.
+        # The connections to close. Another server may be in charge by now.
         self._old: list[Connection] = []
         self._free = asyncio.Semaphore(POOL_SIZE_MAX)
 
@@ -151,7 +151,7 @@ class PostgresConnections:
         *,
         seconds_max: float = CALL_SECONDS_MAX,
     ) -> T:
-        """Return the result of `operation`.
+        """Run `operation` on a connection, and return its result.
 
         Raises:
             LogUnavailableError: The operation failed, or took longer than `seconds_max`.
@@ -216,9 +216,9 @@ class PostgresConnections:
 
 @asynccontextmanager
 async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `loops` during the block, and cancel them at its end.
+    """Run `loops` as tasks during the block, and cancel them at its end.
 
-    An error of the block is raised unchanged. A loop that fails ends the block with an
+    An error of the block is raised unchanged. If a loop fails, the block ends with an
     ExceptionGroup.
     """
     failure: BaseException | None = None

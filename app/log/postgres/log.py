@@ -34,7 +34,8 @@ from app.log.postgres.wakeups import Appended, Missed, Notice, Wakeups
 from app.postgres.urls import DatabaseUrl
 
 RETENTION_INTERVAL: Final = timedelta(seconds=30)
-# The time limit of a topic look-up, short enough to answer a publisher within two seconds.
+# The time limit of a topic look-up, in seconds. It is so short that a publisher gets a response
+# within two seconds.
 _LOOKUP_SECONDS_MAX: Final = 1.2
 _PING_SECONDS_MAX: Final = 1.5
 _POLL_SECONDS: Final = 1.0
@@ -46,9 +47,9 @@ async def postgres_log(
 ) -> AsyncIterator[MessageLog]:
     """Open the log in the migrated database at `database_url`, which may be down at first.
 
-    The log listens for notices and holds locks for whole sessions, so it must connect to the server
-    directly, not through a pooler. Every `retention_interval`, one of the processes drops old
-    records.
+    The log listens for notices and holds locks as long as its sessions. So it must connect to the
+    server directly, not through a pooler. Every `retention_interval`, one of the processes drops
+    old records.
     """
     connector = Connector(database_url)
     log = PostgresLog(connector, namespace)
@@ -80,7 +81,10 @@ class PostgresLog:
         self._offsets = Offsets(self.connections, namespace, self.stats)
 
     def receive(self, notice: Notice) -> None:
-        """Open new connections when notices were missed: another server may be in charge now."""
+        """Open new connections if notices were missed.
+
+        Another server may be in charge now.
+        """
         if isinstance(notice, Missed):
             self.connections.renew()
 
@@ -95,7 +99,7 @@ class PostgresLog:
         del ack
         if not records:
             return []
-        # Try twice: the topic may have been deleted and recreated.
+        # Try twice, because the topic may have been deleted and created again.
         for _ in range(2):
             known = await self.topics.find(topic, seconds_max=_LOOKUP_SECONDS_MAX)
             if any(len(record.value) > known.message_size_max for record in records):
@@ -174,7 +178,7 @@ class PostgresLog:
     async def commit(
         self, offsets: Mapping[str, Mapping[Partition, Committed]]
     ) -> Mapping[tuple[str, Partition], str]:
-        """Commit all in one transaction; return those that failed, with the reason."""
+        """Commit all positions in one transaction; return those that failed, with the reason."""
         return await self._offsets.commit(offsets)
 
     async def committed(
@@ -202,9 +206,9 @@ class PostgresLog:
     async def offsets_at(
         self, partitions: Collection[Partition], timestamp_ms: int
     ) -> Mapping[Partition, int]:
-        """Return the first offset at or after that time.
+        """Return, for each partition, the first offset at or after that time.
 
-        The search allows that publishers' clocks are a minute ahead.
+        The clocks of publishers may be up to a minute ahead of the server's.
         """
         return await self.connections.run(
             lambda connection: self._reader.offsets_at(connection, partitions, timestamp_ms)
@@ -215,7 +219,10 @@ class PostgresLog:
         return {}
 
     async def numbering_problem(self) -> str:
-        """Return nothing: a commit whose answer is lost is not sent again."""
+        """Return an empty text: appends need no numbers.
+
+        Nothing repeats an append whose acknowledgement was lost.
+        """
         return ""
 
     async def topic_names(self) -> Collection[str]:
@@ -251,7 +258,7 @@ class PostgresLog:
         await self.topics.delete(name)
 
     async def ping(self) -> None:
-        """Return if the server responds; raise otherwise.
+        """Return if the server responds; otherwise raise an error.
 
         Raises:
             LogUnavailableError: The server does not respond.
@@ -276,7 +283,7 @@ class PostgresLog:
 
 
 async def _woken(appended: asyncio.Event, deadline: float) -> bool:
-    """Wait for a notice until the next poll is due; return False when `deadline` has passed."""
+    """Wait for a notice, or until the next poll is due. Return False when `deadline` has passed."""
     now = asyncio.get_running_loop().time()
     if now >= deadline:
         return False

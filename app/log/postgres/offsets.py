@@ -123,7 +123,7 @@ class Offsets:
 
 
 def refusal(committed: Committed) -> str | None:
-    """Return why the position cannot be stored, by Kafka's rules; None if it can."""
+    """Return why the position cannot be stored, by Kafka's rules; None if it can be stored."""
     if len(committed.metadata.encode()) > METADATA_BYTES_MAX:
         return f"the metadata is longer than {METADATA_BYTES_MAX} bytes"
     return None

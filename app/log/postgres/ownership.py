@@ -1,4 +1,4 @@
-"""Ownership of partitions: one row for each, which exists as long as its member.
+"""Ownership of partitions: each has one row, which exists as long as the owner is a member.
 
 Each member's database session holds an advisory lock on its id. So the lock ends with the process,
 however the process ends. The other members detect this within a second, and remove the member with
@@ -34,10 +34,11 @@ logger = structlog.get_logger(__name__)
 
 GROUP: Final = "angelia.workers"
 _POLL_SECONDS: Final = 1.0
-# The time without contact after which a member is removed: longer than any round may take.
+# The time without contact after which a member is removed. No round of a member takes so long.
 _UNSEEN: Final = "10 s"
 _LOCK_CLASS: Final = 0x414E474C
-# Do not wait for the disk: what a crash of the server loses is lost with its sessions anyway.
+# Do not wait for the disk. If the server crashes, the sessions of all members end, and with them
+# all ownership.
 _SETTINGS: Final = "SET synchronous_commit = off;"
 
 _JOIN: Final = f"""
@@ -81,7 +82,7 @@ _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{MEMBERS} ' || %s)".encode()
 
 
 class RemovedError(Exception):
-    """The other members removed this member, because they took it for dead."""
+    """The other members removed this member, because it had no contact for too long."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +99,7 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberIdentity:
-    """The identity with which a member joins."""
+    """The name, capacity and namespace with which a member joins."""
 
     member: str
     capacity: float
@@ -112,7 +113,7 @@ class MemberIdentity:
 
 
 class PostgresOwnership:
-    """One member: a task with a separate connection. It runs one round after the other."""
+    """One member of the group: a task with a separate connection, which runs round after round."""
 
     def __init__(self, connector: Connector, membership: MemberIdentity) -> None:
         self._connector = connector
@@ -123,8 +124,8 @@ class PostgresOwnership:
         self._held: set[PartitionSlot] = set()
         self._revocations: list[Revocation] = []
         self._shares = Shares()
-        # Events for the reader: at most one for each slot and change of owner, so the queue is
-        # bounded.
+        # Events for the reader. For each slot and change of owner there is at most one, so the
+        # queue is bounded.
         self._events: asyncio.Queue[OwnershipEvent | None] = asyncio.Queue()
         self._wake = asyncio.Event()
 
@@ -134,7 +135,7 @@ class PostgresOwnership:
         self._wake.set()
 
     async def events(self) -> AsyncIterator[OwnershipEvent]:
-        """Yield assignments and revocations; end when the block was left."""
+        """Yield assignments and revocations. They end when the member's block was left."""
         while (event := await self._events.get()) is not None:
             yield event
 
@@ -158,7 +159,10 @@ class PostgresOwnership:
             await backoff.wait()
 
     async def leave(self, connections: PostgresConnections) -> None:
-        """Release everything immediately. If this fails, the other members detect the end."""
+        """Release everything immediately.
+
+        If this fails, the other members notice that this member has ended.
+        """
         self._events.put_nowait(None)
 
         async def leave(connection: Connection) -> None:
@@ -189,12 +193,13 @@ class PostgresOwnership:
             "capacity": self._membership.capacity,
             "topics": self._named(self._topics),
         }
-        # Take the lock before the row becomes visible, so no member finds the row without its lock.
+        # Take the lock before the row becomes visible. So no other member finds the row without its
+        # lock.
         cursor = await connection.execute(_JOIN, values)
         ((self._id, *_),) = await cursor.fetchall()
 
     async def _round(self, connection: Connection) -> None:
-        """Read the group once, and do what this member has to do."""
+        """Read the state of the group once, and do what this member has to do."""
         await self._report_seen(connection)
         await self._remove_dead(connection)
         await self._release(connection)
@@ -210,7 +215,7 @@ class PostgresOwnership:
         await self._take(connection, plan)
 
     async def _woken(self) -> None:
-        """Wait for a reason for a round, at most a second, or until a revocation's deadline."""
+        """Wait until a round is needed: after a notice, a second, or at a revocation's deadline."""
         loop = asyncio.get_running_loop()
         deadlines = [revocation.deadline for revocation in self._revocations]
         try:
@@ -241,7 +246,8 @@ class PostgresOwnership:
             member_id: MemberOffer(capacity, frozenset(map(self._unnamed, topics)))
             for member_id, capacity, topics in await cursor.fetchall()
         }
-        # Include the topics of owned slots without a subscription, so that these slots are revoked.
+        # Include the topics of owned slots, even if they are no longer subscribed. So these slots
+        # are revoked.
         names = self._topics_told | {slot.topic for slot in self._held}
         cursor = await connection.execute(_SLOTS, [self._named(names)])
         return View(members, self._owners(await cursor.fetchall()))
@@ -283,13 +289,16 @@ class PostgresOwnership:
         self._revocations = [r for r in self._revocations if r not in over]
 
     async def _take(self, connection: Connection, plan: Plan) -> None:
-        """Take free slots. The next round checks for slots that another member took first."""
+        """Take free slots.
+
+        Another member may take a slot first; the next round finds that out.
+        """
         if not plan.take:
             return
         try:
             cursor = await connection.execute(_TAKE, [self._id, *_columns(plan.take)])
         except psycopg.errors.ForeignKeyViolation:
-            # Start another round: a topic was deleted, or this member was removed.
+            # Start another round, because a topic was deleted, or this member was removed.
             self._wake.set()
             return
         taken = set(await cursor.fetchall())

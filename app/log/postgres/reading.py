@@ -12,9 +12,9 @@ from app.log.postgres.connection import Connection
 
 RECORDS_MAX: Final = 1_000
 
-# Reads records. One statement sees one snapshot, so the bounds match the records. The sum of sizes
-# leaves out the first record, which is therefore always included. Lengths are known without reading
-# a large value.
+# Reads records. One statement sees one snapshot of the database, so the bounds match the records.
+# The sum of sizes leaves out the first record, so at least one record is always included. The
+# length of a large value is known without reading it.
 _READ: Final = f"""
 SELECT w.n, p.start_offset, p.next_offset,
        r."offset", r.timestamp_ms, r.key, r.value, r.headers
@@ -50,8 +50,8 @@ FROM log_topics t JOIN log_partitions p ON p.topic_id = t.id
 WHERE t.name = ANY(%b::text[]) GROUP BY t.id
 """
 
-# How far publishers' clocks may be ahead. Records are in the order of the server's clock, so a
-# binary search finds a time; from there on, records are checked one by one.
+# How far the clocks of publishers may be ahead. Records are in the order of the server's clock, so
+# a binary search finds a time. From there on, records are checked one by one.
 _CLOCK_SLACK: Final = "60 s"
 _OFFSETS_AT: Final = f"""
 SELECT t.name, p.partition, coalesce((
@@ -88,10 +88,10 @@ class PostgresReader:
     async def chunks(
         self, connection: Connection, offsets: Mapping[Partition, int], bytes_max: int
     ) -> list[tuple[Chunk, int]]:
-        """Return a chunk of each existing partition and its end offset. At the end it is empty.
+        """Return a chunk of each existing partition, with the partition's end offset.
 
-        Each chunk has about `bytes_max` bytes, at least one record, and at most RECORDS_MAX
-        records.
+        A chunk has about `bytes_max` bytes, at least one record, and at most RECORDS_MAX records.
+        At the end of a partition, the chunk is empty.
         """
         names, indexes = self._columns(offsets)
         cursor = connection.cursor(binary=True)
@@ -143,7 +143,7 @@ class PostgresReader:
 
 
 def _chunk(partition: Partition, offset: int, rows: Sequence[tuple[Any, ...]]) -> Chunk:
-    """Return the chunk for `rows` of _READ.
+    """Return the chunk made of the `rows` of _READ.
 
     A single row without a record means that there are no records.
     """

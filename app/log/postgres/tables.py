@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 metadata: Final = MetaData()
 
-# `name` includes the namespace. A deleted topic has no name: its records are dropped later.
+# `name` includes the namespace. A deleted topic has no name, and its records are dropped later.
 log_topics = Table(
     "log_topics",
     metadata,
@@ -40,8 +40,8 @@ log_topics = Table(
     UniqueConstraint("name", name="log_topics_name_key"),
 )
 
-# Appends lock the row of their partition, which puts them in order. Half of each page is left free,
-# so that an updated row stays on its page and changes no index.
+# An append locks the row of its partition, so appends come one after the other. Half of each page
+# is left free, so that an updated row stays on its page and changes no index.
 log_partitions = Table(
     "log_partitions",
     metadata,
@@ -54,9 +54,9 @@ log_partitions = Table(
     postgresql_with={"fillfactor": 50},
 )
 
-# Records have no foreign key: it would be checked for each record, and records are dropped a little
-# later than their topic. `appended_at` is the server's time and decides retention; `timestamp_ms`
-# is the publisher's.
+# Records have no foreign key, because it would be checked for each record, and records are dropped
+# a little later than their topic. `appended_at` is the server's time, and decides when a record is
+# dropped; `timestamp_ms` is the publisher's.
 log_records = Table(
     "log_records",
     metadata,

@@ -42,7 +42,7 @@ class PostgresTail:
         self._positions: dict[Partition, int] = {}
         self._news: dict[Partition, None] = {}
         self._wake = asyncio.Event()
-        # Whether to open a new connection: another server may be in charge by now.
+        # Whether to open a new connection, because another server may be in charge by now.
         self._is_old = False
         self._polled_at = asyncio.get_running_loop().time()
 
@@ -73,7 +73,7 @@ class PostgresTail:
         """Remember which partition to read."""
         match notice:
             case Appended(partition, end):
-                # Read also if the end is below the position: then the topic was recreated.
+                # Read also if the end is below the position, because then the topic was recreated.
                 if self._positions.get(partition, end) != end:
                     self._has_news(partition)
             case Missed():
@@ -84,7 +84,7 @@ class PostgresTail:
                 pass
 
     async def close(self) -> None:
-        """Close the connection; the next read opens another."""
+        """Close the connection. The next read opens another one."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
             await connection.close()
@@ -115,7 +115,7 @@ class PostgresTail:
             return
 
     async def _poll(self) -> None:
-        """Find the partitions with an end other than the position, even without a notice."""
+        """Find the partitions whose end differs from the position, even without a notice."""
         if self._positions:
             connection = await self._connected()
             with bounded(connection, CALL_SECONDS_MAX):
@@ -140,9 +140,9 @@ class PostgresTail:
         return [chunk for chunk, end in read if self._accept(chunk, end)]
 
     def _accept(self, chunk: Chunk, end: int) -> bool:
-        """Move the position behind `chunk`; return whether this was done.
+        """Move the position behind `chunk`; return whether it was moved.
 
-        It is not done if the partition was moved or unfollowed during the read.
+        It is not moved if the partition was moved or unfollowed during the read.
         """
         if self._positions.get(chunk.partition) != chunk.offset:
             return False

@@ -34,8 +34,8 @@ _ADD_PARTITIONS: Final = b"""
 INSERT INTO log_partitions (topic_id, partition)
 SELECT %s, generate_series(0, %s - 1) ON CONFLICT DO NOTHING
 """
-# Removes a topic's name: it no longer exists for anyone, and its records are dropped later in small
-# steps.
+# Removes a topic's name. Then the topic no longer exists for anyone, and its records are dropped
+# later in small steps.
 _UNNAME: Final = b"UPDATE log_topics SET name = NULL WHERE name = %s RETURNING id"
 # Locks partitions in the order in which appends lock them.
 _DROP_PARTITIONS: Final = b"""
@@ -67,12 +67,12 @@ class Topics:
         self._connections = connections
         self._namespace = namespace
         self._known: dict[str, KnownTopic] = {}
-        # One lock for each topic that is being looked up: the caller that does the look-up holds
-        # the lock, and the others wait for it.
+        # One lock for each topic that is being looked up. The caller that does the look-up holds
+        # the lock, and the others wait.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, name: str, *, seconds_max: float = CALL_SECONDS_MAX) -> KnownTopic:
-        """Return the topic, as known a few seconds ago at most.
+        """Return the topic, as it was at most a few seconds ago.
 
         Callers continue in the order in which they called, so that appends keep this order.
 
@@ -80,7 +80,8 @@ class Topics:
             TopicNotFoundError: The topic does not exist.
         """
         turn = self._turns.get(name)
-        # Use the known topic only if no caller waits for a look-up, so that none is overtaken.
+        # Use the cached topic only if no caller waits for a look-up. Otherwise this caller would
+        # overtake the others.
         if turn is None and (known := self._fresh(name)):
             return known
         turn = turn or self._turns.setdefault(name, asyncio.Lock())
@@ -201,7 +202,7 @@ class Topics:
 
 
 async def _reached(turn: asyncio.Lock, deadline: float) -> None:
-    """Wait for the lock of the look-up.
+    """Wait until this caller has the lock for the look-up.
 
     Raises:
         LogUnavailableError: `deadline` has passed (seconds of the loop's clock).

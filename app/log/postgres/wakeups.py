@@ -77,7 +77,7 @@ class Wakeups:
 
     @contextmanager
     def notifying(self, listener: Listener) -> Iterator[None]:
-        """Notify `listener` for the duration of the block. The listener must not wait."""
+        """Call `listener` for each notice while the block runs. The listener must not wait."""
         self._listeners.add(listener)
         try:
             yield
@@ -102,7 +102,7 @@ class Wakeups:
             self._notify(Missed())
             while True:
                 await self._receive(connection)
-                # Test the connection: a server that hangs, or becomes read-only, does not close it.
+                # Test the connection: it stays open if the server hangs, or becomes read-only.
                 await self._connector.probe(connection)
 
     async def _receive(self, connection: Connection) -> None:

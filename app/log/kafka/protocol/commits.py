@@ -27,19 +27,20 @@ COMMIT: Final = (8, 7)
 # (by default) 1 MiB.
 REQUEST_BYTES_MAX: Final = 512 * 1024
 
-# This many positions always fit into one request, whatever their metadata is.
+# This many positions always fit into one request, even with the longest metadata.
 _ALWAYS_FIT: Final = 100
 # The size of one stored commit without metadata and names.
 _KEPT_BYTES: Final = 128
 
-# "No member" and "no generation": allowed while the group has no members.
+# The values for "no member" and "no generation". A broker accepts them while the group has no
+# members.
 _NO_MEMBER: Final = struct.pack(">ihh", -1, 0, -1)
-# Partition, offset, leader epoch.
+# The fields of a partition in a request: partition, offset, leader epoch.
 _PART: Final = struct.Struct(">iqi")
 _UNKNOWN_EPOCH: Final = -1
-# Correlation, throttle time, number of topics.
+# The fields at the start of a response: correlation id, throttle time, number of topics.
 _ANSWER: Final = struct.Struct(">iii")
-# Partition, error.
+# The fields of a partition in a response: partition, error code.
 _PART_ANSWER: Final = struct.Struct(">ih")
 
 

@@ -9,7 +9,7 @@ from kafka import codec
 
 Compress = Callable[[bytes], bytes]
 
-# The compression level: fast rather than small, as brokers and Java producers use it.
+# The compression level. It is chosen for speed, as brokers and Java producers do.
 _GZIP_LEVEL: Final = 6
 
 

@@ -1,7 +1,7 @@
 """Decodes record batches from a broker directly to `Record` objects.
 
-Format: Kafka protocol guide, "Record Batch" (magic 2). kafka-python's own iteration creates an
-object for each record and decodes header names to text; this code takes about half of its time.
+Format: Kafka protocol guide, "Record Batch" (magic 2). kafka-python's own code creates an object
+for each record and decodes header names to text, which takes about twice as long.
 """
 
 import struct
@@ -29,8 +29,8 @@ _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 
-# The maximum size of all batches of a response, decompressed. Further batches wait for the next
-# response. A single batch above the limit, which no producer makes, is skipped.
+# The maximum decompressed size of all batches of a response. Further batches wait for the next
+# response. A single batch above the limit is skipped; no producer makes such a batch.
 DECOMPRESSED_MAX: Final = 64 << 20
 
 
@@ -42,8 +42,8 @@ class Decoded(NamedTuple):
     """The records from the requested offset on, and the next offset to read.
 
     `size` is the number of their bytes, decompressed. `cut` is true if decoding stopped at the
-    limit. `passed_over` is the first offset of a batch that is larger than the limit and was
-    skipped.
+    limit. `passed_over` is the first offset of a batch that was skipped because it is larger than
+    the limit.
     """
 
     records: list[Record]
@@ -53,8 +53,9 @@ class Decoded(NamedTuple):
     passed_over: int | None = None
 
 
-# The first offset, the first timestamp, the broker's timestamp (if that counts), and the number of
-# records. A plain tuple, because a named tuple takes longer to make.
+# A batch: its first offset, its first timestamp, the broker's timestamp (None if the producer's
+# timestamps count), and the number of records. It is a plain tuple, because a named tuple takes
+# longer to create.
 _Batch = tuple[int, int, int | None, int]
 
 
@@ -65,9 +66,10 @@ def decode(
     *,
     decompressed_max: int = DECOMPRESSED_MAX,
 ) -> Decoded:
-    """Return the records of `raw` from `offset` on. An incomplete batch at the end is left out.
+    """Return the records of `raw` from `offset` on.
 
-    Records of transactions that were `aborted` are left out too.
+    An incomplete batch at the end is left out, and so are records of transactions that were
+    `aborted`.
 
     Raises:
         CorruptBatchError: The bytes are invalid.
@@ -110,7 +112,7 @@ def decode(
 
 
 class _Room:
-    """The limit and the current total for the decompressed batches of one response."""
+    """The limit for the decompressed size of one response, and the size so far."""
 
     __slots__ = ("limit", "used")
 
@@ -130,7 +132,10 @@ class Contents(NamedTuple):
 
 
 def contents(raw: bytes) -> Contents | None:
-    """Return the contents by the batch headers; None for an old format or invalid bytes."""
+    """Return the contents of batches, read from their headers.
+
+    None for an old format or invalid bytes.
+    """
     count, packed, position = 0, 0, 0
     while position + _HEADER.size <= len(raw):
         _, length, _, magic, _, attributes, *_, records = _HEADER.unpack_from(raw, position)
@@ -143,7 +148,7 @@ def contents(raw: bytes) -> Contents | None:
 
 
 def is_one_plain(raw: bytes) -> bool:
-    """Whether these bytes are at most one batch, of the current format and not compressed."""
+    """Whether these bytes are at most one batch, in the current format and not compressed."""
     end = len(raw)
     if end <= _ATTRIBUTES_OFFSET:
         return True
@@ -153,7 +158,7 @@ def is_one_plain(raw: bytes) -> bool:
 
 
 class _AbortedBatches:
-    """Finds the batches of aborted transactions. It must see all batches of a response in order."""
+    """Finds the batches of aborted transactions. It must get all batches of a response in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._ahead = sorted(aborted, key=attrgetter("first_offset"), reverse=True)
@@ -164,7 +169,7 @@ class _AbortedBatches:
         while self._ahead and self._ahead[-1].first_offset <= last_offset:
             self._producers.add(self._ahead.pop().producer_id)
         if attributes & _CONTROL:
-            # Forget the producer: this batch ends its open transaction, aborted or not.
+            # Forget the producer, because this batch ends its open transaction, aborted or not.
             self._producers.discard(producer_id)
         return bool(attributes & _TRANSACTIONAL) and producer_id in self._producers
 
@@ -191,7 +196,7 @@ def _decode_batch(
         producer, base + last_delta, attributes
     ):
         return int(last_delta)
-    # Skip control batches: they mark the end of a transaction and have no records for readers.
+    # Skip control batches. They mark the end of a transaction, and have no records for readers.
     if not attributes & _CONTROL and base + last_delta >= offset:
         body = bytes(raw[_HEADER.size :])
         if compression := attributes & _CODEC_MASK:
@@ -235,21 +240,20 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
 ) -> list[Record]:
     """Return the records at or above `offset`.
 
-    This is one long function, because it runs for every message.
-
-    Most lengths fit into one byte, which is read inline: function calls would take longer than
-    everything else. In this encoding a size n is written as 2n, and -1 (null) as 1.
+    This is one long function, because it runs for every message. Most lengths fit into one byte,
+    which is read inline: function calls would take longer than everything else. A size n is encoded
+    as 2n, and -1 (null) as 1.
     """
     found: list[Record] = []
     varint, add, position = _varint, found.append, 0
     base_offset, base_timestamp, stamp, records = batch
     if stamp is not None:
         base_timestamp = 0
-    # Do not use `size`, which changes below: a compiled loop would follow the change.
+    # Do not use the variable `size`, which changes below. A compiled loop would follow the change.
     for _ in range(records):
         length, position = varint(body, position)
         end = position + length
-        # Skip one byte: the record's attributes, which have no meaning yet.
+        # Skip one byte for the record's attributes, which have no meaning yet.
         elapsed, position = varint(body, position + 1)
         delta, position = varint(body, position)
         at = base_offset + delta

@@ -1,4 +1,4 @@
-"""Decompression of record batches with a limit: a few compressed bytes can become gigabytes."""
+"""Decompresses record batches up to a limit: a few compressed bytes can become gigabytes."""
 
 import zlib
 from collections.abc import Callable
@@ -8,10 +8,10 @@ import lz4.frame
 import snappy
 import zstandard
 
-# The maximum number of gzip members in one body; producers write one.
+# The maximum number of gzip members in one body. Producers write one member.
 _GZIP_MEMBERS_MAX: Final = 100
 _GZIP: Final = 16 + zlib.MAX_WBITS
-# The first bytes of Java's snappy format: this header, then blocks with their lengths in front.
+# The first bytes of Java's snappy format. After them come blocks, each after its length.
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = 16
 _XERIAL_LENGTH: Final = 4
@@ -93,10 +93,10 @@ def _zstd(body: bytes, limit: int) -> bytes:
 
 
 def _read(read: Callable[[int], bytes], limit: int) -> bytes:
-    """Read all output, or one byte more than the limit.
+    """Read all output, up to one byte more than the limit.
 
-    Each piece is as large as all pieces before it. A single piece of `limit` bytes would make these
-    libraries take all that memory at once.
+    Each piece is as large as all pieces before it. If a single piece of `limit` bytes were
+    requested, these libraries would allocate all that memory at once.
     """
     pieces, size = list[bytes](), 0
     while size <= limit and (piece := read(min(max(size, _PIECE_BYTES), limit + 1 - size))):

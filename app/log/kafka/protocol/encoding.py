@@ -1,4 +1,4 @@
-"""Encodes new records to a record batch, and assigns keys to partitions.
+"""Encodes new records as a record batch, and chooses the partition of a key.
 
 Format: Kafka protocol guide, "Record Batch" (magic 2), not transactional.
 """
@@ -15,7 +15,7 @@ from app.domain.message import NewRecord
 from app.log.kafka.protocol.compression import Compression
 
 BATCH_OVERHEAD: Final = 61
-# The largest size of a record's start: its length, attributes, and two deltas.
+# The maximum size of the first fields of a record: its length, its attributes, and two deltas.
 _FRONT_MAX: Final = 5 + 1 + 10 + 5
 
 _PREFIX: Final = struct.Struct(">qiibI")
@@ -26,7 +26,10 @@ _ATTRIBUTES: Final = b"\0"
 
 
 class EncodedRecord(NamedTuple):
-    """An encoded record without the parts that depend on its batch. `parts` starts at the key."""
+    """An encoded record without the parts that depend on its batch.
+
+    `parts` starts with the key.
+    """
 
     timestamp_ms: int
     parts: tuple[bytes, ...]
@@ -66,7 +69,10 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 class BatchBody(NamedTuple):
-    """The records of one batch in order, as they follow the batch header, not compressed."""
+    """The records of one batch in order, encoded as they follow the batch header.
+
+    They are not compressed.
+    """
 
     records: int
     first_ms: int
@@ -75,7 +81,10 @@ class BatchBody(NamedTuple):
 
 
 class BatchStamp(NamedTuple):
-    """Who sends a batch, and the number of its first record: brokers know repeats by it."""
+    """Who sends a batch, and the sequence number of its first record.
+
+    Brokers recognise a repeated batch by these numbers.
+    """
 
     producer_id: int
     epoch: int
@@ -124,6 +133,7 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-# Numbers below this have their encoding precomputed: most are lengths and small differences.
+# Numbers below this limit have their encoding precomputed. Most numbers are lengths and small
+# differences.
 _USUAL: Final = 4096
 _USUAL_VARINTS: Final = tuple(_varint(number) for number in range(_USUAL))

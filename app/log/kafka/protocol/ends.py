@@ -18,11 +18,11 @@ from app.log.kafka.protocol.wire import (
 
 LIST_OFFSETS: Final = (2, 1)
 
-# Replica, number of topics.
+# The fields at the start of a request: replica, number of topics.
 _HEAD: Final = struct.Struct(">ii")
-# Partition, time.
+# The fields of a partition in a request: partition, time.
 _PART: Final = struct.Struct(">iq")
-# Partition, error, time, offset.
+# The fields of a partition in a response: partition, error code, time, offset.
 _PART_ANSWER: Final = struct.Struct(">ihqq")
 _NOBODY: Final = -1
 _LATEST: Final = -1
@@ -32,7 +32,7 @@ Indexes = Mapping[str, Sequence[int]]
 
 
 class TopicEnds(NamedTuple):
-    """The sum of the ends of a topic's partitions, and the error codes of failed ones."""
+    """The sum of the ends of a topic's partitions, and the error codes of failed partitions."""
 
     topic: str
     total: int

@@ -1,7 +1,7 @@
 """Fetch requests and their responses as bytes (pure).
 
-Format: Kafka protocol guide, Fetch API version 11; brokers from 2.3 on support it. Version 10 has
-no racks: only the leader of a partition answers it (KIP-392). Sessions follow KIP-227.
+Format: Kafka protocol guide, Fetch API version 11, which brokers from 2.3 on support. Version 10
+has no racks, so only the leader of a partition answers it (KIP-392). Sessions follow KIP-227.
 """
 
 import struct
@@ -26,17 +26,21 @@ NO_SESSION: Final = (0, -1)
 NO_REPLICA: Final = -1
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 
-# Replica, wait, minimum and maximum bytes, isolation; session id and epoch; number of topics.
+# The fields at the start of a request: replica, wait, minimum and maximum bytes, isolation level,
+# session id and epoch, number of topics.
 _HEAD: Final = struct.Struct(">iiiibiii")
-# Partition, leader epoch, offset, start of the log, maximum bytes.
+# The fields of a partition in a request: partition, leader epoch, offset, start of the log, maximum
+# bytes.
 _PART: Final = struct.Struct(">iiqqi")
-# Correlation, throttle time, error, session id, number of topics.
+# The fields at the start of a response: correlation id, throttle time, error code, session id,
+# number of topics.
 _ANSWER: Final = struct.Struct(">iihii")
-# Partition, error, high watermark, last stable offset, start of the log, number of transactions.
+# The fields of a partition in a response: partition, error code, high watermark, last stable
+# offset, start of the log, number of transactions.
 _PART_ANSWER: Final = struct.Struct(">ihqqqi")
-# Producer, first offset.
+# The fields of an aborted transaction: producer, first offset.
 _ABORTED: Final = struct.Struct(">qq")
-# Preferred replica.
+# The field with the preferred replica.
 _REPLICA: Final = struct.Struct(">i")
 _NOBODY: Final = -1
 _UNKNOWN: Final = -1
@@ -50,8 +54,8 @@ _READ_COMMITTED: Final = 1
 class FetchRequest:
     """One fetch request.
 
-    `bytes_max` is the limit for each partition. `session` has its id and epoch. `forgotten`
-    partitions leave the session.
+    `bytes_max` is the limit for each partition. `session` has the session's id and epoch. The
+    `forgotten` partitions leave the session.
     """
 
     positions: Mapping[Partition, int]
@@ -65,7 +69,7 @@ class ReadOptions(NamedTuple):
     """The options that are the same in all fetches.
 
     With `committed_only`, records of open and aborted transactions are left out. With a `rack`, a
-    leader may name a replica that is nearer to it.
+    leader may name a replica that is nearer to this rack.
     """
 
     committed_only: bool = True
@@ -90,8 +94,8 @@ class AbortedTransaction(NamedTuple):
 class FetchedPart(NamedTuple):
     """The response for one partition. With `error_code` 0 it has whole record batches, or none.
 
-    `aborted` are the transactions that these batches may belong to, if only committed records were
-    requested. A leader may name the `replica` to read instead of it; then there are no records.
+    `aborted` are the transactions to which these batches may belong, if only committed records were
+    requested. If the leader names another `replica` to read, there are no records.
     """
 
     partition: Partition
@@ -102,9 +106,9 @@ class FetchedPart(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A response. With a session it has only partitions that changed since the last response.
+    """A response to a fetch. For `throttle_ms` the broker accepts no further requests.
 
-    For `throttle_ms` the broker accepts no further requests.
+    With a session, the response has only partitions that changed since the last response.
     """
 
     error_code: int
@@ -123,7 +127,7 @@ def fetch_frame(
 ) -> bytes:
     """Return the request with its length prefix.
 
-    With `leader_only`, a broker refuses it for partitions that it does not lead.
+    With `leader_only`, a broker refuses partitions that it does not lead.
     """
     topics = by_topic(asked.positions)
     limits = (asked.wait_ms, _ANYTHING, FETCH_BYTES_MAX, options.isolation_level)
@@ -149,7 +153,9 @@ def _forgotten(partitions: Collection[Partition]) -> list[bytes]:
 
 
 def read_fetch(frame: bytes, *, leader_only: bool = False) -> FetchAnswer:
-    """Return the content of a response, without its length prefix, to a request of that kind.
+    """Return the content of a response without its length prefix.
+
+    `leader_only` must be as in the request.
 
     Raises:
         MalformedAnswerError: The response is invalid.

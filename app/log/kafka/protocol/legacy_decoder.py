@@ -1,4 +1,4 @@
-"""Decodes message sets from before Kafka 0.11 (magic 0 and 1), which old segments may still have.
+"""Decodes messages from before Kafka 0.11 (magic 0 and 1), which old segments may still have.
 
 Format: Kafka protocol guide, "Message sets". A compressed message has other messages as its value.
 """
@@ -46,7 +46,7 @@ def _decompressed_size(raw: bytes, limit: int) -> int:
     if not attributes & _CODEC_MASK:
         return 0
     position = _HEADER.size + _TIMESTAMP * magic
-    # Skip the key, which compressed messages lack (-1); the value follows.
+    # Skip the key. Compressed messages lack a key (-1). The value follows.
     position += _LENGTH.size + max(_LENGTH.unpack_from(raw, position)[0], 0)
     start = position + _LENGTH.size
     body = raw[start : start + _LENGTH.unpack_from(raw, position)[0]]

@@ -13,10 +13,10 @@ from app.log.kafka.protocol.wire import COUNT, SHORT, MalformedAnswerError, requ
 HANDSHAKE: Final = (17, 1)
 AUTHENTICATE: Final = (36, 1)
 ANSWER_BYTES_MAX: Final = 64 * 1024
-# The maximum number of the broker's mechanisms that an error shows.
+# The maximum number of a broker's mechanisms that an error's text shows.
 MECHANISMS_MAX: Final = 20
 MECHANISM_LENGTH_MAX: Final = 40
-# The longest accepted session lifetime: a broker can send any number of milliseconds.
+# The longest accepted lifetime of a session. A broker may send any number of milliseconds.
 LIFETIME_MAX: Final = timedelta(days=365)
 
 _CLIENT: Final = "angelia"
@@ -24,14 +24,20 @@ _MILLISECONDS: Final = struct.Struct(">q")
 
 
 class HandshakeAnswer(NamedTuple):
-    """The login mechanisms of the listener. Error code 0: it supports the requested one."""
+    """The login mechanisms of the listener.
+
+    Error code 0 means that the listener supports the requested mechanism.
+    """
 
     error_code: int
     mechanisms: Sequence[str]
 
 
 class AuthenticateAnswer(NamedTuple):
-    """The broker's next token, and the session's `lifetime`, zero if the session does not end."""
+    """The broker's next token, and the `lifetime` of the session.
+
+    The lifetime is zero if the session does not end.
+    """
 
     error_code: int
     message: str | None

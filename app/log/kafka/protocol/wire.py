@@ -23,7 +23,7 @@ class MalformedAnswerError(Exception):
 def request(
     kind: tuple[int, int], correlation: int, *, client: str, body: Sequence[bytes]
 ) -> bytes:
-    """Return a request with its length prefix; `kind` is the API's key and version."""
+    """Return a request with its length prefix. `kind` is the API's key and version."""
     name = string(client)
     length = _HEAD.size - FRAME_LENGTH.size + len(name) + sum(map(len, body))
     return b"".join((_HEAD.pack(length, *kind, correlation), name, *body))
@@ -64,7 +64,7 @@ def correlation_of(frame: bytes) -> int:
 
 
 def frames(buffer: bytearray, *, bytes_max: int) -> Iterable[bytes]:
-    """Remove complete frames from the front of `buffer`; yield each without its length prefix.
+    """Remove complete frames from the start of `buffer`; yield each without its length prefix.
 
     Raises:
         MalformedAnswerError: A frame has more than `bytes_max` bytes.

@@ -1,1 +1,1 @@
-"""Access tokens for OAUTHBEARER, and secrets that are read from their files again."""
+"""Access tokens for OAUTHBEARER, and secrets that are read again from their files."""

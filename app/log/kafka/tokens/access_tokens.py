@@ -15,22 +15,23 @@ from app.log.kafka.refusals import RefusedError, of_token
 from app.token_answers import Issued, TokenRequestError
 
 REQUEST_TIMEOUT: Final = timedelta(seconds=2)
-# The share of a token's lifetime after which the next one is requested: before the sessions that
-# began with it are renewed.
+# The share of a token's lifetime after which the next token is requested. That is before sessions
+# with the old token are renewed.
 RENEWED_AFTER: Final = 0.8
-# The assumed lifetime of a token whose issuer names none.
+# The assumed lifetime of a token if its issuer does not say how long it is valid.
 LIFETIME_UNKNOWN_S: Final = 300.0
 # The shortest and the longest pause after a failed request; a pause doubles each time.
 PAUSE_MIN_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
-# How many seconds after a request a token that a broker refuses is replaced at the earliest.
+# How many seconds after the last request a new token may be requested, if a broker refuses the
+# current one.
 REPLACED_AFTER_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
 
 class AccessTokenSource(Protocol):
-    """Gets access tokens from an issuer, or makes them."""
+    """The source of access tokens: requests them from an issuer, or signs them."""
 
     async def request(self) -> Issued:
         """Return a new token.
@@ -41,16 +42,16 @@ class AccessTokenSource(Protocol):
 
 
 class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no types
-    """The newest token of a source; from its first use on it is renewed before it ends.
+    """The newest token of a source. From its first use on, it is renewed before it ends.
 
-    There is one request at a time. While requests fail, the last token is used until it ends. Make
-    it on the event loop, and use it within its block.
+    There is one request at a time. While requests fail, the last token is used until it ends.
+    Create it on the event loop, and use it within its block.
     """
 
     def __init__(
         self, source: AccessTokenSource, *, origin: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`origin` says in words where the tokens come from."""
+        """Create an `AccessTokens`. `origin` says in words where the tokens come from."""
         super().__init__()
         self._source = source
         self._origin = origin
@@ -87,13 +88,13 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
         return issued.token
 
     async def ready(self) -> None:
-        """Wait until there is a token, or the reason why there is none."""
+        """Wait until there is a token, or until a request for one has failed."""
         known: asyncio.Future[None] = self._loop.create_future()
         self.notify(lambda: None if known.done() else known.set_result(None))
         await known
 
     def notify(self, wake: Callable[[], object]) -> None:
-        """Call `wake` when there is a token, or the reason why there is none."""
+        """Call `wake` when there is a token, or when a request for one has failed."""
         if self._renewing is None:
             self._renewing = self._tasks.create_task(self._renew())
         if self._problem or self._clock() < self._ends_at:
@@ -106,14 +107,18 @@ class AccessTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka has no
         self._loop.call_soon_threadsafe(self.notify, wake)
 
     def refused(self) -> None:
-        """Request another token, unless one was requested just now: a broker refuses this one."""
-        # Keep the pause after failures: each refused login of each connection comes here.
+        """Request another token, because a broker refused the current one.
+
+        Nothing is requested if the last request was just now.
+        """
+        # Keep the longer pause after failures. Each connection whose login is refused calls this
+        # method.
         pause_s = max(REPLACED_AFTER_S, self._pause_s)
         if self._clock() - self._requested_at >= pause_s:
             self._unwanted.set()
 
     def refused_from_thread(self) -> None:
-        """Request another token as `refused` does. Call this on another thread."""
+        """Do the same as `refused`. Call this on another thread."""
         self._loop.call_soon_threadsafe(self.refused)
 
     async def _renew(self) -> None:

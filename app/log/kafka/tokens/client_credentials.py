@@ -18,7 +18,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024
 
 
 class ClientCredentials:
-    """A token endpoint, and the client that is known there."""
+    """Requests tokens at a token endpoint, as a client that the endpoint knows."""
 
     def __init__(self, oauth: KafkaOAuth) -> None:
         self._oauth = oauth
@@ -42,12 +42,14 @@ class ClientCredentials:
         return issued_in(body, length_max=ANSWER_BYTES_MAX)
 
     async def _answer(self) -> tuple[int, bytes]:
-        # Reading the authorities takes 20 ms: other work continues meanwhile.
+        # Read the certificates on a thread, because this takes 20 ms. Other work continues
+        # meanwhile.
         context = await asyncio.to_thread(ssl.create_default_context, cafile=self._oauth.ca_file)
         form = {"grant_type": "client_credentials", "scope": self._oauth.scope}
         async with (
-            # The operator sets the address: no proxy of the environment, no redirect.
-            httpx.AsyncClient(verify=context, timeout=None, trust_env=False) as client,  # noqa: S113 - `request` says who limits the time
+            # Use no proxy of the environment, and follow no redirect, because the operator sets the
+            # address.
+            httpx.AsyncClient(verify=context, timeout=None, trust_env=False) as client,  # noqa: S113 - the caller of `request` limits the time
             client.stream(
                 "POST",
                 self._url,

@@ -17,11 +17,14 @@ class RotatedSecret:
         self._path = path
 
     def text(self) -> str:
-        """Return the secret; while its file cannot be read, or is empty, return the last one."""
+        """Return the secret.
+
+        If its file cannot be read, or is empty, return the last secret.
+        """
         if self._path is None:
             return self._last
         try:
-            # Keep the last secret if the file is empty: it may just be being written.
+            # Keep the last secret if the file is empty, because somebody may just be writing it.
             self._last = text_of(self._path) or self._last
         except (OSError, UnicodeDecodeError) as error:
             reason = type(error).__name__

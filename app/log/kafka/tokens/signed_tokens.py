@@ -1,7 +1,8 @@
 """Signs access tokens with AWS credentials, for Amazon MSK with IAM.
 
 A token is a presigned URL of the action `kafka-cluster:Connect`, as base64url. Amazon's own package
-finds the credentials and signs. It is imported when it is used: few need it.
+finds the credentials and signs. It is imported only when it is used, because few installations need
+it.
 """
 
 import asyncio
@@ -25,19 +26,22 @@ Signer = Callable[[str], tuple[str, int]]
 
 
 def installed_signer() -> Signer:
-    """Return that of Amazon's package.
+    """Return the signer of Amazon's package.
 
     Raises:
         ImportError: It is not installed.
     """
-    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415 - it may be missing
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415 - the package may be missing
 
     signer: Signer = MSKAuthTokenProvider.generate_auth_token
     return signer
 
 
 class SignedTokens:
-    """Tokens for the brokers of a region. Each looks for the credentials anew."""
+    """Signs tokens for the brokers of a region.
+
+    The credentials are looked up again for each token.
+    """
 
     def __init__(
         self,
@@ -55,7 +59,8 @@ class SignedTokens:
     async def request(self) -> Issued:
         """Sign a token. The caller limits the time.
 
-        A signature that takes longer is left to the next request, so that there is one at a time.
+        If signing takes longer, the next request waits for the same signature, so that only one is
+        made at a time.
 
         Raises:
             TokenRequestError: No token was signed; the reason names what to check.
@@ -84,15 +89,15 @@ class SignedTokens:
 
 
 def _on_a_thread(sign: Callable[[], tuple[str, int]]) -> Future[tuple[str, int]]:
-    """Begin to sign, on a thread that keeps no process from its end."""
+    """Start to sign on a thread. The process may end before that thread ends."""
     signed: Future[tuple[str, int]] = Future()
-    # Whoever waits may leave: that does not cancel what runs.
+    # Mark the future as running. So a waiting caller that is cancelled does not cancel the signing.
     signed.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
             signed.set_result(sign())
-        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+        except BaseException as error:  # noqa: BLE001 - passed to the caller that waits
             signed.set_exception(error)
 
     threading.Thread(target=run, name="angelia-token", daemon=True).start()
