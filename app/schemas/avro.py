@@ -20,7 +20,7 @@ _TOO_LARGE: Final = "makes more values, or more JSON, than a message of its size
 
 
 class AvroCodec:
-    """One schema's messages, in binary and in JSON."""
+    """Converts the messages of one schema between Avro's binary encoding and JSON."""
 
     def __init__(self, text: str) -> None:
         """Compile the schema.
@@ -31,12 +31,12 @@ class AvroCodec:
         self.schema = AvroSchema(text)
         self._writer = AvroWriter(self.schema)
         self._reader = AvroReader(self.schema)
-        # The size up to which no message takes more work than allowed.
+        # Up to this size, no message takes more work than allowed.
         self.certain_size = self._reader.certain_size
         self._metadata = self._metadata_field()
 
     def value(self, body: bytes, work: RequestWork | None = None) -> Any:  # noqa: ANN401 - JSON can have any type
-        """Return the message in `body`, which contains nothing else.
+        """Return the value of the message in `body`. Nothing may follow the message.
 
         Raises:
             AvroError: The bytes are not a message of the schema.
@@ -85,8 +85,8 @@ class AvroCodec:
     ) -> bytes:
         """Return the Avro bytes of a message that is JSON of `size` bytes.
 
-        `wrapped` means that the message is in Avro's own JSON encoding. `said` is put into Hermes'
-        metadata, if the schema has them and the message does not.
+        `wrapped` means that the message is in Avro's own JSON encoding. `said` becomes Hermes'
+        metadata, if the schema has a field for metadata and the message has none.
 
         Raises:
             MismatchError: The message does not match the schema, or could not be read again.
@@ -116,9 +116,9 @@ class AvroCodec:
             raise MismatchError((), f"could not be read again: as Avro it {exc}") from exc
 
     def _metadata_field(self) -> str | None:
-        """Return the type of Hermes' metadata in the JSON, or its name.
+        """Return the type of Hermes' metadata in JSON: "map", or its name.
 
-        None if the schema has none.
+        None if the schema has no metadata.
         """
         root, schema = self.schema.root, self.schema
         for field in schema.resolved(root)["fields"] if schema.kind_of(root) == "record" else ():

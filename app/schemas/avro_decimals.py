@@ -3,12 +3,13 @@
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-# The maximum number of digits of a decimal, and of its digits after the point.
+# The maximum number of digits of a decimal, and also of its digits after the point.
 DIGITS_MAX: Final = 1_000
-# The maximum number of digits before the point, zeros of an exponent, and digits after the point.
+# The maximum number of digits before the point, of zeros that an exponent adds, and of digits after
+# the point.
 LIMIT_MAX: Final = 3 * DIGITS_MAX
 _LIMIT: Final = 10**LIMIT_MAX
-# The steps of work (avro_work.py) for any decimal.
+# The steps of work for any decimal (see avro_work.py).
 _STEPS: Final = 0.5
 # The additional steps for a text or a float.
 _TEXT_STEPS: Final = 2
@@ -16,7 +17,7 @@ _TEXT_STEPS: Final = 2
 _DIGITS_PER_STEP: Final = 8
 # The zeros that are appended in one step.
 _PLACES_PER_STEP: Final = 32
-# The steps for a decimal that is not only digits with a point.
+# The additional steps for a decimal with more than digits and a point.
 _ODD_STEPS: Final = 4
 # The digits of such a decimal that are converted in one step.
 _ODD_DIGITS_PER_STEP: Final = 3
@@ -24,7 +25,7 @@ _KINDS: Final = (int, float, str)
 
 
 def limit_of(precision: int) -> int:
-    """Return the limit that the unscaled number must stay below."""
+    """Return the number that the absolute value of an unscaled decimal must stay below."""
     return int(10 ** min(precision, LIMIT_MAX))
 
 
@@ -38,7 +39,7 @@ def unscaled(value: object, scale: int) -> tuple[int | None, float]:
     steps = _STEPS + scale // _PLACES_PER_STEP
     if isinstance(value, int):
         return value * 10**scale, steps
-    # Use a float's shortest text, so that 1.1 is 1.1.
+    # Use the shortest text of a float, so that the float 1.1 becomes 1.1.
     text = value if isinstance(value, str) else repr(value)
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0")

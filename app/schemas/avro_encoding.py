@@ -20,20 +20,22 @@ from app.schemas.request_work import TOO_MUCH, RequestWork
 
 # The limit of work, in steps (avro_work.py), for a default value, which is encoded once.
 _DEFAULT_STEPS_MAX: Final = 28_000
-# The steps for each type that is tried in vain.
+# The steps for each type of a union that is tried and does not fit.
 _TRY_STEPS: Final = 10
-# The positions that one step can copy for an error.
+# The number of positions in the path of an error that one step can copy.
 _PLACES_PER_STEP: Final = 16
-_FIELD_STEPS: Final = 0.3  # for each field of a record
-_MEMBER_STEPS: Final = 2  # for each member of an object
-# An object has few members if it has less than one for this many fields.
+_FIELD_STEPS: Final = 0.3  # the steps for each field of a record
+_MEMBER_STEPS: Final = 2  # the steps for each member of an object
+# An object has few members if it has fewer than one for this many fields of the record.
 _FEW: Final = 4
-_BYTES_PER_STEP: Final = 1_024  # bytes of texts that one step can copy
-_DEFAULT_BYTES_PER_STEP: Final = 16  # bytes of defaults that one step can copy
-_DEFAULT_BYTES_FREE: Final = 4  # up to this size, copying a default takes no step
-# The bytes of a fixed decimal in one step; it has all its bytes even with few digits.
+_BYTES_PER_STEP: Final = 1_024  # the bytes of texts that one step can copy
+_DEFAULT_BYTES_PER_STEP: Final = 16  # the bytes of defaults that one step can copy
+_DEFAULT_BYTES_FREE: Final = 4  # a default up to this size is copied without a step
+# The bytes of a fixed decimal that are written in one step. Such a decimal always has all its
+# bytes.
 _FIXED_BYTES_PER_STEP: Final = 16
-# The number of levels up to which a message can surely be read again; orjson writes 254.
+# A message with at most this many levels can surely be written as JSON again; orjson allows 254
+# levels.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
@@ -83,14 +85,15 @@ class _Walk:
 
 
 _Write = Callable[[Any, _Walk], None]
-# One type of a union: its position, a check whether a value can have it, and its steps.
+# One type of a union: its position, a check whether a value can have the type, and the steps of the
+# check.
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
 class AvroBytes(NamedTuple):
     """A message in binary.
 
-    `is_deep` means that it may be nested deeper than JSON can be written.
+    `is_deep` means that the message may have more levels than JSON can be written with.
     """
 
     body: bytes
@@ -98,7 +101,7 @@ class AvroBytes(NamedTuple):
 
 
 class AvroWriter:
-    """Encodes JSON values of one schema. Created once for each schema."""
+    """Encodes JSON values in binary, by one schema. Created once for each schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
@@ -144,7 +147,7 @@ class AvroWriter:
             return self._made(kind)
         name = schema.name_of(kind)
         if name not in self._named:
-            # Add a reference first, because a record may contain itself.
+            # Add the name first, because a record may contain itself.
             self._named[name] = self._later(name)
             self._named[name] = self._made(schema.named[name])
         return self._named[name]
@@ -234,7 +237,7 @@ class AvroWriter:
         return _Union(names, [self._writer(each) for each in kind], self._choices(kind))
 
     def _choices(self, kind: list[AvroType]) -> Mapping[type, list[_Choice]]:
-        """Return the types of a union that are possible for a JSON value, by the value's kind."""
+        """Return the types of a union that are possible for each kind of JSON value."""
         choices: dict[type, list[_Choice]] = {}
         for index, (may_be, steps) in enumerate(self._shapes.looks(kind)):
             for known in self._shapes.kinds(kind[index]):
@@ -243,7 +246,10 @@ class AvroWriter:
 
 
 class _Defaults:
-    """The encoded defaults of a record's fields, for objects in which fields are missing."""
+    """The encoded defaults of a record's fields.
+
+    They are written for fields that an object lacks.
+    """
 
     __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
 
@@ -281,7 +287,7 @@ class _Defaults:
         return bool(self._starts) and value.keys() >= self._needed
 
     def around(self, value: Mapping[str, Any], walk: _Walk) -> None:
-        """Write the whole record of an object with few members, with all defaults between them."""
+        """Write the record of an object with few members, with all defaults between the members."""
         joined, starts, at = self._joined, self._starts, 0
         walk.spend(_MEMBER_STEPS * len(value) + len(joined) / _DEFAULT_BYTES_PER_STEP)
         for place in sorted(self._places[each] for each in value if each in self._places):
@@ -300,12 +306,13 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # Stop: some defaults may not be needed, and are written one by one.
+            # Stop here. Some defaults may not be needed; those that are needed are written one by
+            # one.
             return
         self._joined, self._starts = bytes(found), starts
 
     def _made(self, field: str) -> bytes:
-        # Encode defaults unwrapped: they are values of any type of a union.
+        # Encode a default as plain JSON: it is a value of any type of the union.
         _, write, said = self._fields[self._places[field]]
         walk = _Walk(wrapped=False, steps=_DEFAULT_STEPS_MAX)
         walk.path.append(field)
@@ -339,7 +346,7 @@ class _Union:
             self._write(index, inner, walk)
             walk.path.pop()
         elif self._one is not None and value is not None:
-            # Report the exact error, because only one type is possible.
+            # Report the exact error of this type, because no other type is possible.
             walk.out += self._prefixes[self._one]
             self._branches[self._one](value, walk)
         else:
@@ -377,7 +384,7 @@ def _number(value: int) -> bytes:
 
 
 def _steps(write: _Write) -> int:
-    """Return the steps of a matching value."""
+    """Return the steps of `write` for a value that has the type."""
     return 2 if isinstance(write, _Union) else 1
 
 

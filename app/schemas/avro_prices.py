@@ -2,9 +2,9 @@
 
 The cost has three parts: work, memory for the values, and bytes of JSON.
 
-Each value has a fixed part: a record with its fields; for a union, an array or a map only the
-container. The message then selects the type of a union and the number of items; each of these is a
-separate fixed part.
+Each value has a fixed part. That of a record includes its fields. That of a union, an array or a
+map is only the container. The message selects the type of the union and the number of items, and
+each of these is a separate fixed part.
 """
 
 import math
@@ -45,18 +45,18 @@ _DECIMAL_STEPS: Final = 2.2
 _FIELD_STEPS: Final = 0.12
 # The steps for each block of an array or a map.
 BLOCK_STEPS: Final = 2
-# The steps for a union's type other than null: deep messages consist of these.
+# The steps for a type of a union other than null. Deeply nested messages consist of such types.
 _BRANCH_STEPS: Final = 0.4
 # The steps for each key of a map.
 _KEY_STEPS: Final = 0.9
-# The bytes of JSON written in one step: names, symbols, and zeros in decimals. Other bytes are also
-# in the message.
+# The bytes of JSON that come from the schema and are written in one step: names, symbols, and zeros
+# in decimals. The message itself contains all other bytes.
 _BYTES_PER_STEP: Final = 100
 # The bytes of the quotes and punctuation around a name in JSON.
 _QUOTES: Final = 4
 _FEWEST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
-# The bytes of memory for values. Texts and large numbers take no more than their bytes in the
-# message.
+# The bytes of memory for a value of each type. Texts and large numbers take no more memory than
+# they have bytes in the message.
 _MEMORY: Final = {
     "float": sys.getsizeof(0.0),
     "double": sys.getsizeof(0.0),
@@ -67,7 +67,7 @@ _MEMORY: Final = {
 _ITEM_MEMORY: Final = 9
 # The bytes of memory for the place of an entry in a map.
 _ENTRY_MEMORY: Final = 100
-# The additional bytes of memory of a list or a map with its first item.
+# The additional bytes of memory of a list or a map that has at least one item.
 BLOCK_ROOM: Final = 128
 # The maximum bytes of JSON for one byte of the message: a control character, or false. Higher costs
 # are counted separately.
@@ -76,7 +76,7 @@ _NULL_JSON: Final = 5
 
 
 class AvroPrice(NamedTuple):
-    """The cost of a fixed part, and its minimum size in a message.
+    """The cost of a fixed part, and the least number of bytes that it has in a message.
 
     `memory` is the size of its values, and `json` the size of the JSON that comes only from the
     schema, both in bytes.
@@ -94,7 +94,7 @@ class AvroPrice(NamedTuple):
 
     @property
     def excess(self) -> tuple[float, float, float]:
-        """The cost above what its own bytes allow, as shares of what each message may take."""
+        """The cost above what this part's own bytes allow, as shares of what a message may take."""
         json_per_byte = JSON_PER_BYTE - _JSON_OF_BYTE
         return (
             (self.steps - STEPS_PER_BYTE * self.bytes) / STEPS_MAX,
@@ -133,7 +133,7 @@ class AvroPrices:
 
     def of_branch(self, kind: AvroType) -> AvroPrice:
         """Return the cost of the fixed part of a value in a union with this type."""
-        # Return nothing for null, which is included in the cost of the union.
+        # Return no cost for null, because the cost of the union includes it.
         if self._schema.kind_of(kind) == "null":
             return AvroPrice(0, 0)
         price = self.of(kind)
@@ -141,7 +141,7 @@ class AvroPrices:
 
     def certain_size(self) -> float:
         """Return the size up to which every message may be read, whatever it contains."""
-        # Count for each part the byte that it has, or that announces it.
+        # Divide by the bytes of the part itself, or by the byte that announces the part.
         rates = [[each / max(part.bytes, 0.5) for each in part.excess] for part in self._parts()]
         steepest = map(max, zip(*rates, strict=True)) if rates else repeat(0.0)
         root = self.of(self._schema.root).excess
@@ -183,7 +183,8 @@ class AvroPrices:
             elif isinstance(kind, dict) and kind["type"] in {"array", "map"}:
                 is_map = kind["type"] == "map"
                 item = self.of_entry(kind["values"]) if is_map else self.of_item(kind["items"])
-                # Yield both cases: all items in one block, or each item in its own block.
+                # Yield both cases: all items are in one block, or each item is in a block of its
+                # own.
                 yield item
                 yield item._replace(
                     steps=item.steps + BLOCK_STEPS,
@@ -197,7 +198,7 @@ def _json_length(name: str) -> int:
 
 
 def _certain(root: float, rate: float) -> float:
-    """Return the size that a message may have with this cost for each byte."""
+    """Return the size that a message may have, if each of its bytes has this cost."""
     if root >= 1:
         return 0
     return (1 - root) / rate if rate > 0 else math.inf

@@ -1,7 +1,7 @@
 """Decodes Avro's binary encoding to JSON values, by a schema (Avro 1.12).
 
-Bytes become texts of the characters 0 to 255, and decimals texts with all their digits. The cost of
-each part is subtracted before the part is read.
+Bytes become texts of the characters 0 to 255. Decimals become texts with all their digits. The cost
+of each part is subtracted before the part is read.
 """
 
 import io
@@ -23,9 +23,10 @@ from app.schemas.avro_work import (
 from app.schemas.request_work import RequestWork
 
 _MORE: Final = b"\x80"
-# Numbers of one byte, which is the usual case, from a table.
+# Decodes a number of one byte, which is the usual case, by a table.
 _one: Final = {bytes([byte]): (byte >> 1) ^ -(byte & 1) for byte in range(0x80)}.get
-# What each byte of a longer number adds, by its position: tables are faster than shifts.
+# What each byte adds to a longer number, by the position of the byte. Tables are faster than
+# shifts.
 _FIRST, *_LATER = [
     {bytes([byte]): (byte & 0x7F) << shift for byte in range(0x100)} for shift in range(0, 63, 7)
 ]
@@ -37,8 +38,7 @@ _INDEXES: Final = [bytes([index << 1]) for index in range(0x40)]
 class _Source(io.BytesIO):
     """The state of decoding one message: its bytes, and the remaining work and memory."""
 
-    # Attributes are few and fixed, because each value uses several of them, and this is the fastest
-    # way.
+    # Attributes are few and fixed, because each value uses several of them, and slots are fastest.
     __slots__ = ("left", "room", "size")
 
     def __init__(self, body: bytes) -> None:
@@ -49,6 +49,8 @@ class _Source(io.BytesIO):
 
     def spend(self, steps: float, room: int) -> None:
         """Subtract work and memory.
+
+        Raise AvroExhaustedError or AvroTooLargeError if too little is left.
 
         Raises:
             AvroExhaustedError: Too little work is left.
@@ -142,7 +144,8 @@ class AvroReader:
         def read_only(source: _Source) -> dict[str, Any]:
             return {only: fields[0][1](source)}
 
-        # Add the reader before those of its fields, because a record may contain itself.
+        # Add the reader of the record before those of its fields, because a record may contain
+        # itself.
         self._named[kind["name"]] = read_only if only else read
         fields += [(each["name"], self._reader(each["type"])) for each in kind["fields"]]
         return self._named[kind["name"]]
@@ -195,7 +198,7 @@ class AvroReader:
 
 
 def _optional(read_value: _Read, steps: float, room: int) -> _Read:
-    """Return a reader for a value or null, which is the most frequent union."""
+    """Return a reader for a union of one type with null, which is the most frequent union."""
 
     def read(source: _Source) -> Any:  # noqa: ANN401 - a value can have any type
         first = source.read(1)
@@ -213,7 +216,7 @@ def _optional(read_value: _Read, steps: float, room: int) -> _Read:
 
 
 def _nth(source: _Source, first: bytes, among: Sequence[_Any]) -> _Any:
-    """Return the choice for the number that starts with `first`.
+    """Read a number, of which `first` is the first byte, and return the choice with this number.
 
     Raises:
         ValueError: There is no such choice.
@@ -249,7 +252,7 @@ def _number(source: _Source) -> int:
 
 
 def _int(source: _Source) -> int:
-    """Read a number of 32 bits; other readers could not read a longer one."""
+    """Read a number of 32 bits. Other readers could not read a longer number."""
     found = _one(first := source.read(1))
     if found is None:
         found = _longer(source, first)
@@ -266,7 +269,7 @@ def _longer(source: _Source, first: bytes) -> int:
         found |= part[byte]
         if byte < _MORE:
             return (found >> 1) ^ -(found & 1)
-    # Check the tenth byte, which has the last of 64 bits.
+    # Check the tenth byte: it may only have the last of 64 bits.
     if (byte := read(1)) > b"\1":
         raise ValueError("it has a number of more than 64 bits")
     found |= _LAST[byte]

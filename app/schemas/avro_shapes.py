@@ -1,7 +1,8 @@
 """Quick checks whether a JSON value can have an Avro type.
 
-A union tries its types one after another. Most impossible types are excluded by the kind of the
-value, by the members that it must have, and by their symbols; only the others are tried.
+A union tries its types one after another. Most impossible types are excluded first: by the kind of
+the value, by the members that it must have, and by the symbols of enums. Only the other types are
+tried.
 """
 
 from collections import Counter
@@ -42,22 +43,22 @@ _Member = tuple[str, frozenset[type], frozenset[str] | None]
 
 
 class FirstSight(NamedTuple):
-    """A check whether a value of a possible kind can have a type, and the steps of the check."""
+    """A check whether a value of a possible kind can have a type, and the steps of this check."""
 
     may_be: Callable[[Any], bool] | None
     steps: float
 
 
 class Shapes:
-    """The checks of one schema's types; each named type is analysed once."""
+    """The checks for the types of one schema. Each named type is analysed once."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
-        # Symbols by the name of an enum.
+        # The symbols of each enum, by its name.
         self._symbols: dict[str, frozenset[str]] = {}
-        # Required members by the name of a record.
+        # The required members of each record, by its name.
         self._needed: dict[str, Mapping[str, AvroType]] = {}
-        # Members that several records of a union must have, by the names of these records.
+        # The members that several records of a union must have, by the names of these records.
         self._shared: dict[tuple[str, ...], AbstractSet[str]] = {}
 
     def kinds(self, kind: AvroType) -> frozenset[type]:
@@ -70,9 +71,10 @@ class Shapes:
         return _KINDS[self._schema.kind_of(kind)]
 
     def looks(self, union: list[AvroType]) -> list[FirstSight]:
-        """Return the further checks that distinguish the types of a union."""
+        """Return the further checks, one for each type, that distinguish the types of a union."""
         if sum(self._schema.kind_of(kind) != "null" for kind in union) <= 1:
-            # Check nothing if there is only one type besides null, as often in large schemas.
+            # Check nothing if there is only one type besides null. This is frequent in large
+            # schemas.
             return [FirstSight(None, 0) for _ in union]
         records = tuple(self._schema.name_of(each) for each in union if self._is_record(each))
         if records not in self._shared:
@@ -85,7 +87,7 @@ class Shapes:
         if not self._is_record(kind):
             return FirstSight(None, 0)
         needed = self._needed_of(self._schema.name_of(kind))
-        # Check one member that no other type has: this is enough.
+        # Check only one member, if no other type has this member.
         within = islice((name for name in needed if name in shared), _MEMBERS_MAX)
         members = [self._member(name, needed[name]) for name in within]
         steps = _LOOK_STEPS + len(needed) * _NAME_STEPS + len(members) * _MEMBER_STEPS

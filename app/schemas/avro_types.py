@@ -15,17 +15,17 @@ from fastavro.schema import SchemaParseException, UnknownType
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX
 from app.domain.errors import ValidationFailedError
 
-# A type in any form of Avro: a name, a union, or an object.
+# A type in any of Avro's forms: a name, a union, or an object.
 AvroType = Any
 
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 RECORDS: Final = frozenset({"record", "error"})
-# The maximum number of values that a reader creates without reading a byte: empty records, nulls in
-# records.
+# The maximum number of values that a reader creates without reading a byte, such as empty records
+# and nulls in records.
 FREE_VALUES_MAX: Final = 1_000
 NESTING_MAX: Final = 64
-# The maximum number of records inside each other, directly or by name: computing costs visits all
-# of them.
+# The maximum number of records inside each other, directly or by name. The computation of costs
+# visits all of them.
 RECORDS_MAX: Final = 100
 
 
@@ -37,7 +37,7 @@ class _Free(NamedTuple):
 
 
 class AvroSchema:
-    """A parsed Avro schema. `root` is its type, `named` has its named types by full name."""
+    """A parsed Avro schema. `root` is its type. `named` has its named types by full name."""
 
     def __init__(self, text: str) -> None:
         """Parse the schema.
@@ -60,7 +60,7 @@ class AvroSchema:
         kind = self.resolved(kind)
         if isinstance(kind, dict):
             return str(kind["name"] if kind["type"] in NAMED else kind["type"])
-        # Use a short name, because a union has none, and the text of all its types is long.
+        # Use a short name for a union. A union has no name, and the text of all its types is long.
         return "[]" if isinstance(kind, list) else str(kind)
 
     def is_named(self, kind: AvroType) -> bool:
@@ -86,14 +86,15 @@ class AvroSchema:
                 raise _refused(problem)
             if self._free(kind, free, ()).values > FREE_VALUES_MAX:
                 raise _refused("has a record of which too much takes no room in a message")
-        # Check this last: everything without bytes is small by then, so this ends.
+        # Check this last. All values without bytes are known to be few by then, so the recursion
+        # ends.
         for kind in kinds:
             items = kind.get("items") if isinstance(kind, dict) else None
             if items is not None and self._is_free(items):
                 raise _refused("has an array of items that take no room in a message")
 
     def _problem(self, kind: AvroType) -> str | None:
-        """Return what other libraries would refuse in the schema, although fastavro accepts it."""
+        """Return a problem that other libraries would refuse, although fastavro accepts it."""
         if isinstance(kind, list):
             names = [self.name_of(each) for each in kind]
             if not names or len(set(names)) < len(names) or any(map(_is_union, kind)):
@@ -136,7 +137,7 @@ class AvroSchema:
         return known[name]
 
     def _is_nothing(self, kind: AvroType) -> bool:
-        # Find the types without bytes; null may also be written as an object.
+        # Find the types whose values have no bytes. Null may also be written as an object.
         is_empty = isinstance(kind, dict) and kind.get("size") == 0
         return is_empty or self.kind_of(kind) == "null"
 
@@ -176,7 +177,7 @@ def _parsed(text: str, named: dict[str, AvroType]) -> AvroType:
 def _physical(kind: Any, depth: int = 0) -> AvroType:  # noqa: ANN401 - JSON can have any type
     """Return the type without logical types (times, UUIDs), except decimals.
 
-    Then a value is what is in the message, and JSON has the same numbers.
+    Then a value has the same number in JSON as in the message.
     """
     if depth > NESTING_MAX:
         raise _refused(f"is nested deeper than {NESTING_MAX} levels")

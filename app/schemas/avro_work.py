@@ -2,8 +2,8 @@
 
 Work is counted in steps of about 350 ns. Each type has a cost (avro_encoding.py, avro_prices.py),
 and the result has a cost for its length. A message may take about 30 ms, and 400 ns for each of its
-bytes. Without a limit, nested unions could be tried forever, and defaults, field names, and values
-without bytes could make a large message from a small one.
+bytes. Without a limit, an encoder could try nested unions forever. Defaults, field names, and
+values without bytes could make a large message from a small one.
 
 Reading has further limits: the memory for the values while the message is read, and the size of its
 JSON, which is kept. A list of a million small records is two megabytes of Avro, and would take 400
@@ -19,11 +19,11 @@ STEPS_MAX: Final = 80_000
 # The additional steps for each given byte.
 STEPS_PER_BYTE: Final = 1.1
 # The bytes that a message's values and JSON may take together while the message is read: a fixed
-# number, and a number for each byte of the message.
+# number, and a further number for each byte of the message.
 ROOM_MAX: Final = 48 << 20
 ROOM_PER_BYTE: Final = 64
-# The bytes that a message's JSON may have: a fixed number, and a number for each byte of the
-# message.
+# The bytes that a message's JSON may have: a fixed number, and a further number for each byte of
+# the message.
 JSON_MAX: Final = 128 << 10
 JSON_PER_BYTE: Final = 48
 

@@ -1,7 +1,7 @@
-"""Whether a new version of an Avro schema reads messages of an older one (Avro 1.12, resolution).
+"""Checks whether a new version of an Avro schema reads messages of an older version (Avro 1.12).
 
-For some time, subscribers with the new version get messages of both: older messages in the log, and
-messages of publishers that still use the old version.
+For some time, subscribers with the new version get messages of both versions: older messages in the
+log, and messages of publishers that still use the old version.
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ from app.domain.catalogue.schema import ContentType
 from app.schemas.avro_types import RECORDS, AvroSchema, AvroType, decimal_of
 from app.schemas.compiled import avro_codec
 
-# The wider types as which the values of a type can also be read.
+# The wider types as which a reader can also read values of a type.
 _WIDER: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -22,7 +22,7 @@ _WIDER: Final = {
 
 # The maximum number of pairs of types that are compared; each takes some microseconds.
 PAIRS_MAX: Final = 100_000
-# The number of cached results. A thread compares, and the event loop reads the result.
+# The number of cached results. One thread compares, and the event loop reads the result later.
 COMPARED_MAX: Final = 16
 
 
@@ -32,7 +32,7 @@ def backward_problem(
 ) -> str | None:
     """Return why the schema `new` cannot read messages of `old`; None if it can.
 
-    Both must be valid schemas. (A JSON Schema may change in any way.)
+    Both must be valid Avro schemas. (A JSON Schema may change in any way.)
     """
     if kind is ContentType.JSON:
         return None
@@ -54,9 +54,10 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._left = pairs_max
-        # Pairs of named types that are being compared, or are compatible.
+        # Pairs of named types that are being compared, or that are compatible.
         self._known: dict[tuple[str, str], None] = {}
-        # Why pairs are incompatible. Without this, each pair of a chain would be compared again.
+        # The reasons why pairs are incompatible. Without this, each pair in a chain of records
+        # would be compared again and again.
         self._misfits: dict[tuple[str, str], str] = {}
 
     def problem(self, new: AvroType, old: AvroType, path: str) -> str | None:
@@ -103,8 +104,8 @@ class _Comparison:
         self._known[pair] = None
         found = self._fields(new, old, path)
         if found is not None:
-            # Forget the pairs found since: they may be compatible only because this pair was
-            # assumed to be.
+            # Forget the pairs that were found since then. They may be compatible only because this
+            # pair was assumed to be.
             while len(self._known) > before:
                 self._known.popitem()
             self._misfits[pair] = found
@@ -125,9 +126,9 @@ class _Comparison:
 
 
 def _same_name(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether two types have the same name without namespace, or an alias.
+    """Whether two types have the same name without namespace, or are linked by an alias.
 
-    This is how fastavro and Java compare names.
+    fastavro and Java compare names in the same way.
     """
     short = old["name"].rpartition(".")[2]
     names = (new["name"], *new.get("aliases", ()))

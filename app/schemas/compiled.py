@@ -1,4 +1,4 @@
-"""Compiled schemas, cached while they are used."""
+"""A cache of compiled schemas."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from app.schemas.avro import AvroCodec
     from app.schemas.json_schema import JsonSchema
 
-# The number of schemas that are cached; others are compiled again.
+# The number of schemas that are cached. Other schemas are compiled again when they are needed.
 COMPILED_MAX: Final = 256
-# The number of texts that are cached as invalid.
+# The number of invalid texts whose errors are cached.
 REFUSED_MAX: Final = 64
 _TOO_DEEP: Final = "is nested too deep, or too large, to be made ready"
 
@@ -23,21 +23,24 @@ Kept = TypeVar("Kept")
 
 
 class MadeOnce(Generic[Made]):
-    """Caches what is made from texts, or the error; the least recently used texts are dropped."""
+    """Caches what is made from a text, or the error.
+
+    Texts that were not used for longest are dropped.
+    """
 
     def __init__(self, make: Callable[[str], Made]) -> None:
         self._make = make
         self._made: dict[str, Made] = {}
-        # Errors are cached apart, so that invalid texts do not displace schemas in use.
+        # Errors have a cache of their own, so that invalid texts do not displace schemas in use.
         self._refused: dict[str, ValidationFailedError] = {}
-        # A lock, because threads prepare schemas too.
+        # A lock for the cache, because other threads prepare schemas too.
         self._changing = Lock()
 
     def __contains__(self, text: str) -> bool:
         return text in self._made or text in self._refused
 
     def __call__(self, text: str) -> Made:
-        """Return what is made from the text.
+        """Return the object that is made from the text; raise the error if the text is invalid.
 
         Raises:
             ValidationFailedError: The text is not valid (field `schema`).
@@ -95,7 +98,7 @@ json_schema: Final = MadeOnce(_new_json_schema)
 
 
 def is_made(kind: ContentType, text: str) -> bool:
-    """Whether `require_schema` has its result ready."""
+    """Whether the result of `require_schema` is cached, so that it returns quickly."""
     return text in (avro_codec if kind is ContentType.AVRO else json_schema)
 
 

@@ -24,7 +24,7 @@ from app.schemas.publications import AVRO_BINARY, PLAIN_JSON, Given, Typed, type
 
 
 class RefusedValue(NamedTuple):
-    """Why the target topic refuses a value."""
+    """The reason why the target topic refuses a value."""
 
     problem: str
 
@@ -67,9 +67,10 @@ class Fitting:
         return typed(self._target, _given(message, value, media, now_ms=now_ms))
 
     def _avro(self, message: AvroMessage, now_ms: int) -> Typed:
-        """Return an Avro message for the target topic, with the same schema if the target has it.
+        """Return an Avro message in the form of the target topic.
 
-        Otherwise the message's JSON is converted by the target's schema.
+        If the target topic has the same schema, the message stays the same. Otherwise its JSON is
+        converted by the target's schema.
         """
         written = message.avro()
         known = _same(written.schema, self._target)
@@ -99,6 +100,6 @@ def _given(message: Message, body: bytes, media: str, *, now_ms: int) -> Given:
 
 
 def _same(schema: TopicSchema, topic: Topic) -> TopicSchema | None:
-    """Return the topic's newest equal version, if messages may use it."""
+    """Return the topic's newest version that equals the schema, if messages may use it."""
     fitting = (each for each in reversed(topic.schemas) if each.text == schema.text)
     return next((each for each in fitting if not each.retired), None)

@@ -12,17 +12,17 @@ from app.schemas.versions import Registered, with_registered
 
 
 class TopicFormats:
-    """AVRO topics by name; other topics need no entry.
+    """The schemas of AVRO topics, by the topic's name. Topics without an entry are JSON topics.
 
-    Pure: changes only in `apply` and `learn`.
+    Pure: the state changes only in `apply` and `learn`.
     """
 
     def __init__(self) -> None:
         self._avro: dict[str, AvroTopic] = {}
-        # The topics as the database has them.
+        # The topics in their state in the database.
         self._topics = dict[str, Topic]()
-        # Versions from the registry that the database does not have yet, or cannot have, by
-        # version.
+        # Versions from the registry, by topic and number. The database does not have them yet, or
+        # cannot have more versions.
         self._learned: dict[str, dict[int, Registered]] = {}
 
     def avro(self, topic: str) -> AvroTopic | None:
@@ -47,7 +47,7 @@ class TopicFormats:
             self._make(topic)
 
     def apply(self, changes: Changes) -> None:
-        """Apply changes."""
+        """Apply changes of topics from the database."""
         for name in changes.deleted_topics:
             self._forget(name)
         for topic in changes.topics:
@@ -65,7 +65,8 @@ class TopicFormats:
         have = {each.version for each in topic.schemas}
         learned = self._learned.get(name, {})
         new = [each for version, each in learned.items() if version not in have]
-        # Ignore this error: a topic with the maximum number of versions gets no more here either.
+        # Ignore the error. A topic with the maximum number of versions gets no more versions here
+        # either.
         with suppress(ValidationFailedError):
             topic = with_registered(topic, new)
         self._avro[name] = AvroTopic(topic)

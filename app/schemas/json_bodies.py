@@ -1,4 +1,4 @@
-"""JSON in the form that topics accept, which all readers support (I-JSON, RFC 7493)."""
+"""JSON in the form that topics accept. All readers support this form (I-JSON, RFC 7493)."""
 
 import asyncio
 from typing import Any, Final
@@ -11,11 +11,11 @@ from app.schemas.json_pieces import PIECE_BYTES, BodyPiece, pieces
 
 # The maximum number of levels, which is orjson's.
 LEVELS_MAX: Final = 1_024
-# The size in bytes up to which a body is checked as a whole.
+# The maximum size in bytes of a body that is checked as a whole.
 WHOLE_BYTES_MAX: Final = 2 * PIECE_BYTES
 
 _EMPTY: Final = 'is empty, which is not JSON: null, {} and "" are'
-# orjson's error texts for JSON that other parsers may accept, with ours.
+# Error texts of orjson for JSON that other parsers may accept, each with Angelia's text.
 _BEYOND: Final = (
     ("depth limit exceeded", f"is nested deeper than {LEVELS_MAX} levels"),
     ("number is infinity", "has a number beyond the range of a double"),
@@ -28,7 +28,7 @@ _BEYOND: Final = (
 
 
 def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
-    """Return a message's body as JSON.
+    """Parse a message's body as JSON, and return the value.
 
     Raises:
         MessageInvalidError: The body is not accepted; the error has the reason.
@@ -40,7 +40,7 @@ def json_body(body: bytes) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 async def check_json_body(body: bytes) -> None:
-    """Check a body as `json_body` does. If it is large, other work is done meanwhile.
+    """Check a body as `json_body` does. While a large body is checked, other work is done.
 
     Raises:
         MessageInvalidError: The body is not accepted; the error has the reason.
@@ -59,7 +59,7 @@ async def check_json_body(body: bytes) -> None:
 def _in_whole(
     body: bytes, piece: BodyPiece, error: orjson.JSONDecodeError
 ) -> orjson.JSONDecodeError:
-    """Return the error of a piece with its place in the body."""
+    """Return an error that was found in a piece, with its position in the whole body."""
     text = body.decode(errors="replace")
     before = len(body[: piece.start].decode(errors="replace"))
     place = before + max(0, error.pos - piece.added)

@@ -16,8 +16,8 @@ from app.schemas.patterns import PatternPrices
 from app.schemas.problems import PROBLEMS_MAX, QUOTED_MAX, dotted
 from app.schemas.request_work import RequestWork
 
-# Limits of the engine's patterns: without look-around and back references, no message can block the
-# engine.
+# Limits for the engine's patterns. Without look-around and back references, no message can block
+# the engine.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
 # The allowed cost of validating a message of any size.
@@ -42,7 +42,10 @@ _INVALID: Final = FieldProblem(
 
 
 class JsonSchema:
-    """A compiled JSON Schema. References lead only to parts of the schema: nothing is fetched."""
+    """A compiled JSON Schema.
+
+    References lead only to parts of the schema itself. Nothing is fetched.
+    """
 
     def __init__(self, text: str) -> None:
         """Compile the schema.
@@ -52,7 +55,7 @@ class JsonSchema:
         """
         schema = _parsed(text)
         name_the_whole(schema)
-        # Limit everything that could block the engine, before the engine gets the schema.
+        # Limit all work that could block the engine, before the engine gets the schema.
         work = PreparationWork(schema)
         patterns = _patterns_of(schema, work)
         _require_meta(schema)
@@ -68,7 +71,7 @@ class JsonSchema:
     ) -> list[FieldProblem]:
         """Return the first few problems of `value`, which was read from `body`.
 
-        None if it is valid.
+        The result is empty if the value is valid.
 
         The time is limited: a message that would take more is refused without validation. If a
         report takes too long, it has only the first problem, or only that the message is not valid.
@@ -79,20 +82,20 @@ class JsonSchema:
         limit = LIMIT_NS + BYTE_LIMIT_NS * len(body)
         cost = self._cost.of(value, body, limit, is_exact=work is not None and not work.is_ample)
         if cost is None:
-            # Count the limit itself: finding out the cost may take as long.
+            # Count the whole limit, because even finding out the cost may take so much work.
             if work is not None:
                 work.spend(min(limit, work.left_ns))
             return [FieldProblem(path="message", message=_TOO_MUCH)]
         if work is not None:
             work.spend(cost)
         try:
-            # Catch this error: references can lead deeper than the engine supports.
+            # Catch this error, because references can lead to more levels than the engine supports.
             if self._validator.is_valid(value):
                 return []
             errors = self._errors(value, body, work)
         except ValueError:
-            # Report only that it is invalid: reports copy the value, which must not be nested too
-            # deep.
+            # Report only that the value is invalid. A report copies the value, which must not have
+            # too many levels.
             errors = []
         return [_problem(error) for error in errors] or [_INVALID]
 
@@ -102,7 +105,7 @@ class JsonSchema:
         body: bytes,
         work: RequestWork | None,
     ) -> list[jsonschema_rs.ValidationError]:
-        """Return the errors that can be reported at low cost; none if it is too high."""
+        """Return the errors that can be reported at low cost; none if the cost is too high."""
         left_ns = math.inf if work is None else work.left_ns
         reported = self._cost.of_report(value, body, REPORT_LIMIT_NS)
         if reported <= min(REPORT_LIMIT_NS, left_ns):
@@ -110,7 +113,8 @@ class JsonSchema:
                 work.spend(reported)
             return list(islice(self._validator.iter_errors(value), PROBLEMS_MAX))
         copied = sum(price * body.count(begin) for begin, price in _COPIED_NS.items())
-        # Report no errors with branches: the errors in each branch would be collected.
+        # Report no errors of schemas with branches, because the engine would collect the errors of
+        # each branch.
         if self._has_choices or copied > min(LIMIT_NS + BYTE_LIMIT_NS * len(body), left_ns):
             return []
         if work is not None:
@@ -140,7 +144,7 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def _patterns_of(schema: object, work: PreparationWork) -> PatternPrices:
-    """Return the prices of all patterns.
+    """Return the costs of all patterns in the schema.
 
     Raises:
         ValidationFailedError: The patterns would take the engine too long.
@@ -172,7 +176,7 @@ def _compiled(schema: Any) -> jsonschema_rs.Draft202012Validator:  # noqa: ANN40
 
 
 def _no_schema(error: Exception) -> ValidationFailedError:
-    # Use the first line of the error; the further lines say where in the schema it is.
+    # Use the first line of the error. The other lines say where in the schema it is.
     reason = str(error).partition("\n")[0][:300]
     return ValidationFailedError.of("schema", f"is not a JSON Schema (2020-12): {reason}")
 
@@ -181,6 +185,6 @@ def _cost_of(schema: Any, work: PreparationWork, patterns: PatternPrices) -> Sch
     try:
         return SchemaCost(schema, work, patterns)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as exc:
-        # Report this also if only the engine could follow the reference.
+        # Report this error too if only the engine could follow the reference.
         message = "has references that cannot be followed, or is nested too deep"
         raise ValidationFailedError.of("schema", message) from exc

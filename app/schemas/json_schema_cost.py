@@ -1,10 +1,9 @@
-"""The cost of validating a message with a JSON Schema: a hostile schema could take forever.
+"""Computes the cost of validating a message: with a hostile JSON Schema, it could take forever.
 
 Branches (`anyOf`, `oneOf`, …) that lead to the same subschemas multiply, level by level: ten levels
-of two branches check the same value a thousand times. And a check may compare with a thousand
-names, patterns or values. So the cost of checks is computed for each level of a message, and a
-message that would cost too much is refused before validation: the engine cannot be stopped when it
-has started.
+of two branches check the same value a thousand times. A single check may compare a value with a
+thousand names, patterns or values. So the cost of checks is computed for each level of a message. A
+message that would cost too much is refused before validation, because the engine cannot be stopped.
 """
 
 from collections.abc import Iterator
@@ -28,8 +27,7 @@ _ENDLESS_NS: Final = 1e9
 _VALUE_BYTES: Final = 2
 # The cost of counting the values of a message by level, for each value.
 _COUNTED_NS: Final = 50
-# The number of characters of a text that count as one value in checks of everything below a
-# position.
+# In checks of everything below a position, this many characters of a text count as one value.
 _BELOW_CHARACTERS: Final = 64
 # The cost of copying the wrong value into a report, for each value.
 _COPIED_NS: Final = 80
@@ -61,9 +59,10 @@ class SchemaCost:
     def of(
         self, value: object, body: bytes, limit_ns: float, *, is_exact: bool = False
     ) -> float | None:
-        """Return the highest cost of validating `value`, read from `body`; None if above the limit.
+        """Return the highest cost of validating `value`; None if it is above the limit.
 
-        With `is_exact` the cost is counted, even if any message of that size has a low cost.
+        `value` was read from `body`. With `is_exact` the cost is counted, even if any message of
+        that size has a low cost.
         """
         at_most = self._at_most(len(body))
         if at_most <= limit_ns and not is_exact:
@@ -108,7 +107,7 @@ class SchemaCost:
 
     def _by_level(self) -> Iterator[Price]:
         yield from self._levels
-        # Repeat the deepest level: recursive checks cost the same on each further level.
+        # Repeat the deepest level. Recursive checks cost the same on each further level.
         yield from repeat(self._deepest)
 
     def _priced_levels(self, schema: object, kinds: PlaceKinds) -> list[Price]:

@@ -1,7 +1,8 @@
 """The kinds of positions in messages of a JSON Schema, with their costs and what is below.
 
-A kind is the set of subschemas that check a position, and how often each does. Kinds with the same
-subschemas for members or items have the same kinds below them: these are computed once, as a group.
+A kind is the set of subschemas that check a position, and how often each of them checks it. If
+kinds have the same subschemas for members or items, they have the same kinds below them. These are
+computed once, as a group.
 """
 
 from collections import Counter
@@ -23,7 +24,8 @@ from app.schemas.json_schema_work import PLACES, PreparationWork
 from app.schemas.patterns import PatternPrices
 
 State = frozenset[tuple[int, int]]
-# The subschemas, and how often each checks, by the position below; None: any position.
+# For each position below, the subschemas that check it, and how often each does; None stands for
+# any position.
 _Parts = dict[object, list[tuple[Any, int]]]
 
 _NONE: Final[State] = frozenset()
@@ -45,7 +47,7 @@ _CHILDREN: Final = frozenset(
 
 
 class PlaceKinds:
-    """Kinds of positions by number, which are computed when they are needed."""
+    """The kinds of positions by number. They are computed when they are needed."""
 
     def __init__(self, schema: object, work: PreparationWork, patterns: PatternPrices) -> None:
         self._work = work
@@ -63,7 +65,7 @@ class PlaceKinds:
         self.root = self._kind(self._looks.at(schema))
 
     def places(self) -> PricedPlaces:
-        """The kinds that are known by now."""
+        """Return the kinds that were computed so far."""
         return PricedPlaces(self.root, self.prices, self.groups, self._of_kind)
 
     def groups_of(self, kinds: Iterable[int]) -> frozenset[int]:
@@ -103,7 +105,7 @@ class PlaceKinds:
         return Group(of_members, of_items, kinds, price)
 
     def _together(self, places: _Parts) -> Below:
-        """Return the checks of single positions together with those of all positions."""
+        """Return the checks of each named position, together with the checks of any position."""
         anywhere = places.get(None, [])
         return {
             name: self._of_parts(parts if name is None else parts + anywhere)

@@ -1,4 +1,4 @@
-"""Which subschemas of a JSON Schema check the same position, through references and branches."""
+"""Finds which subschemas check the same position, through references and branches."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,13 +9,13 @@ from app.schemas.json_schema_work import BRANCHES, TOO_OFTEN, PreparationWork, r
 
 # The maximum number of checks of one position.
 LOOKS_MAX: Final = 400_000
-# The depth of a subschema that does not lead back to another.
+# The depth of a subschema that does not lead back to another subschema.
 _NOWHERE: Final = 1 << 30
 # The work for each subschema.
 _OPEN_STEPS: Final = 8
 # The work for each subschema to which another one leads.
 _LOOK_STEPS: Final = 0.3
-# The work for unevaluated values: the engine creates code for each way that leads to them.
+# The work for unevaluated values. The engine creates code for each way that leads to them.
 _UNEVALUATED_STEPS: Final = 12
 
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
@@ -35,14 +35,15 @@ class SubschemaLooks:
         self.nodes: dict[int, Any] = {}
         self._work = work
         self._references = References(schema)
-        # A subschema with only a reference is treated as equal to others with the same reference.
+        # Subschemas that are only a reference, by this reference. All with the same reference count
+        # as equal.
         self._alike: dict[object, object] = {}
-        # The subschemas that are being visited, with their depth.
+        # The subschemas that are being visited, each with its depth.
         self._open: dict[int, int] = {}
         self._opened: dict[int, Looks] = {}
 
     def at(self, schema: object) -> Looks:
-        """Return everything that checks the position that `schema` checks.
+        """Return all subschemas that check the same position as `schema`.
 
         LookupError, ValueError, TypeError or RecursionError means that the value is not a schema.
 
@@ -59,9 +60,9 @@ class SubschemaLooks:
         return schema
 
     def _looks(self, given: object) -> tuple[Looks, int]:
-        """Return the checks, and the outermost subschema in progress to which it leads back.
+        """Return the checks, and the outermost open subschema to which the subschema leads back.
 
-        (The engine stops there too.)
+        The engine stops at this subschema too.
         """
         if not isinstance(given, dict):
             return Counter(), _NOWHERE
@@ -75,7 +76,7 @@ class SubschemaLooks:
         self.nodes[key] = schema
         depth = self._open[key] = len(self._open)
         looks, outermost = Counter({key: 1}), _NOWHERE
-        # Count twice: values that this did not check are found by a second check.
+        # Count twice. A second check finds the values that this subschema did not check.
         times = 2 if any(name in schema for name in UNEVALUATED) else 1
         for branch in self._branches(schema):
             found, back = self._looks(branch)
@@ -88,7 +89,7 @@ class SubschemaLooks:
         return looks, outermost if outermost < depth else _NOWHERE
 
     def _keep(self, key: int, looks: Looks, *, leads_further: bool) -> None:
-        """Store the result, unless it depends on a visit that was stopped here."""
+        """Store the result, unless it is incomplete: a visit may have been stopped here."""
         schema, total = self.nodes[key], sum(looks.values())
         if total > LOOKS_MAX:
             raise self._work.refused(TOO_OFTEN, at=schema)

@@ -1,4 +1,7 @@
-"""The targets of references in a JSON Schema: its own parts, by pointers and anchors."""
+"""The targets of references in a JSON Schema.
+
+They are parts of the schema, found by pointers and anchors.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +36,7 @@ _NAMED: Final = (
     "dependencies",
 )
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
-# The start of the names of schemas that the engine knows.
+# The start of the names of standard schemas that the engine knows.
 _STANDARD: Final = "//json-schema.org/draft"
 
 
@@ -102,7 +105,7 @@ class References:
 
 
 def name_the_whole(root: object) -> None:
-    """Replace each empty reference by `#`, because the engine would ignore it."""
+    """Replace each empty reference by `#`. The engine would ignore an empty one."""
     for part in parts(root):
         if part.get("$ref") == "":
             part["$ref"] = "#"
@@ -114,7 +117,7 @@ def _id_of(part: object) -> str | None:
 
 
 def parts(root: object) -> Iterator[dict[str, Any]]:
-    """Yield all subschemas, except inside of examples and of values for comparison."""
+    """Yield all subschemas, except those inside of examples and of values for comparison."""
     waiting = [root]
     while waiting:
         part = waiting.pop()

@@ -1,6 +1,6 @@
-"""The cost of each subschema of a JSON Schema at one value, in nanoseconds.
+"""The cost of checking one value with each subschema of a JSON Schema, in nanoseconds.
 
-Measured with the engine at the worst known values; usual values cost about half.
+The costs were measured with the engine at the worst known values. Usual values cost about half.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,32 +10,33 @@ import orjson
 
 from app.schemas.patterns import PatternPrices
 
-# The cost of a subschema at a value.
+# The cost of checking a value with a subschema, without its keywords.
 _LOOK_NS: Final = 15
 # The cost of each keyword in the subschema.
 _KEYWORD_NS: Final = 15
-# The cost of comparing a number with a limit: with a small whole one, and with any other.
+# The cost of comparing a number with a limit: with a small whole limit, and with any other limit.
 _BOUND_NS: Final = 70
 _LARGE: Final = 1 << 53
 _HARD_BOUND_NS: Final = 600
 # The cost of looking up a name.
 _NAME_NS: Final = 35
-# The cost of making a text of a member's name.
+# The cost of making a text of a member's name for the engine.
 _MADE_NAME_NS: Final = 50
 # The cost of checking a format.
 _FORMAT_NS: Final = 100
 # The cost of starting a match with a pattern.
 _CALL_NS: Final = 60
-# The cost of comparing a value: simple values are found by a table, others one by one.
+# The cost of comparing a value with a list: simple values are looked up in a table, others are
+# compared one by one.
 _COMPARED_NS: Final = 200
-# The cost of comparing a fractional number with each whole number.
+# The cost of comparing a fractional number with each whole number of a list.
 _FRACTION_NS: Final = 750
 _COMPARED_WHOLE_NS: Final = 20
 _COMPARED_FLOAT_NS: Final = 1_200
 _WHOLE_MULTIPLE_NS: Final = 350
 _MULTIPLE_NS: Final = 1_100
 _EXTREME_MULTIPLE_NS: Final = 35_000
-# The cost of unique items: up to fifteen are compared with each other.
+# The cost of a check for unique items. Up to fifteen items are compared with each other.
 _UNIQUE_NS: Final = 500
 _BELOW_UNIQUE_NS: Final = 200
 _CONTAINED_NS: Final = 180
@@ -44,7 +45,8 @@ _UNEVALUATED_NS: Final = 20
 _ERROR_NS: Final = 20_000
 # The cost of each character that a report quotes from the schema.
 _QUOTED_NS: Final = 40
-# The cost of checking the format of a text, for each character: a usual format, and a hard one.
+# The cost of checking the format of a text, for each character: for a usual format, and for a slow
+# one.
 _CHARACTER_NS: Final = 20
 _HARD_CHARACTER_NS: Final = 50
 _HARD_FORMATS: Final = frozenset({"idn-hostname", "idn-email", "hostname", "regex"})
@@ -60,11 +62,11 @@ _ITEMS: Final = ("items", "unevaluatedItems")
 class Price(NamedTuple):
     """The cost of checking a value.
 
-    `value` counts once. `text` and `number` are added for values of those types, and `extreme` for
-    each number if the message has very large or small ones. `child` counts for each member or item,
-    `below` for each value anywhere below, `character` for each character of a text, and `name` for
-    each character of the members' names. `error` is the cost of reporting all errors, at most
-    `errors`.
+    `value` is added once. `text` and `number` are added for values of those types, and `extreme`
+    for each number if the message has very large or small ones. `child` counts for each member or
+    item, `below` for each value anywhere below, `character` for each character of a text, and
+    `name` for each character of the members' names. `error` is the cost of reporting all errors, at
+    most `errors`.
     """
 
     value: float = 0
@@ -97,7 +99,7 @@ def highest(prices: Iterable[Price]) -> Price:
 
 
 def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
-    """Return the cost of the subschema, without that of subschemas inside it."""
+    """Return the cost of the subschema, without the cost of subschemas inside it."""
     errors = len(schema) + len(_listed(schema.get("required"))) + _dependents(schema)
     quoted = sum(len(orjson.dumps(schema[name])) for name in _QUOTED if name in schema)
     return added(
@@ -114,7 +116,7 @@ def price_of(schema: Mapping[str, Any], patterns: PatternPrices) -> Price:
 
 
 def unevaluated(below: Mapping[str, Any]) -> Price:
-    """Return the cost of finding out for each child whether the branch `below` has checked it."""
+    """Return the cost of checking for each child whether the branch `below` has evaluated it."""
     patterns = len(_named(below.get("patternProperties")))
     return Price(value=_UNEVALUATED_NS, child=_UNEVALUATED_NS + _CALL_NS * patterns)
 

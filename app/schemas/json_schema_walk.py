@@ -1,7 +1,7 @@
-"""The cost of a message position by position, if the cost by levels is too high.
+"""Computes the cost of a message position by position, if its cost by levels is too high.
 
-By levels, each text has the cost of the most expensive member of its level. A more exact way is to
-count each value with the checks of its own position, in messages with few values.
+By levels, each text has the cost of the most expensive member of its level. In messages with few
+values, it is more exact to count each value with the checks of its own position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,19 +9,19 @@ from typing import Any, Final, NamedTuple
 
 from app.schemas.json_schema_unit_costs import Price
 
-# The number of the kind, and of the group, of positions without checks.
+# The number of the kind of positions without checks, and of the group of such kinds.
 NOTHING: Final = 0
-# The kinds of positions by name or index; None stands for all others.
+# The kinds of positions by name or index. None stands for all other positions.
 Below = Mapping[object, int]
 
-# The maximum number of values in such a message: with the cost of each, 4 ms in total.
+# The maximum number of values in such a message. Counting all of them takes 4 ms.
 VALUES_MAX: Final = 4_000
 # The cost of counting one of these values.
 _WALKED_NS: Final = 1_000
 
 
 class Group(NamedTuple):
-    """What is below the positions of some kinds.
+    """The positions below those of some kinds.
 
     `price` has the maximum of each part of the cost.
     """

@@ -1,7 +1,7 @@
-"""Limits the work of preparing a JSON Schema for messages: a small schema could take all memory.
+"""Limits the work of preparing a JSON Schema, because a small schema could take all memory.
 
-Work is counted in steps of about a microsecond, before the engine gets the schema, because the
-engine cannot be stopped.
+Work is counted in steps of about a microsecond. It is counted before the engine gets the schema,
+because the engine cannot be stopped.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _PLACE_MAX: Final = 300
 
 
 class PreparationWork:
-    """The remaining steps for one schema."""
+    """The steps that are left for one schema."""
 
     def __init__(self, root: object, steps: float = STEPS_MAX) -> None:
         self._root = root
@@ -68,7 +68,7 @@ def place_of(part: object, root: object) -> str:
 
 
 def _cut(place: str) -> str:
-    # Cut the pointer here: a deep schema has as many long pointers as it has parts.
+    # Cut the pointer here. A schema with many levels has as many long pointers as it has parts.
     return place if len(place) <= _PLACE_MAX else f"{place[:_PLACE_MAX]}…"
 
 

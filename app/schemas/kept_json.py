@@ -3,15 +3,15 @@
 from collections import deque
 from typing import Final, Protocol
 
-# The maximum size of the kept JSON of all messages with much more JSON than Avro. The JSON of other
-# messages is limited by their own size.
+# The maximum size of all kept JSON whose message is much larger as JSON than as Avro. Other JSON is
+# limited by the size of its message.
 KEPT_BYTES_MAX: Final = 32 << 20
 _FREE_BYTES: Final = 1_024
 _FREE_RATIO: Final = 4
 
 
 class Readable(Protocol):
-    """A message whose JSON can be made again."""
+    """A message with JSON that can be dropped, and made again."""
 
     def forget(self) -> None:
         """Drop the message's JSON."""
@@ -31,7 +31,7 @@ class KeptJson:
             return
         self._kept.append((message, size))
         self._bytes += size
-        # Keep the last one, which is in use.
+        # Keep the last message, because it is in use.
         while self._bytes > self._bytes_max and len(self._kept) > 1:
             dropped, size = self._kept.popleft()
             dropped.forget()

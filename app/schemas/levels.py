@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
-# The largest and the smallest number that are divided quickly.
+# The largest and the smallest number that can be divided quickly.
 _LARGEST: Final = 1e15
 _SMALLEST: Final = 1e-9
 
 
 class Levels:
-    """The number of values of each level, of the characters of texts, and of names."""
+    """Counts for each level of a message: values, characters of texts, and characters of names."""
 
     def __init__(self, value: object) -> None:
         self.values: list[int] = []

@@ -1,4 +1,4 @@
-"""Compiles schemas on a thread, before messages need them: a large schema takes a while."""
+"""Compiles schemas on a thread before messages need them, because a large schema takes long."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from app.schemas.versions import require_backward
 class SchemaMaking:
     """Prepares and compares schemas on one thread, one at a time.
 
-    More threads would take the event loop's CPU time.
+    With more threads, the event loop would get less CPU time.
     """
 
     def __init__(
@@ -25,18 +25,18 @@ class SchemaMaking:
     ) -> None:
         self._make = make
         self._compare = compare
-        # One thread, and not a lock: a thread continues when the caller that waits for it is
+        # Use one thread, and not a lock. The thread continues if a caller that waits for it is
         # cancelled.
         self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-making")
 
     async def ready(self, kind: ContentType, text: str) -> None:
-        """Return when `require_schema` has its result ready, even if the text is not a schema."""
+        """Return when the result of `require_schema` is cached, even if it is an error."""
         if not is_made(kind, text) and len(text) <= SCHEMA_LENGTH_MAX:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._one, self._made, kind, text)
 
     async def compared(self, topic: Topic, text: str) -> None:
-        """Return when `require_backward` has its result ready, even if the text is incompatible."""
+        """Return when the result of `require_backward` is cached, even if it is an error."""
         if topic.content_type is ContentType.AVRO and topic.schema is not None:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._one, self._compared, topic, text)

@@ -1,13 +1,13 @@
 """Messages of AVRO topics: as JSON, and as the bytes of Avro.
 
 The headers `sv` and `sid` of a record name the version of its schema. A record without these
-headers is from a producer other than Angelia. It has the prefix of Confluent's registry (a zero
-byte, and the id of its schema in four bytes), or its schema is the latest version. A record that is
-marked as JSON is JSON. If ids come from a registry, a record with the prefix of an unknown schema
-cannot be read.
+headers is from a producer other than Angelia. Either it has the prefix of Confluent's registry (a
+zero byte, and the id of its schema in four bytes), or its schema is the latest version. A record
+that is marked as JSON is JSON. If ids come from a registry, a record with the prefix of an unknown
+schema cannot be read.
 
-A topic that was JSON has older messages: those of Angelia without `sv`, and foreign ones that are
-JSON. They stay JSON.
+A topic that became AVRO has older messages in JSON: messages of Angelia without `sv`, and foreign
+messages that are JSON. These are read as JSON.
 """
 
 import re
@@ -41,20 +41,20 @@ JSON: Final = b"application/json"
 # Confluent's prefix: a zero byte, and the id of the schema.
 PREFIX_LENGTH: Final = 5
 _PREFIX: Final = b"\0"
-# The form of ids and versions: longer numbers are neither, and Python parses at most 4,300 digits.
+# The form of ids and versions. Longer numbers are neither, and Python parses at most 4,300 digits.
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 _VERSION: Final = re.compile(rb"[1-9][0-9]{0,9}")
-# How far an unknown new version can be above the newest known one: versions count up.
+# How far an unknown new version can be above the newest known one, because versions are counted up.
 VERSIONS_AHEAD_MAX: Final = 20
 _UNREAD: Final = object()
 
 
 class UnreadableError(ValueError):
-    """The message cannot be converted to that form; the error's text has the reason."""
+    """The message cannot be converted to the requested form. The error's text has the reason."""
 
 
 class Written(NamedTuple):
-    """A message in Avro, and its schema version."""
+    """A message in Avro, and the version of its schema."""
 
     body: bytes
     schema: TopicSchema
@@ -74,18 +74,18 @@ class AvroTopic:
         self.latest = own[-1] if own else None
 
     def knows(self, record: Record) -> bool:
-        """Whether the version that the record names, if any, is known here."""
+        """Whether this process knows the version that the record names, if the record names one."""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return self._named(version, record) is not None
         return not (self.is_avro(record) and self._is_unknown(prefix_id(record.value or b"")))
 
     def may_get(self, version: bytes) -> bool:
-        """Whether a version with that name may exist unknown to this process, or be created."""
+        """Whether a version with that name may exist unknown to this process, or may be created."""
         return is_version(version) and int(version) <= self._newest + VERSIONS_AHEAD_MAX
 
     def is_avro(self, record: Record) -> bool:
-        """Whether the record is Avro; otherwise it is read as in a JSON topic."""
+        """Whether the record is Avro. Otherwise it is read as in a JSON topic."""
         if record.header(HEADER_SCHEMA_VERSION) is not None:
             return True
         given = record.header(HEADER_CONTENT_TYPE)
@@ -96,7 +96,7 @@ class AvroTopic:
 
     def _is_from_before(self, record: Record) -> bool:
         """Whether a record without a schema is from the time when its topic was JSON."""
-        # Check who published it: Avro records of Angelia always name their schema.
+        # Check who published the record. Avro records of Angelia always name their schema.
         return was_published_here(record, self._name) or is_json(record.value or b"")
 
     def message(self, record: Record, partition: Partition) -> "AvroMessage":
@@ -104,14 +104,14 @@ class AvroTopic:
         return AvroMessage(record, partition, self)
 
     def written(self, record: Record) -> tuple[bytes, TopicSchema | None]:
-        """Return the Avro bytes in the record, and their schema; None if it is unknown."""
+        """Return the Avro bytes in the record, and their schema, which is None if it is unknown."""
         body = record.value or b""
         version = record.header(HEADER_SCHEMA_VERSION)
         if version is not None:
             return body, self._named(version, record)
         number = prefix_id(body)
         if self._is_unknown(number):
-            # Return no schema, because with another schema the bytes would be misread.
+            # Return no schema: with another schema the bytes would be misread.
             return body, None
         found = None if number is None else self._ids.get(number)
         return (body[PREFIX_LENGTH:], found) if found else (body, self.latest)
@@ -125,15 +125,15 @@ class AvroTopic:
         given = record.header(HEADER_SCHEMA_ID)
         if given is None or (found is not None and b"%d" % found.id == given):
             return found
-        # Use only the id: the record was written with another registry, where versions count
-        # differently.
+        # Use only the id. The record was written with another registry, whose versions have other
+        # numbers.
         return self._ids.get(int(given)) if _NUMBER.fullmatch(given) else found
 
 
 class AvroMessage(Message):
-    """A message of an AVRO topic. Its `body` is JSON, made when it is needed.
+    """A message of an AVRO topic. Its `body` is JSON, which is made when it is needed.
 
-    `body` is None if the message cannot be read; then `problem` has the reason.
+    `body` is None if the message cannot be read. Then `problem` has the reason.
     """
 
     __slots__ = ("_json", "_problem", "_schemas", "_stored", "_written")
@@ -144,7 +144,7 @@ class AvroMessage(Message):
         self._problem = super().problem
         self._schemas = schemas
         super().__init__(record, partition)
-        # The Avro bytes and their schema; None if the record is JSON.
+        # The Avro bytes and their schema. None if the record is JSON.
         self._written: tuple[bytes, TopicSchema | None] | None = None
         if schemas.is_avro(record):
             self._written = schemas.written(record)
@@ -224,7 +224,7 @@ class AvroMessage(Message):
         return found
 
     def forget(self) -> None:
-        """Drop the JSON, which is made again when it is needed."""
+        """Drop the JSON. It is made again when it is needed."""
         self._json = _UNREAD
 
     def _unreadable(self, problem: str) -> bytes | None:
@@ -264,7 +264,7 @@ def reading(topic: Topic) -> Reading:
 
 
 def was_published_here(record: Record, topic: str) -> bool:
-    """Whether the record was published through Angelia, as its id shows."""
+    """Whether the record was published through Angelia. Its id shows this."""
     given, source = record.header(HEADER_ID), record.header(HEADER_SOURCE)
     if given is None or source is None:
         return given is not None

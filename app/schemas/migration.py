@@ -20,7 +20,7 @@ def is_migration(current: Topic, kind: object) -> bool:
 
 
 def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> None:
-    """Check that the topic can get that content type and flag, by Hermes' rules.
+    """Check that the topic can get this content type and this flag, by Hermes' rules.
 
     Raises:
         ValidationFailedError: The topic cannot get them.
@@ -37,7 +37,7 @@ def require_migration(current: Topic, kind: ContentType, *, migrated: bool) -> N
 
 
 def is_to_be_kept(topic: Topic, text: str) -> bool:
-    """Whether a schema is for a JSON topic's later change to AVRO, because it is an Avro schema."""
+    """Whether a schema is an Avro schema for a later change of a JSON topic to AVRO."""
     return (
         topic.content_type is ContentType.JSON
         and not _is_schema(ContentType.JSON, text)
@@ -46,7 +46,7 @@ def is_to_be_kept(topic: Topic, text: str) -> bool:
 
 
 def with_kept_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
-    """Return the JSON topic with an Avro schema that takes effect when it becomes AVRO.
+    """Return the JSON topic with an Avro schema that takes effect when the topic becomes AVRO.
 
     The schema replaces one that was kept before.
 
@@ -72,9 +72,9 @@ def without_kept_schema(topic: Topic) -> Topic:
 def migrated_schemas(
     topic: Topic, text: str | None, registered: Registered | None = None
 ) -> tuple[TopicSchema, ...]:
-    """Return the versions of the JSON topic as an AVRO topic; versions continue to count.
+    """Return the versions of the JSON topic as an AVRO topic. Their numbers continue.
 
-    The schema in force is `text`; without a text it is the kept schema.
+    The schema in force is `text`; without a text, it is the schema that was kept.
 
     Raises:
         ValidationFailedError: There is no schema, or it is not valid.

@@ -5,12 +5,13 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-# Characters that stand for character properties: no pattern contains half of a surrogate pair.
+# The first of the characters that stand for character properties. They are halves of surrogate
+# pairs, which no pattern contains.
 _MARKS_BEGIN: Final = 0xD800
 _PROPERTIES_MAX: Final = 20
 
-# Finds a whole escape, so that the text after an escaped backslash is not taken for one; or a
-# group's name.
+# Finds a whole escape, or a group's name. So the text after an escaped backslash is not treated as
+# an escape.
 _WRITTEN: Final = re.compile(
     r"\\(?:(?P<is>[pP])(?:\{(?P<property>[^}]*)\}|(?P<short>.))"
     r"|[uxU]\{(?P<code>[0-9A-Fa-f]{1,8})\}|c(?P<control>[A-Za-z])|(?P<end>z)|.)"
@@ -41,12 +42,12 @@ _LONG: Final = {
     "other": "C",
     "control": "Cc",
 }
-# One example character of each category.
+# One example character for each category.
 _EACH: Final = {unicodedata.category(each): each for each in map(chr, range(0xD7FF, 0, -1))}
 
 
 class UnreadError(Exception):
-    """The pattern has unknown parts, or too many."""
+    """The pattern has unknown parts, or too many parts."""
 
 
 class Property:
@@ -71,7 +72,10 @@ class Property:
 
 
 class ReadablePattern:
-    """A pattern that Python's parser can read, with marks for character properties."""
+    """A pattern that Python's parser can read.
+
+    Some characters in it stand for character properties.
+    """
 
     def __init__(self, pattern: str) -> None:
         """Convert the pattern.
@@ -88,7 +92,7 @@ class ReadablePattern:
         return self._by_mark.get(code)
 
     def distinguished(self) -> Iterable[str]:
-        """Yield a character of each kind that the properties distinguish."""
+        """Yield one character of each kind that the properties distinguish."""
         each = self._by_mark.values()
         return {tuple(one.has(at) for one in each): at for at in _EACH.values()}.values()
 

@@ -1,8 +1,8 @@
 r"""The cost of preparing a pattern of a JSON Schema in the engine, in steps of a microsecond.
 
 The engine parses the pattern again for each class such as `\w` that it converts from ECMA-262, and
-creates hundreds of parts for a character property such as `\p{L}`. Measured at the worst known
-patterns.
+creates hundreds of parts for a character property such as `\p{L}`. The costs were
+measured at the worst known patterns.
 """
 
 import re
@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 # The steps for each character.
 _CHARACTER_STEPS: Final = 1.5
-# The additional steps for each character, for each class that is converted.
+# The additional steps for each character of a pattern, multiplied by the number of classes that are
+# converted.
 _CLASS_STEPS: Final = 0.7
 # The steps for a part that accepts one character.
 _PART_STEPS: Final = 1.0
@@ -20,7 +21,7 @@ _WIDE_STEPS: Final = 6.0
 _PROPERTY_STEPS: Final = 800.0
 # A pattern that takes this many steps has more parts than the engine accepts.
 _PARTS_STEPS_MAX: Final = 20_000.0
-# The steps for finding the other case of a range of characters, or of a property.
+# The steps for finding the upper and lower case of all characters in a range, or with a property.
 _FOLDED_STEPS: Final = 3_000
 
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
@@ -34,17 +35,17 @@ _TOKEN: Final = re.compile(
     r"|\[(?!\^)[^]\\\x80-\U0010ffff]*\]|(?P<wide>\.|\\[wWdDsS]|\[(?:\\.|[^]\\])*\])|\\.|.",
     re.DOTALL,
 )
-# Text that is added to a pattern to close what it leaves open: otherwise its end would be searched
-# repeatedly.
+# This text is added to a pattern to close what it leaves open. Otherwise its end would be searched
+# again and again.
 _ENDS: Final = "]]}>"
-# The limit up to which a number of repetitions is exact.
+# Up to this limit, a number of repetitions is exact.
 _SIZE_MAX: Final = 1e18
 
 
 class PatternSize(NamedTuple):
-    """The number of parts of a pattern, and the steps to create them.
+    """The number of parts of a pattern, and the steps to create these parts.
 
-    Repetitions are written out.
+    A repeated part counts once for each repetition.
     """
 
     parts: float
@@ -78,7 +79,7 @@ def making_steps(pattern: str) -> float:
 
 
 def written_size(pattern: str) -> PatternSize:
-    """Return the size of a pattern, as far as it can be found without parsing."""
+    """Return the size of a pattern, estimated without parsing it."""
     outer, last = list[PatternSize](), _EMPTY
     size = _EMPTY
     for found in _TOKEN.finditer(pattern + _ENDS):
@@ -92,11 +93,11 @@ def written_size(pattern: str) -> PatternSize:
             last, size = size, (outer.pop() if outer else _EMPTY).and_(size)
         elif found["least"]:
             least, most = int(found["least"]), found["most"]
-            # Count one more repetition if there is no maximum: the last one repeats itself.
+            # Count one more repetition if there is no maximum: the last part then repeats itself.
             count = least if most is None else int(most or least + 1)
             size, last = size.and_(last.times(max(count - 1, 0))), last.times(max(count, 1))
         elif kind == "free":
-            # Start a new part: a part with a simple repetition may be repeated again.
+            # Start a new part, because a part with a simple repetition may be repeated again.
             size = size.and_(_PLAIN)
         else:
             last = _OF_KIND.get(kind or "", _PLAIN)

@@ -1,9 +1,10 @@
 """The cost of matching a text with a pattern of a JSON Schema, for each character.
 
-The engine is linear in the text, with a factor: it creates the states of a deterministic automaton
-on demand, and keeps them. Patterns with few states run at full speed; those with very many, such as
-`[ab]*a[ab]{20}c`, create a state for nearly each character. So the states are counted here by the
-subset construction, over one character of each kind that the pattern distinguishes.
+The engine takes time in proportion to the text, with a factor that depends on the pattern. It
+creates the states of a deterministic automaton when they are needed, and keeps them. Patterns with
+few states run at full speed. Patterns with very many states, such as `[ab]*a[ab]{20}c`, create a
+state for nearly each character. So the states are counted here by the subset construction, over one
+character of each kind that the pattern distinguishes.
 """
 
 import re
@@ -15,7 +16,7 @@ from app.schemas.json_schema_work import PATTERNS, PreparationWork
 from app.schemas.pattern_dialect import Property, ReadablePattern, UnreadError
 from app.schemas.pattern_making import making_steps, written_size
 
-# The parts of Python's own parser of regexes, which is private: there is no public one.
+# The modules of Python's own parser of regexes. They are private; there is no public parser.
 ops: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
@@ -23,24 +24,25 @@ parser: Any = import_module("re._parser")
 FEW_STATES_NS: Final = 4
 # The time for each character and each state in ns, for a pattern with many states.
 EACH_STATE_NS: Final = 14
-# The additional time in ns for each character property: the engine has hundreds of states for one.
+# The additional time in ns for each character property. The engine needs hundreds of states for one
+# property.
 PROPERTY_NS: Final = 10
-# The same for a pattern with many states.
+# The same time for a pattern with many states.
 _PROPERTY_OF_MANY_NS: Final = 70
-# The number of states up to which an automaton has few states.
+# An automaton with at most this many states counts as one with few states.
 _STATES_MAX: Final = 2_000
-# The number of distinguished characters up to which an automaton may have few states.
+# A pattern that distinguishes more characters than this counts as one with many states.
 _CHARACTERS_MAX: Final = 100
-# The work for all patterns of a schema, in steps of about 300 ns; a pattern beyond this counts as
-# one with many states.
+# The work for all patterns of a schema, in steps of about 300 ns. A pattern for which too little is
+# left counts as one with many states.
 STEPS_MAX: Final = 150_000
 # The steps for parsing a character.
 _PARSED_STEPS: Final = 6
 # The steps for creating a test of a character.
 _TESTED_STEPS: Final = 100
-# The maximum number of parts of a pattern with all repetitions written out.
+# The maximum number of parts of a pattern. Each repetition of a part counts.
 _PARTS_MAX: Final = 5_000
-# The number of parts that an unreadable pattern is assumed to have.
+# The number of parts that is assumed for a pattern that cannot be parsed.
 _UNREAD_PARTS: Final = 1_000
 
 _CATEGORIES: Final = "aA0 _é-\n\u0416"
@@ -81,12 +83,12 @@ class PatternPrices:
 
 
 class _Automaton:
-    """A nondeterministic automaton: its parts, and which parts follow each part."""
+    """A nondeterministic automaton: the parts of a pattern, and which parts follow each part."""
 
     def __init__(self, steps_max: float) -> None:
         self.spent = 0
         self._steps_max = steps_max
-        # The test of a character for each part (None: no test).
+        # The test of a character for each part. None means no test.
         self.tests: list[Any] = []
         # The parts to which each part leads.
         self.ways: list[list[int]] = []
@@ -96,7 +98,7 @@ class _Automaton:
         self._compiled: dict[str, Any] = {}
         self._flags = re.DOTALL | re.ASCII
         self._begins_anywhere = True
-        # Whether the rest of a text is ignored after the last part.
+        # Whether the pattern may end before the end of a text, so that the rest is ignored.
         self._ends_anywhere = True
 
     def read(self, given: str) -> tuple[int, int]:
@@ -120,7 +122,7 @@ class _Automaton:
         return start, self._sequence(items, start)
 
     def has_few_states(self, start: int, end: int) -> bool:
-        """Return whether all states were found, and are few."""
+        """Return whether all states of the automaton were found, and are few."""
         if len(self._characters) > _CHARACTERS_MAX:
             return False
         try:
@@ -176,10 +178,10 @@ class _Automaton:
             at = self._item(kind, given, at)
         return at
 
-    def _item(self, kind: Any, given: Any, at: int) -> int:  # noqa: ANN401 - the parser's
+    def _item(self, kind: Any, given: Any, at: int) -> int:  # noqa: ANN401 - the parser has no types
         if kind is ops.SUBPATTERN:
             if given[1] or given[2]:
-                # Refuse flags for a part of the pattern.
+                # Refuse flags for only a part of the pattern.
                 raise UnreadError
             return self._sequence(given[3], at)
         if kind is ops.BRANCH:
@@ -187,7 +189,7 @@ class _Automaton:
         if kind in {ops.MAX_REPEAT, ops.MIN_REPEAT}:
             return self._repeated(given, at)
         if kind is ops.AT:
-            # Treat the condition as unknown: both results are possible.
+            # Treat the condition as unknown, so that both results are possible.
             self._ends_anywhere = False
             return at
         tested = self._part(self._test(kind, given))
@@ -251,7 +253,7 @@ class _Automaton:
 
 
 def _is_simple(text: str) -> bool:
-    """Whether characters in the text differ from others at most by their case."""
+    """Whether the characters in the text differ from other characters at most by their case."""
     return text.isascii() and "\\u" not in text.lower()
 
 
@@ -273,7 +275,7 @@ def _named(kind: Any, given: Any) -> Iterator[str]:  # noqa: ANN401 - the parser
 
 
 def _written(kind: Any, given: Any) -> str:  # noqa: ANN401 - the parser has no types
-    """Return a test as a part of a character class.
+    """Return a character test as text, in the form of a part of a character class.
 
     Raises:
         UnreadError: The test is no such part.

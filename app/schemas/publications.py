@@ -1,4 +1,4 @@
-"""Converts a published message to what its topic stores, or says why nothing is stored."""
+"""Converts a published message to the form that its topic stores, or says why it is refused."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ _JSON_TYPE: Final = re.compile(r"[^;]*[/+]json *(;.*)?", re.IGNORECASE)
 
 
 class Given(NamedTuple):
-    """A received message. `media` is its media type; `version` and `id` name a schema."""
+    """A received message. `media` is its media type. `version` and `id` name a schema."""
 
     body: bytes
     media: str
@@ -39,14 +39,15 @@ class Given(NamedTuple):
     id: int | None = None
     # The maximum size of the message in its stored form.
     size_max: float = math.inf
-    # The remaining work for all messages of the request; None if it has only this message.
+    # The work that is left for all messages of the request. None if the request has only this
+    # message.
     work: RequestWork | None = None
 
 
 class Typed(NamedTuple):
-    """What is stored.
+    """The form of a message that is stored.
 
-    If `content_type` is None, the publisher's is kept; `headers` are added to the record.
+    If `content_type` is None, the record has the publisher's. `headers` are added to the record.
     """
 
     body: bytes
@@ -79,7 +80,7 @@ def typed(topic: Topic, given: Given) -> Typed:
 
 
 def _usable(made: MadeOnce[Made], schema: TopicSchema) -> Made:
-    """Return the compiled schema.
+    """Return the compiled schema; raise an error if it is not usable.
 
     Raises:
         ValidationFailedError: The schema is not valid any more, by newer rules.
@@ -120,7 +121,10 @@ def _data_of(event: Any) -> Any:  # noqa: ANN401 - JSON can have any type
 
 
 def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
-    """Return the message in Avro, by the named version, that of its prefix, or the newest."""
+    """Return the message in Avro.
+
+    Its schema version is the named one, the one of the message's prefix, or the newest.
+    """
     if given.version is None and given.id is None:
         number = prefix_id(given.body)
         prefixed = next((each for each in reversed(topic.schemas) if each.id == number), None)
@@ -130,9 +134,10 @@ def _checked(topic: Topic, schema: TopicSchema, given: Given) -> Typed:
             except AvroError as exc:
                 if is_registered(topic):
                     raise _invalid("message", f"{exc} (version {prefixed.version})") from exc
-                # Treat the bytes as the start of a message, and not as a prefix.
+                # Treat the bytes as the start of a message, because they are no prefix of a known
+                # schema.
         elif number is not None and is_registered(topic):
-            # Refuse the message: with another schema it would be misread.
+            # Refuse the message, because with another schema it would be misread.
             message = f"has the prefix of the schema {number}, which the registry does not have"
             raise _invalid("message", f"{message} for this topic: name its Schema-Version")
     try:

@@ -1,11 +1,12 @@
-"""Limits the work of validating all messages of one request together."""
+"""Limits the work of validating all messages of one request."""
 
 from typing import Final
 
 from app.domain.errors import ThroughputQuotaError
 
 # The limit for one request of any size. A single message may take 10 ms (JSON Schema) or 30 ms
-# (Avro), and more for each byte; a thousand messages must not take a thousand times that.
+# (Avro), and more time for each byte. A request with a thousand messages must not take a thousand
+# times as long.
 LIMIT_NS: Final = 500_000_000
 # The additional limit for each byte of the request.
 BYTE_LIMIT_NS: Final = 400
@@ -16,7 +17,7 @@ TOO_MUCH: Final = (
 
 
 class RequestWork:
-    """The remaining work for one request."""
+    """The work that is left for one request."""
 
     def __init__(self, size: int) -> None:
         """Create a `RequestWork` for a request of `size` bytes."""
@@ -25,12 +26,12 @@ class RequestWork:
 
     @property
     def is_ample(self) -> bool:
-        """Whether so much is left that a message need not be counted exactly."""
+        """Whether so much work is left that the cost of a message need not be counted exactly."""
         return self.left_ns > self._ample_ns
 
     @property
     def is_spent(self) -> bool:
-        """Whether less is left than a single message may take."""
+        """Whether less work is left than a single message may take."""
         return self.left_ns < 1
 
     def spend(self, ns: float) -> None:

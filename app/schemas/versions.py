@@ -1,4 +1,4 @@
-"""A topic and the versions of its schema: which new ones it can have (pure)."""
+"""Decides which new schema versions a topic can have (pure)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,14 +14,14 @@ from app.schemas.compiled import COMPILED_MAX, require_schema, schema_id
 
 
 class Registered(NamedTuple):
-    """A version of a schema in a registry."""
+    """A schema version that a registry has."""
 
     version: int
     id: int
     text: str
 
 
-# Stands for a missing registry, or a registry without a version.
+# Stands for the result without a registry, or without a version in the registry.
 NOT_REGISTERED: Registered | None = None
 
 
@@ -51,9 +51,10 @@ def _made_id(kind: ContentType, text: str) -> int:
 
 
 def with_schema(topic: Topic, text: str, registered: Registered | None = None) -> Topic:
-    """Return the topic with one more version, unless its newest one is equal.
+    """Return the topic with one more version, unless its newest version is equal.
 
-    Compatibility is not checked for a registered version: the registry has its own rules.
+    For a version from the registry, compatibility is not checked, because the registry has its own
+    rules.
 
     Raises:
         ValidationFailedError: The schema is not valid, or cannot read messages of the version
@@ -88,20 +89,20 @@ def require_backward(topic: Topic, text: str) -> None:
 
 
 def _is_readable(kind: ContentType, schema: TopicSchema) -> bool:
-    """Whether messages of the schema can be read; a JSON Schema is not checked."""
+    """Whether messages of the schema can be read. A JSON Schema is not checked."""
     if kind is ContentType.JSON:
         return True
     try:
         require_schema(kind, schema.text)
     except ValidationFailedError:
-        # Accept this: the schema was stored under older rules, and its owners must be able to
-        # replace it.
+        # Accept the new schema. The current one was stored under older rules, and its owners must
+        # be able to replace it.
         return False
     return True
 
 
 def with_registered(topic: Topic, found: Iterable[Registered]) -> Topic:
-    """Return the topic with the registry's versions.
+    """Return the topic with the versions of the registry.
 
     Versions that the registry has deleted are kept.
     """
@@ -128,7 +129,7 @@ def requested_schema(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - a setting has this name
 ) -> TopicSchema | None:
-    """Return the named version, or the newest; None if the topic has no schema.
+    """Return the named version, or the newest one; None if the topic has no schema.
 
     Raises:
         SchemaVersionNotFoundError: The version does not exist.
@@ -146,7 +147,7 @@ def schema_if_known(
     version: int | None = None,
     id: int | None = None,  # noqa: A002 - a setting has this name
 ) -> TopicSchema | None:
-    """Return the named version, or the newest, if the topic has it."""
+    """Return the named version, or the newest one, if the topic has it; otherwise None."""
     if version is None and id is None:
         return topic.schema
     for each in reversed(topic.schemas):
@@ -156,7 +157,7 @@ def schema_if_known(
 
 
 def is_same(text: str, other: str) -> bool:
-    """Whether two schemas have the same content, whatever their layout."""
+    """Whether two schemas have the same content, even if their text is laid out differently."""
     return text == other or bool(orjson.loads(text) == orjson.loads(other))
 
 
@@ -165,7 +166,10 @@ def _registered(found: Registered) -> TopicSchema:
 
 
 def free_id(topic: Topic, kind: ContentType, text: str) -> int:
-    """Return an unused id, made from the text, for a schema of that kind in the topic."""
+    """Return an id for a schema of that kind that is unused in the topic.
+
+    The id is made from the text.
+    """
     found = schema_id(kind, text)
     taken = {each.id for each in topic.schemas if each.text != text}
     while found in taken:
