@@ -19,7 +19,7 @@ def main() -> None:
     """Run Spark jobs with the settings of the environment until it is stopped."""
     settings, ended = Settings(), 0
     configure_logging(settings.log_level)
-    # Show only warnings of py4j, which logs every connection that it closes.
+    # Show only warnings of py4j. It logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with database_url_or_exit(settings) as url:
         try:

@@ -18,20 +18,20 @@ def write_archived(archived: DataFrame, path: str) -> None:
 
 def read_archived(session: SparkSession, path: str) -> DataFrame:
     """Return the messages in that folder (columns `ARCHIVED`)."""
-    # Give the schema, because an empty folder has no file that contains it.
+    # Give the schema explicitly. An empty folder has no file that contains the schema.
     return session.read.schema(ARCHIVED).parquet(path)
 
 
 def archived_messages(
     session: SparkSession, folders: Sequence[str], *, spans: Sequence[OffsetSpan], times: Times
 ) -> DataFrame:
-    """Return the messages of a time in these spans of one topic, read from the folders.
+    """Return the messages of a time in these ranges of offsets of one topic, read from the folders.
 
-    The result has the columns `MESSAGES`. The spans of a partition have no gaps between them.
+    The result has the columns `MESSAGES`. The ranges of a partition must have no gaps between them.
     """
     if not folders or not spans:
         return session.createDataFrame([], MESSAGES)
-    # Do not use the folder names of days and hours as columns, so that many paths are one data
+    # Do not make columns of the names of day and hour folders. Then many paths are read as one data
     # frame.
     files = session.read.schema(MESSAGES).option("recursiveFileLookup", "true")
     read = files.parquet(*folders)
@@ -43,7 +43,7 @@ def archived_messages(
 
 
 def of_time(messages: DataFrame, times: Times) -> DataFrame:
-    """Return the messages whose own time is in the given time (columns `MESSAGES`)."""
+    """Return the messages (columns `MESSAGES`) that were published in the given time."""
     at = F.col("timestamp_ms")
     if times.since_ms is not None:
         messages = messages.where(at >= times.since_ms)
@@ -62,7 +62,7 @@ def _bounds(spans: Sequence[OffsetSpan]) -> tuple[Mapping[int, int], Mapping[int
 
 
 def of_partition(offsets: Mapping[int, int]) -> Column:
-    """Return the offset for the row's partition; null if there is none."""
+    """Return the offset that `offsets` has for the row's partition; null if it has none."""
     known = [F.lit(each) for pair in offsets.items() for each in pair]
     return F.try_element_at(F.create_map(*known), F.col("partition"))
 

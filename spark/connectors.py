@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Kafka and for S3, where these are configured."""
+"""The jars that Spark needs for Kafka and for S3, if these are configured."""
 
 import os
 import tempfile
@@ -10,8 +10,8 @@ import pyspark
 
 from app.config import Settings
 
-# The name of the Kafka connector at Maven Central. Its version must be that of PySpark, and its
-# Scala version that of Spark.
+# The name of the Kafka connector at Maven Central. Its version must be the version of PySpark, and
+# its Scala version that of Spark.
 KAFKA: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 # The version of Hadoop in PySpark.
 HADOOP: Final = "3.5.0"
@@ -22,11 +22,12 @@ S3: Final = (
     f"software.amazon.awssdk:s3-transfer-manager:{_SDK}",
     f"software.amazon.awssdk:sts:{_SDK}",
 )
-# Amazon's login at its Kafka, and what is left out of it: what Spark already has.
+# The jar for logging in to Amazon's Kafka, and the jars that are left out because Spark already has
+# them.
 MSK_IAM: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.5"
 MSK_IAM_WITHOUT: Final = ("com.fasterxml.jackson.core:*", "io.netty:*", "org.slf4j:*")
-# What is left out of the S3 connector: one jar of 650 MB with all of Amazon's services, of which S3
-# needs only a few small jars, and jars that Spark already has.
+# The jars that are left out of the S3 connector: jars that Spark already has, and a jar of 650 MB
+# with all of Amazon's services. S3 needs only a few small jars of these services.
 S3_WITHOUT: Final = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
 
 
@@ -44,14 +45,14 @@ def connectors(settings: Settings) -> Mapping[str, str]:
 
 
 def _fetched_to() -> dict[str, str]:
-    """Set the folder for jars.
+    """Return the setting for the folder of downloaded jars.
 
     By default Ivy uses the user's home folder, which is not writable in containers and systemd
     units.
     """
     if os.access(Path.home(), os.W_OK):
         return {}
-    # Use a folder with a name that nobody can know before, so that others cannot put jars there.
+    # Use a folder whose name nobody can guess, so that other users cannot put jars there.
     return {"spark.jars.ivy": tempfile.mkdtemp(prefix="angelia-ivy-")}
 
 

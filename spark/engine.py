@@ -65,7 +65,7 @@ class SparkEngine:
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # Name a group for this thread, by which all its work on Spark can be cancelled.
+        # Put the work of this thread into a group, by which all of it can be cancelled on Spark.
         session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
         progress.watch(SessionJobs(session))
         work = work_of(
@@ -84,7 +84,7 @@ class SparkEngine:
         The job may start more work, so repeat this call until `run` returns.
         """
         if self._session is not None:
-            # Ignore errors of a Spark that has ended: `run` detects the end.
+            # Ignore errors if Spark has ended. `run` notices that.
             with suppress(Py4JError, OSError):
                 self._session.sparkContext.cancelJobGroup(job.id)
 

@@ -15,7 +15,8 @@ from app.secret_files import text_of
 _PACKAGE: Final = "org.apache.kafka.common.security"
 _OAUTH: Final = f"{_PACKAGE}.oauthbearer"
 _MSK: Final = "software.amazon.msk.auth.iam"
-# Amazon's own mechanism: brokers that take tokens signed with AWS credentials have it, too.
+# The options for Amazon's own mechanism. Brokers that accept tokens signed with AWS credentials
+# support it, too.
 _MSK_IAM: Final[Mapping[str, str]] = {
     "sasl.mechanism": "AWS_MSK_IAM",
     "sasl.jaas.config": f"{_MSK}.IAMLoginModule required;",
@@ -29,7 +30,7 @@ def kafka_options(security: KafkaSecurity) -> Mapping[str, str]:
 
 
 def java_options(security: KafkaSecurity) -> str:
-    """Return what a JVM with such a read is started with: where it may request tokens."""
+    """Return the Java options that such a read needs: they say where the JVM may request tokens."""
     if not security.by_token or security.by_msk_iam:
         return ""
     return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={security.oauth.token_url}"
@@ -75,7 +76,8 @@ def _token_options(oauth: KafkaOAuth) -> Iterator[tuple[str, str]]:
     yield "sasl.jaas.config", _jaas(f"{_OAUTH}.OAuthBearerLoginModule", words)
     yield "sasl.login.callback.handler.class", f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
     yield "sasl.oauthbearer.token.endpoint.url", oauth.token_url or ""
-    # Encode id and secret as RFC 6749, section 2.3.1, requires, like the other connections.
+    # Encode id and secret as RFC 6749, section 2.3.1, requires. Angelia's other connections do so,
+    # too.
     yield "sasl.oauthbearer.header.urlencode", "true"
 
 

@@ -1,4 +1,4 @@
-"""Reads messages as DataFrames: from the log by offsets, discards, and finished messages.
+"""Reads messages as data frames: records of the log by offsets, discards, and finished messages.
 
 Spark's own connector reads Kafka. Tables are read with psycopg, as in `spark.sources`, in slices
 that become Arrow batches. This needs no jar, and also works with an embedded PostgreSQL. Every task
@@ -29,9 +29,9 @@ from spark.batches import Batches, batch_of
 from spark.kafka_options import kafka_options
 from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
 
-# The number of offsets that one task reads, so that several tasks share a long partition.
+# The number of offsets that one task reads. So several tasks share a long partition.
 SPAN_MAX: Final = 100_000
-# The maximum number of such parts of a partition.
+# The maximum number of parts into which a partition is divided for tasks.
 SPANS_MAX: Final = 512
 _CONTENT_TYPE: Final = "content-type"
 
@@ -39,7 +39,7 @@ _CONTENT_TYPE: Final = "content-type"
 def messages(
     session: SparkSession, database_url: str, *, log: LogPlace, spans: Sequence[OffsetSpan]
 ) -> DataFrame:
-    """Return the records of these spans of one topic (columns `MESSAGES`)."""
+    """Return the records of one topic in these ranges of offsets (columns `MESSAGES`)."""
     spans = [span for span in spans if span.start < span.end]
     if not spans:
         return session.createDataFrame([], MESSAGES)
@@ -52,7 +52,7 @@ def messages(
 
 
 def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
-    """Return the span in parts of SPAN_MAX offsets, or in SPANS_MAX larger parts."""
+    """Divide a range of offsets into parts of SPAN_MAX offsets, or into SPANS_MAX larger parts."""
     size = max(SPAN_MAX, -(-(span.end - span.start) // SPANS_MAX))
     return [
         OffsetSpan(
@@ -66,7 +66,7 @@ def parts_of(span: OffsetSpan) -> Sequence[OffsetSpan]:
 
 
 def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) -> DataFrame:
-    """Return discards that were not sent again (columns `MESSAGES`)."""
+    """Return discards whose message was not sent again (columns `MESSAGES`)."""
     given = {
         "subscription_id": wanted.subscription_id,
         "since": wanted.since.isoformat(),
@@ -80,7 +80,10 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
 def finished(
     session: SparkSession, database_url: str, *, subscription_id: str, since: datetime
 ) -> DataFrame:
-    """Return positions of messages that a subscription has finished, from its traces."""
+    """Return the positions of messages that a subscription has finished.
+
+    They come from its traces.
+    """
     given = {
         "subscription_id": subscription_id,
         "since": since.isoformat(),
@@ -90,7 +93,7 @@ def finished(
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
-    """Return the messages that these retransmissions have sent or send now (columns `RESENT`)."""
+    """Return messages that these retransmissions have sent or are sending (columns `RESENT`)."""
     given = {"retransmissions": list(retransmissions)}
     return _rows(session, database_url, kind="resent", given=given)
 
@@ -120,8 +123,8 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
         "endingOffsets": json.dumps({topic: {str(s.partition): s.end for s in spans}}),
         "includeHeaders": "true",
         "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
-        # Do not fail if messages are missing: retention may have removed them, and they cannot be
-        # sent again.
+        # Do not fail if messages are missing. Retention may have removed them, and then they cannot
+        # be sent again.
         "failOnDataLoss": "false",
     }
     read = session.read.format("kafka").options(**options).load()
@@ -157,19 +160,19 @@ class RowsSource(DataSource):
         return "angelia_rows"
 
     def schema(self) -> StructType:
-        """Return the columns."""
+        """Return the columns of the rows."""
         return _READERS[self.options["kind"]].columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the options."""
-        del schema  # not used: there is only one schema
+        del schema  # ignore `schema`: there is only one
         reader = _READERS[self.options["kind"]]
         return reader(self.options["password"], json.loads(self.options["given"]))
 
 
 @dataclass(frozen=True)
 class _Part(InputPartition):
-    # The limits of the range: times as ISO texts, or ids; None for no range.
+    # The limits of the range: times as ISO texts, or ids. None means that there is no range.
     first: Any
     end: Any
     partition: int = 0
@@ -183,7 +186,7 @@ class _RowsReader(DataSourceReader):
         self._given = given
 
     def partitions(self) -> Sequence[InputPartition]:
-        # Return at least one partition, because Spark needs one.
+        # Return at least one partition, because Spark requires one.
         return self.parts() or [_Part(0, 0)]
 
     def parts(self) -> list[_Part]:
@@ -286,7 +289,7 @@ _READERS: Final[Mapping[str, type[_RowsReader]]] = {
 def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """Return the headers in the form of a log record.
 
-    Headers of undelivered messages are stored in the form of requests.
+    Undelivered messages are stored with headers in the form of requests.
     """
     found = [(_name(HEADER_ID), message_id.encode())]
     for name, value in headers:

@@ -1,4 +1,7 @@
-"""The runner: runs one job after the other, each only while it holds the job's claim."""
+"""The runner: runs one job after the other.
+
+It runs a job only while it holds the claim on the job.
+"""
 
 import asyncio
 import traceback
@@ -15,42 +18,45 @@ from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
 from spark.errors import EngineLostError
 from spark.work import WorkProgress, WorkStoppedError
 
-# The number of attempts after which a job fails finally, if the database or the log is down.
+# After this many attempts, a job fails finally, if the database or the log is down each time.
 ATTEMPTS_MAX: Final = 5
 # The length to which the reason of a failure is cut.
 REASON_LENGTH_MAX: Final = 500
-# The errors of a database or log that is down.
+# The errors that mean that the database or the log is down.
 _AWAY: Final = (StorageUnavailableError, LogUnavailableError)
 
 _log = structlog.get_logger(__name__)
 
 
 class JobStore(Protocol):
-    """The store of jobs; see `spark.store.DatabaseJobs`."""
+    """The store of jobs; `spark.store.DatabaseJobs` documents its methods."""
 
-    async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented in the named class
-    async def beat(self) -> None: ...  # noqa: D102 - documented in the named class
-    async def leave(self) -> None: ...  # noqa: D102 - documented in the named class
-    async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - documented in the named class
-    async def report(  # noqa: D102 - documented in the named class
+    async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented in the class that the docstring names
+    async def beat(self) -> None: ...  # noqa: D102 - documented in the class that the docstring names
+    async def leave(self) -> None: ...  # noqa: D102 - documented in the class that the docstring names
+    async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - documented in the class that the docstring names
+    async def report(  # noqa: D102 - documented in the class that the docstring names
         self, claim: Claim, progress: JobProgress, lease: timedelta
     ) -> ClaimState: ...
-    async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - documented in the named class
-    async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - documented in the named class
-    async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - documented in the named class
-    async def release(self, claim: Claim) -> bool: ...  # noqa: D102 - documented in the named class
+    async def finish(self, claim: Claim, result: JobResult) -> bool: ...  # noqa: D102 - documented in the class that the docstring names
+    async def fail(self, claim: Claim, reason: str) -> bool: ...  # noqa: D102 - documented in the class that the docstring names
+    async def cancelled(self, claim: Claim) -> bool: ...  # noqa: D102 - documented in the class that the docstring names
+    async def release(self, claim: Claim) -> bool: ...  # noqa: D102 - documented in the class that the docstring names
 
 
 class Engine(Protocol):
     """Runs a job; both methods block. See `spark.engine.SparkEngine`."""
 
-    def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented in the named class
-    def cancel(self, job: Job) -> None: ...  # noqa: D102 - documented in the named class
+    def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented in the class that the docstring names
+    def cancel(self, job: Job) -> None: ...  # noqa: D102 - documented in the class that the docstring names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPace:
-    """How often a runner polls and reports. A claim that is not renewed within `lease` is lost."""
+    """How often a runner polls and reports.
+
+    If it does not renew a claim within `lease`, it loses the claim.
+    """
 
     lease: timedelta = timedelta(seconds=15)
     report_every: timedelta = timedelta(seconds=1)
@@ -59,7 +65,7 @@ class RunnerPace:
 
 
 class _Ending(StrEnum):
-    """Why a job is stopped before it has ended."""
+    """The reason why a job is stopped before it has ended."""
 
     CANCELLED = "cancelled"
     LOST = "lost"
@@ -69,7 +75,7 @@ class _Ending(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
     reason: str
-    # Whether the job may run again, because the job itself did not cause the problem.
+    # Whether the job may run again, because the job did not cause the problem.
     again: bool
 
 
@@ -82,7 +88,9 @@ class Runner:
         self._pace = pace or RunnerPace()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run jobs until `stopping` is set; the current job then waits for another runner.
+        """Run jobs until `stopping` is set.
+
+        The current job is then released, and waits for another runner.
 
         Raises:
             EngineLostError: Raised inside an ExceptionGroup: this process cannot continue.
@@ -110,7 +118,7 @@ class Runner:
             return None
 
     async def _rest(self, stopping: asyncio.Event) -> None:
-        """Wait for a notice of a new job, for the next poll, or for the stop."""
+        """Wait for a notice of a new job, for the next poll, or for `stopping`."""
         async with asyncio.TaskGroup() as tasks:
             waits = [
                 tasks.create_task(self._store.wait(self._pace.look_every)),
@@ -133,12 +141,12 @@ class Runner:
             looking = tasks.create_task(self._look(job, progress))
             ending = await self._watch(job, progress, doing=doing, stopping=stopping)
             looking.cancel()
-        # Store the last log lines before the state that they explain.
+        # Store the last log lines first, because they explain the state that is stored below.
         await self._claim_state(job.claim, progress)
         await self._settle(job, doing.result(), ending)
 
     async def _done(self, job: Job, progress: WorkProgress) -> JobResult | _Failure | None:
-        """Return the job's result, its failure, or None if it was stopped.
+        """Return the job's result, its failure, or None if the job was stopped.
 
         Raises:
             EngineLostError: Spark has ended.
@@ -160,13 +168,13 @@ class Runner:
     async def _look(self, job: Job, progress: WorkProgress) -> None:
         """Read the progress from Spark, in a task of its own.
 
-        Reports continue even if Spark hangs.
+        So reports to the store continue even if Spark hangs.
         """
         while True:
             await asyncio.sleep(self._pace.report_every.total_seconds())
             try:
                 await asyncio.to_thread(progress.look)
-            except Exception as exc:  # noqa: BLE001 - a Spark that stops raises anything, and no job ends for want of its figures
+            except Exception as exc:  # noqa: BLE001 - a job goes on without its progress, whatever Spark raises
                 _log.warning("progress_unknown", job=job.id, error=type(exc).__name__)
 
     async def _watch(
@@ -177,9 +185,9 @@ class Runner:
         doing: asyncio.Task[JobResult | _Failure | None],
         stopping: asyncio.Event,
     ) -> _Ending | None:
-        """Report regularly while the job runs, and stop it if necessary.
+        """Report regularly while the job runs, and stop the job if necessary.
 
-        Return why it was stopped.
+        Return why the job was stopped.
         """
         loop = asyncio.get_running_loop()
         ending: _Ending | None = None
@@ -197,7 +205,7 @@ class Runner:
         return ending
 
     async def _claim_state(self, claim: Claim, progress: WorkProgress) -> ClaimState | None:
-        """Return the store's answer to the report; None if it does not respond."""
+        """Return the store's answer to the report; None if the store does not respond."""
         try:
             return await self._store.report(claim, progress.now(), self._pace.lease)
         except UnavailableError as exc:
@@ -207,7 +215,10 @@ class Runner:
     async def _settle(
         self, job: Job, done: JobResult | _Failure | None, ending: _Ending | None
     ) -> None:
-        """Store how the job ended. If this fails, the lease expires and the job runs again."""
+        """Store how the job ended.
+
+        If this fails, the lease expires, and the job runs again.
+        """
         claim, store = job.claim, self._store
         match done:
             case JobResult():
@@ -256,7 +267,7 @@ def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool
 
 def _failure_of(exc: Exception) -> _Failure:
     """Return the error in one line, without the stack trace of a remote Python process."""
-    # Search the text of the error: an error in a Spark task contains its traceback as text.
+    # Search the text of the error, because an error in a Spark task contains its traceback as text.
     said = f"{type(exc).__name__} {exc}"
     unavailable = any(each.__name__ in said for each in _AWAY)
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]

@@ -74,7 +74,8 @@ TRACED: Final = StructType(
         StructField("resent", BooleanType(), nullable=False),
     ]
 )
-# Messages that only the proposed filters match (`is_added`), or only the current filters.
+# The columns of messages that only the proposed filters match (`is_added`), or only the current
+# filters.
 DIFFERING: Final = StructType(
     [
         StructField("offset", LongType(), nullable=False),
@@ -85,9 +86,10 @@ DIFFERING: Final = StructType(
         StructField("message_id", StringType(), nullable=False),
     ]
 )
-# Counts of messages by the second of their publication (since the epoch): all messages, those that
-# the proposed filters match (and their bytes), those that the current filters match, and those that
-# only the proposed filters match. One row of each task also has its first examples of differences.
+# Counts of messages by the second of their publication (since the epoch): of all messages, of those
+# that the proposed filters match (with their bytes), of those that the current filters match, and
+# of those that only the proposed filters match. One row of each task also has the task's first
+# examples of differences.
 ARRIVALS: Final = StructType(
     [
         StructField("second", LongType(), nullable=False),
@@ -153,8 +155,8 @@ PLACES: Final = StructType(
         StructField("offset", LongType(), nullable=False),
     ]
 )
-# The original position of each retransmitted message, and the new one; null if it is not appended
-# yet.
+# The original position of each retransmitted message, and its new position; the new one is null if
+# the message is not appended yet.
 RESENT: Final = StructType(
     [
         StructField("source_partition", IntegerType(), nullable=False),

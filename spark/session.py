@@ -17,31 +17,31 @@ from spark.traces import TracesSource
 
 APP_NAME: Final = "angelia"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
-# The settings that say how many jobs, stages and queries Spark keeps for its web pages, by default
-# a thousand of each.
+# The settings that say how many jobs, stages and queries Spark keeps for its web pages. Spark's
+# default is a thousand of each.
 _KEPT: Final = (
     "spark.ui.retainedJobs",
     "spark.ui.retainedStages",
     "spark.sql.ui.retainedExecutions",
 )
-# Settings that every session needs so that results are the same everywhere.
+# The settings that every session needs, so that results do not depend on the machine.
 _ALWAYS: Final[Mapping[str, str]] = {"spark.sql.session.timeZone": "UTC"}
 # Keep Python workers on this machine from importing from the current directory.
 _LOCAL_ALWAYS: Final[Mapping[str, str]] = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
-# Our defaults. What the operator sets in `spark-defaults.conf` replaces them.
+# Angelia's defaults. Settings of the operator in `spark-defaults.conf` replace them.
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Keep few old details: a session runs for long, and its plans are large.
+    # Keep only a few details of old work. A session runs for long, and its plans are large.
     **dict.fromkeys(_KEPT, "50"),
 }
 _LOCAL_DEFAULTS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Only for local executors: remote executors may not have Angelia installed.
+    # Set this only for local executors. Remote executors may not have Angelia installed.
     "spark.python.daemon.module": "spark.worker_daemon",
-    # Start with few partitions: adaptive execution merges small ones, but does not split any on one
-    # machine.
+    # Start with few partitions. Adaptive execution merges small partitions, but does not split any
+    # on one machine.
     "spark.sql.shuffle.partitions": "4",
 }
 _MEMORY: Final = "spark.driver.memory"
@@ -50,7 +50,7 @@ _MEMORY: Final = "spark.driver.memory"
 def new_session(settings: Settings, **conf: str) -> SparkSession:
     """Return a session on the master of the settings; `conf` replaces single values.
 
-    Starting a session takes seconds, so keep it.
+    Starting a session takes seconds, so keep the session.
     """
     local = settings.spark_master.startswith("local")
     theirs = operator_settings()
@@ -68,7 +68,7 @@ def new_session(settings: Settings, **conf: str) -> SparkSession:
 def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     """Return the configuration of a session, in addition to the operator's (`theirs`).
 
-    Correctness needs some settings: these replace the operator's.
+    Some settings are needed for correct results. These replace the operator's settings.
     """
     local = settings.spark_master.startswith("local")
     kafka = java_options(settings.kafka_security)
@@ -79,11 +79,12 @@ def chosen(settings: Settings, theirs: Mapping[str, str]) -> Mapping[str, str]:
     }
     defaults = {name: value for name, value in ours.items() if name not in theirs}
     if "spark_memory" in settings.model_fields_set:
-        # The operator has set both: use Angelia's setting, which is the documented one.
+        # The operator has set the memory in both places. Use Angelia's setting, because it is the
+        # documented one.
         defaults[_MEMORY] = settings.spark_memory
     return {
         **defaults,
-        # Set up logging: otherwise Spark writes a dozen lines when it starts.
+        # Configure the logs of the JVM. Otherwise Spark writes a dozen lines when it starts.
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING} {kafka}",
         "spark.executor.defaultJavaOptions": kafka,
         **(_LOCAL_ALWAYS if local else {}),
@@ -98,7 +99,7 @@ def submitted_session() -> SparkSession:
 
 
 def prepared(session: SparkSession) -> SparkSession:
-    """Return `session` after making it able to read Angelia's data."""
+    """Prepare `session` so that it can read Angelia's data, and return it."""
     for name, value in _ALWAYS.items():
         session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)

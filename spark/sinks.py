@@ -12,7 +12,7 @@ from pyspark.sql.types import TimestampType
 from app.domain.job import Claim
 from app.storage.spark.analysis_parts import COLUMNS, write_part
 
-# The maximum number of writers: each has its own connection or file, and results are small.
+# The maximum number of writers. Each writer has its own connection or file, and results are small.
 WRITERS_MAX: Final = 8
 
 _WITH_ZONE: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
@@ -26,7 +26,7 @@ def to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> Non
 def spread_to_database(result: DataFrame, table: str, *, url: str, claim: Claim) -> None:
     """Store the rows of `result` in an analytics table, with as many tasks as it has partitions.
 
-    For results that are large.
+    This is for large results.
     """
     columns = [_writable(result, name) for name in COLUMNS[table]]
     write = partial(_write_partition, url=url, table=table, claim=claim)
@@ -46,7 +46,7 @@ def _write_partition(rows: Iterable[Row], *, url: str, table: str, claim: Claim)
 
 
 def _writable(result: DataFrame, name: str) -> Column:
-    """Return the column in a form for tasks: a time as text, which keeps its time zone."""
+    """Return the column in a form that tasks can read: a time becomes a text with its time zone."""
     column = F.col(name)
     is_time = isinstance(result.schema[name].dataType, TimestampType)
     return F.date_format(column, _WITH_ZONE).alias(name) if is_time else column

@@ -21,8 +21,8 @@ from app.domain.job import JobScope
 from app.storage.spark.discard_rows import COLUMNS, undelivered_csv, undelivered_ranges
 from spark.schemas import DISCARDS
 
-# The size of a block, which must be enough for the longest row: a body of 64 KiB in hexadecimal, a
-# reason, and names.
+# The size of a block in bytes. It must be enough for the longest row: a body of 64 KiB in
+# hexadecimal, a reason, and names.
 _BLOCK_SIZE: Final = 4 * 1024 * 1024
 _CSV_TYPES: Final = {
     **dict.fromkeys(COLUMNS, pa.string()),
@@ -35,7 +35,7 @@ _ARROW: Final = to_arrow_schema(DISCARDS, timezone="UTC")
 
 
 def undelivered(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return the discards of `scope` (columns `DISCARDS`), read by the tasks when they run."""
+    """Return the discards of `scope` (columns `DISCARDS`). Tasks read them when they run."""
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
@@ -55,12 +55,12 @@ class UndeliveredSource(DataSource):
         return "angelia_undelivered"
 
     def schema(self) -> StructType:
-        """Return the columns."""
+        """Return the columns of the rows."""
         return DISCARDS
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the scope in the options."""
-        del schema  # not used: there is only one schema
+        del schema  # ignore `schema`: there is only one
         scope = JobScope(
             start=datetime.fromisoformat(self.options["start"]),
             end=datetime.fromisoformat(self.options["end"]),
@@ -81,7 +81,7 @@ class _UndeliveredReader(DataSourceReader):
         self._scope = scope
 
     def partitions(self) -> list[_IdRange]:
-        # Return at least one partition, because Spark needs one.
+        # Return at least one partition, because Spark requires one.
         return [_IdRange(*ids) for ids in undelivered_ranges(self._url) or [(0, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ class _UndeliveredReader(DataSourceReader):
         ids = (partition.first, partition.end)
         with undelivered_csv(self._url, ids, self._scope) as rows:
             if not rows.peek(1):
-                return  # no rows: the reader refuses an empty file
+                return  # return no rows: the CSV reader refuses an empty file
             for batch in _batches(rows):
                 yield pa.RecordBatch.from_arrays(
                     [
@@ -108,7 +108,8 @@ def _batches(rows: object) -> csv.CSVStreamingReader:
             column_names=COLUMNS, block_size=_BLOCK_SIZE, use_threads=False
         ),
         parse_options=csv.ParseOptions(newlines_in_values=True),
-        # Read CSV as COPY writes it: an empty value is NULL, and an empty text has quotes.
+        # Read the CSV that COPY writes. There, an empty value is NULL, and an empty text has
+        # quotation marks.
         convert_options=csv.ConvertOptions(
             column_types=_CSV_TYPES,
             null_values=[""],

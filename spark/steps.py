@@ -3,14 +3,17 @@
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-# The share of a step for the first of its Spark jobs. Each next Spark job counts for the same share
-# of the rest: the first reads the messages, and the others use its result.
+# The share of a step for its first Spark job. Each next Spark job gets the same share of the rest:
+# the first job reads the messages, and the others use its result.
 FIRST_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The number of started Spark jobs, and the completed and total tasks of the last of them."""
+    """The number of started Spark jobs, and how far the last of them is.
+
+    The last job has `tasks`, of which `completed` have ended.
+    """
 
     jobs: int = 0
     completed: int = 0
@@ -18,13 +21,19 @@ class Begun:
 
 
 class SparkJobs(Protocol):
-    """The Spark jobs of a session, which runs one Angelia job at a time. Both methods block."""
+    """Reads which Spark jobs a session has started. Both methods block.
+
+    The session runs one job of Angelia at a time.
+    """
 
     def begun(self) -> int:
         """Return how many Spark jobs the session has started so far."""
 
     def since(self, first: int) -> Begun:
-        """Return the Spark jobs after the first `first`; empty if Spark does not report them."""
+        """Return the Spark jobs that started after the first `first` jobs.
+
+        The result is empty if Spark does not report them.
+        """
 
 
 def done_within(start: float, until: float, begun: Begun) -> float:

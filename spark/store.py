@@ -25,14 +25,17 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import Notices
 from app.storage.replay.retransmissions import RetransmissionRepository
 
-# How long appending an anchor may take.
+# How long the append of an anchor may take.
 ANCHORED_WITHIN: Final = timedelta(seconds=30)
 
 _log = structlog.get_logger(__name__)
 
 
 class DatabaseJobs:
-    """The jobs for one runner. Every method except `wait` may raise StorageUnavailableError."""
+    """The store of jobs, for one runner.
+
+    Every method except `wait` may raise StorageUnavailableError.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,8 @@ class DatabaseJobs:
     ) -> None:
         """Create a `DatabaseJobs`.
 
-        Ledger entries are anchored in the log of `open_a_log`. If it is None, they are not.
+        Ledger entries are anchored in the log that `open_a_log` opens. If it is None, entries are
+        not anchored.
         """
         self._database = database
         self._notices = notices
@@ -52,7 +56,7 @@ class DatabaseJobs:
         self._open_a_log = open_a_log
 
     async def wait(self, at_most: timedelta) -> None:
-        """Return when there may be a job, or after `at_most`."""
+        """Wait until a job may be waiting for a runner, at most for `at_most`."""
         await self._notices.wait(at_most)
 
     async def beat(self) -> None:
@@ -61,7 +65,7 @@ class DatabaseJobs:
             await SparkRunnerRepository(session).beat(self._runner)
 
     async def leave(self) -> None:
-        """Remove this runner, because it ends."""
+        """Remove this runner from the list of runners, because it ends."""
         async with self._database.transaction() as session:
             await SparkRunnerRepository(session).remove(self._runner)
 
@@ -76,12 +80,12 @@ class DatabaseJobs:
             return await JobRepository(session).report(claim, progress, lease)
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """Store the job's result in one transaction; from then on it is shown."""
+        """Store the job's result in one transaction. From then on, the API shows the result."""
         try:
             return await self._finish(claim, result)
         except SecretKeyMissingError as exc:
-            # Fail the job: nothing of its result was stored, and it must be requested again after
-            # the key is set.
+            # Fail the job. Nothing of its result was stored, and the job must be requested again
+            # after the key is set.
             return await self.fail(claim, exc.message)
 
     async def _finish(self, claim: Claim, result: JobResult) -> bool:
@@ -102,14 +106,17 @@ class DatabaseJobs:
         return True
 
     async def _anchor(self, anchor: LedgerAnchor) -> None:
-        """Append the anchor to the log. If that fails, the anchor of the next entry covers both."""
+        """Append the anchor to the log.
+
+        If that fails, the anchor of the next entry also proves this entry.
+        """
         if self._open_a_log is None:
             return
         try:
             async with asyncio.timeout(ANCHORED_WITHIN.total_seconds()), self._open_a_log() as log:
                 await append_anchor(log, anchor)
         except (AngeliaError, TimeoutError) as exc:
-            # The job is done in any case: its entry is stored.
+            # Go on: the job is done, because its entry is stored.
             _log.warning("ledger_entry_not_anchored", number=anchor.number, error=str(exc))
 
     async def fail(self, claim: Claim, reason: str) -> bool:
@@ -123,13 +130,13 @@ class DatabaseJobs:
             return await JobRepository(session).cancelled(claim)
 
     async def release(self, claim: Claim) -> bool:
-        """Let the job wait again for any runner."""
+        """Release the claim, so that any runner can take the job."""
         async with self._database.transaction() as session:
             return await JobRepository(session).release(claim)
 
 
 def _log_written(claim: Claim, entry: LedgerEntry) -> None:
-    """Log the entry, because somebody who can change the database cannot change the log files."""
+    """Log the entry. Somebody who can change the database cannot change the files of logs."""
     report = _log.warning if entry.sums.missing else _log.info
     report(
         "ledger_entry_written",

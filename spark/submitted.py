@@ -1,8 +1,8 @@
 """Runs one requested job in a process that `spark-submit` starts, in the same way as a runner.
 
 The job is claimed in the database with a lease, which is renewed. If this process ends before the
-job, the job is released, or claimed by another process; then reports of this process change
-nothing.
+job, the job is released, or its claim expires, and another process claims the job. From then on,
+reports of this process change nothing.
 """
 
 import argparse
@@ -43,8 +43,8 @@ Do = Callable[[SparkSession, Work], JobResult]
 def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     """Run the named job of that kind, or the one that has waited longest.
 
-    The last line of standard output is how the job ended, as JSON (`spark-submit` writes standard
-    error there too).
+    The last line of standard output says how the job ended, as JSON. `spark-submit` writes standard
+    error there too.
 
     Raises:
         SystemExit: Always; the exit code is 0 if the job is DONE.
@@ -52,12 +52,13 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     wanted = _parser(kind).parse_args(arguments).job
     settings = Settings()
     configure_logging(settings.log_level)
-    # Show only warnings of py4j, which logs every connection that it closes.
+    # Show only warnings of py4j. It logs every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     url = configured_url(settings)
     if url is None:
         raise SystemExit("Set ANGELIA_DATABASE_URL to the database that has the job.")
-    # Start Spark before the job is claimed: the job must not wait for Spark, or fail because of it.
+    # Start Spark before the job is claimed. The job must not wait for Spark, or fail because Spark
+    # fails.
     engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
     try:
         job = asyncio.run(_ended(url, engine, kind=kind, wanted=wanted))
@@ -70,7 +71,7 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedEngine:
-    """Runs one job on the Spark session of this process. The methods block."""
+    """Runs one job on the Spark session of this process. Its methods block."""
 
     session: SparkSession
     settings: Settings
@@ -79,7 +80,7 @@ class SubmittedEngine:
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Run the job, and return its result. Errors of the job are raised."""
-        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark has it by position
+        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark passes it by position
         progress.watch(SessionJobs(self.session))
         work = work_of(job, self.settings, database_url=self.database_url, progress=progress)
         return self.do(self.session, work)
@@ -92,7 +93,7 @@ class SubmittedEngine:
 async def _ended(
     url: DatabaseUrl, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None
 ) -> Job:
-    """Return the job in its state after the run.
+    """Return the job in the state that it has after the run.
 
     Raises:
         JobNotFoundError: The job does not exist.

@@ -28,13 +28,16 @@ class SessionJobs:
             Py4JError: Spark has ended.
             OSError: Spark has ended.
         """
-        # Ask the scheduler: the status tracker learns of Spark jobs later, so a job of the last
-        # step could be counted for the next step.
+        # Ask the scheduler. The status tracker knows about Spark jobs a little later, so a job of
+        # the last step could be counted in the next step.
         scheduler = self._context._jsc.sc().dagScheduler()  # noqa: SLF001 - PySpark has no types
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """Return the Spark jobs after the first `first`; empty if Spark does not report them."""
+        """Return the Spark jobs that started after the first `first` jobs.
+
+        The result is empty if Spark does not report them.
+        """
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()

@@ -1,4 +1,4 @@
-"""Reads traces of deliveries as a DataFrame, in slices of time, each by a task of its own.
+"""Reads traces of deliveries as a data frame, in slices of time, each in a task of its own.
 
 As in `spark.records`, this needs no jar, and works with an embedded PostgreSQL.
 """
@@ -19,14 +19,14 @@ from app.storage.spark.trace_rows import When, slices, traced_rows
 from spark.batches import Batches, batch_of
 from spark.schemas import TRACED
 
-# The longest time from a message's first attempt to its end: a time to live is at most two hours,
+# The longest time from a message's first attempt to its end. A time to live is at most two hours,
 # and the last attempt may take some time.
 LOOK_BACK: Final = timedelta(hours=3)
 _ARROW: Final = to_arrow_schema(TRACED, timezone="UTC")
 
 
 def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFrame:
-    """Return traces of deliveries in the time of `scope`, and LOOK_BACK before (`TRACED`)."""
+    """Return traces of deliveries in the time of `scope`, and in LOOK_BACK before it (`TRACED`)."""
     options = {
         # Pass the URL in the option `password`, because Spark does not show its value.
         "password": database_url,
@@ -38,7 +38,10 @@ def traced(session: SparkSession, database_url: str, scope: JobScope) -> DataFra
 
 
 def looked_at(scope: JobScope) -> When:
-    """Return the time range of the entries to read: that of `scope`, and LOOK_BACK before it."""
+    """Return the time range of the entries to read.
+
+    It is the time of `scope`, and LOOK_BACK before it.
+    """
     return scope.start - LOOK_BACK, scope.end
 
 
@@ -51,12 +54,12 @@ class TracesSource(DataSource):
         return "angelia_traces"
 
     def schema(self) -> StructType:
-        """Return the columns."""
+        """Return the columns of the rows."""
         return TRACED
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader for the options."""
-        del schema  # not used: there is only one schema
+        del schema  # ignore `schema`: there is only one
         start, end = (datetime.fromisoformat(self.options[name]) for name in ("start", "end"))
         scope = JobScope(start=start, end=end, **json.loads(self.options["scope"]))
         return _TracesReader(self.options["password"], scope)

@@ -49,12 +49,14 @@ class WorkProgress:
             raise WorkStoppedError
 
     def watch(self, spark: SparkJobs) -> None:
-        """Read the progress of further steps from this Spark session."""
+        """Read the progress of the next steps from this Spark session."""
         with self._lock:
             self._spark = spark
 
     def step(self, name: str, *, done: float, until: float) -> None:
-        """Begin a step. The job's finished share goes from `done` to `until` (0 to 1) in this step.
+        """Begin a step.
+
+        In this step, the job's finished share goes from `done` to `until` (0 to 1).
 
         If Spark has ended, its errors are raised.
 
@@ -77,11 +79,11 @@ class WorkProgress:
             return
         done = done_within(*step, spark.since(before))
         with self._lock:
-            # Ignore a lower share: it may belong to the last step.
+            # Ignore a lower share, because it may belong to the last step.
             self._done = max(self._done, done)
 
     def report(self, line: str) -> None:
-        """Add a line with the time to the job's log.
+        """Add a line, with the time, to the job's log.
 
         If there are too many lines, the oldest is dropped.
         """
@@ -97,10 +99,11 @@ class WorkProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One job to run. `output` is the folder (or URI) for its Parquet files.
+    """One job to run.
 
-    `archive` is the folder of the archive. `database_url` is in psycopg's form. Without a `claim`
-    nothing is written into the database, only Parquet files.
+    `output` is the folder (or URI) for its Parquet files. `archive` is the folder of the archive.
+    `database_url` is in psycopg's form. If `claim` is None, nothing is written into the database:
+    there are only Parquet files.
     """
 
     database_url: str
@@ -117,7 +120,7 @@ def work_of(job: Job, settings: Settings, *, database_url: str, progress: WorkPr
     return Work(
         database_url=database_url,
         scope=job.scope,
-        # Use a folder for each attempt, so that no folder has files of two attempts.
+        # Use a new folder for each attempt, so that no folder has files of two attempts.
         output=f"{settings.spark_results}/{job.kind.lower()}/{job.id}/{job.attempt}",
         archive=f"{settings.spark_results}/archive",
         claim=job.claim,

@@ -1,7 +1,7 @@
-"""The process from which Spark forks its Python workers; it has imported all that they need.
+"""The process from which Spark forks its Python workers. It has imported all that workers need.
 
 Spark's own daemon uses a zip file of PySpark's sources. With it, each worker compiles its imports,
-reads the zip file's directory again, and runs the garbage collector over all imports after each
+reads the zip file's directory again, and collects garbage among all imported objects after each
 task. This is most of the CPU time of Python in a short job.
 """
 
@@ -16,7 +16,7 @@ NEEDED: Final = ("pandas", "pyarrow.compute", "spark.engine")
 
 def main() -> None:
     """Serve Spark's requests for workers until Spark ends."""
-    # Use the installed PySpark instead of Spark's zip file: it is compiled.
+    # Use the installed PySpark instead of Spark's zip file, because the installed one is compiled.
     sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]
     manager = import_module("pyspark.daemon").manager
     for name in NEEDED:

@@ -1,1 +1,1 @@
-"""The jobs. Each job reads, transforms and writes, in the runner or by `spark-submit`."""
+"""The jobs. Each job reads, transforms and writes. It runs in the runner, or by `spark-submit`."""

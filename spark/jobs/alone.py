@@ -1,4 +1,4 @@
-"""Runs analyses by `spark-submit`: for a request, or without a request.
+"""Runs analyses by `spark-submit`, for a request or without one.
 
 Without a request, the result is written only as Parquet.
 """
@@ -24,7 +24,7 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser of the common arguments: time, scope, and the place of the files."""
+    """Return a parser for the arguments that all analyses have: time, scope, and output folder."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--from", dest="start", type=_instant, help="inclusive; a day before --to")
     made.add_argument("--to", type=_instant, help="exclusive; now")
@@ -57,7 +57,7 @@ def carry_out(
     kind: JobKind,
     slo: timedelta | None = None,
 ) -> None:
-    """Run the analysis; write the counts to standard output as JSON.
+    """Run the analysis, and write the counts to standard output as JSON.
 
     Raises:
         SystemExit: Always, with the exit code.

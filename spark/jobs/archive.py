@@ -1,8 +1,8 @@
 """Archives the new messages of the log, each once, and removes messages that were kept long enough.
 
 A folder is written first, and becomes valid when the job is done. The same transaction moves the
-position up to which the topic is archived. If a runner is killed, nobody reads what it has written,
-and this is removed a day later.
+position up to which the topic is archived. If a runner is killed, nobody reads the files that it
+has written, and a later job removes them after a day.
 
 The job can also run by itself, on any cluster, instead of by a runner:
 
@@ -52,9 +52,9 @@ class ArchiveDamagedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _New:
-    """The part of a topic that is not archived.
+    """The part of a topic that is not archived yet.
 
-    `missed` is how many offsets before it the log dropped.
+    `missed` is how many offsets before this part the log has dropped.
     """
 
     topic: ArchivedTopic
@@ -64,7 +64,7 @@ class _New:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """The archived part of a topic, and how many offsets the log dropped during the read."""
+    """The part of a topic that was archived, and how many offsets the log dropped meanwhile."""
 
     pieces: tuple[Piece, ...]
     missed: int
@@ -126,7 +126,9 @@ def _new_of(
 def _archived(
     session: SparkSession, work: Work, new: _New, *, claim: Claim, part: tuple[int, int]
 ) -> _Written:
-    """Write the new messages of a topic to the archive. `part` (n, m) means topic n of m.
+    """Write the new messages of a topic to the archive.
+
+    `part` (n, m) means topic n of m.
 
     Returns:
         What is archived after this.
@@ -140,11 +142,11 @@ def _archived(
     begin_folder(url, folder, new.topic, spans=new.spans)
     source = messages(session, url, log=work.log, spans=new.spans)
     write_archived(into_files(source, new.spans), folder.path)
-    # Read the files back, because this is what readers will find.
+    # Read the files again, because readers will find exactly this content.
     files = read_archived(session, folder.path)
     found = tuple(Piece(*row) for row in pieces(files).collect())
     _require_each_once(new.spans, found)
-    # Check what retention removed after the read: it cannot be more than this.
+    # Find what retention may have removed during the read. No more than this can be missing.
     doubtful = _taken(work, new, found)
     runs = _last_runs(files, doubtful) if doubtful else {}
     kept = [without_gaps(span, doubtful, runs=runs) for span in new.spans]
@@ -155,19 +157,20 @@ def _archived(
 
 
 def into_files(source: DataFrame, spans: Sequence[OffsetSpan]) -> DataFrame:
-    """Return the messages of the spans for the archive, in tasks of SPAN_MAX offsets.
+    """Return the messages of these ranges for the archive, in tasks of SPAN_MAX offsets.
 
-    So an hourly job for many partitions does not make a file for each partition.
+    So an hourly job for many partitions does not write a file for each partition.
     """
     offsets = sum(span.end - span.start for span in spans)
     return placed(source.coalesce(min(_TASKS_MAX, -(-offsets // SPAN_MAX))))
 
 
 def _taken(work: Work, new: _New, found: Sequence[Piece]) -> Mapping[int, int]:
-    """Return, by partition, the offset below which messages may have been dropped before the read.
+    """Return, by partition, the offset below which the log may have dropped messages.
 
-    The log in the database uses every offset, so there each missing message is known. In Kafka some
-    offsets have no message, and only what the log has dropped can be missing.
+    The log may have dropped them during the read. The log in the database uses every offset, so
+    each missing message is known. In Kafka, some offsets have no message, and only messages that
+    the log has dropped can be missing.
     """
     starts = log_starts(work, new.topic.name)
     taken = {}
@@ -205,14 +208,14 @@ def _report_missed(work: Work, topic: str, missed: int) -> None:
 
 
 def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
-    """Remove folders that are no longer valid; return how many were removed."""
+    """Remove folders that are no longer valid; return how many folders were removed."""
     expire_folders(work.database_url)
     gone = 0
     for folder in removable_folders(work.database_url, patience):
         try:
             remove_folder(session, folder.path)
         except Py4JError as exc:
-            # Continue after an error: the next job tries again, and this job has more important
+            # Continue after an error. The next job tries again, and this job has more important
             # work.
             work.progress.report(f"{folder.path} stays: {next(iter(str(exc).splitlines()), '')}")
         else:

@@ -1,6 +1,7 @@
 """Analyses how long messages took to their subscribers, in which part, and which were late.
 
-The job can also run on any cluster: for a request, or without one; then the result is only Parquet:
+The job can also run on any cluster: for a request, or without a request. Without a request, the
+result is only Parquet:
 
     spark-submit spark/jobs/latency_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/latency_analytics.py --from 2026-01-01 --slo-seconds 5 --output january
@@ -52,7 +53,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
 def _covered_from(work: Work) -> datetime:
     """Return the time from which on there are traces, within the requested time.
 
-    Without traces, return the end of the requested time.
+    If there are no traces, return the end of the requested time.
     """
     start, end = work.scope.start, work.scope.end
     first = first_traced(work.database_url, work.scope) or end

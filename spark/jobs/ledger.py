@@ -43,7 +43,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     )
     spans = [span for span in spans_of(topic, request) if span.start < span.end]
     work.progress.step("Counting messages", done=0.1, until=0.8)
-    # Include only messages after the last gap; messages before a gap are counted as gone.
+    # Count only messages after the last gap. Messages before a gap count as gone.
     records = messages_of(session, work, adjoining(reached(work, topic, spans)))
     found = counted(records, account)
     spread_to_database(found, LEDGER_COUNTS, url=work.database_url, claim=work.claim)

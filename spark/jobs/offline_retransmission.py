@@ -32,10 +32,11 @@ from spark.jobs.republishing import Republishing
 from spark.submitted import carry_out
 from spark.work import Work
 
-# How long it may take until a task learns that its job is cancelled. Tasks learn this from the
-# database, possibly before the runner does.
+# After how much time a task knows that its job is cancelled. A task reads this from the database,
+# maybe earlier than the runner.
 _HEARD_WITHIN: Final = timedelta(seconds=20)
-# The maximum number of tasks: each must keep the order of its partitions.
+# The maximum number of tasks. A partition is not divided between tasks, so that its messages stay
+# in order.
 _TASKS_MAX: Final = 200
 
 
@@ -100,8 +101,8 @@ def _published(
 def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
     """Return the messages of the requested time, in order (columns `MESSAGES`).
 
-    One task reads a whole partition, from the log and from many files, so that messages with the
-    same key stay in order.
+    One task reads a whole partition, from the log and from many files. So messages with the same
+    key stay in order.
     """
     times, at = request.times, F.col("timestamp_ms")
     inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))

@@ -16,7 +16,7 @@ from spark.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """The offsets that are read from the log, and those that are read from folders of the archive.
+    """The offsets to read from the log, and the offsets to read from folders of the archive.
 
     Each offset is in one of the two. The log has the offsets from the `starts` of its partitions
     on.
@@ -29,7 +29,7 @@ class Reached:
 
 
 def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
-    """Return where the spans of that topic are now.
+    """Return where the offsets of that topic are now: in the log or in the archive.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
@@ -37,8 +37,8 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
     """
     if not kept_folders(work.database_url, topic):
         return Reached(log=tuple(spans), starts={})
-    # Read the log's starts before the folders: then the folders have what retention removes in
-    # between.
+    # Read the starts of the log before the folders. Then the folders contain what retention removes
+    # between the two reads.
     starts = log_starts(work, topic)
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
         return Reached(log=tuple(spans), starts=starts)
@@ -60,7 +60,7 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
 
 
 def adjoining(read: Reached) -> Reached:
-    """Return the offsets without those archived ranges that do not end where the log starts."""
+    """Return `read` without those archived ranges that do not end where the log starts."""
     starts = {span.partition: span.start for span in read.log}
     kept = tuple(each for each in read.archived if each.end == starts.get(each.partition))
     return replace(read, archived=kept)
@@ -69,7 +69,10 @@ def adjoining(read: Reached) -> Reached:
 def messages_of(
     session: SparkSession, work: Work, read: Reached, *, times: Times | None = None
 ) -> DataFrame:
-    """Return the messages at these offsets (columns `MESSAGES`), all or only those of a time."""
+    """Return the messages at these offsets (columns `MESSAGES`).
+
+    With `times`, return only those of a time.
+    """
     wanted = times or Times()
     in_log = messages(session, work.database_url, log=work.log, spans=read.log)
     in_log = of_time(in_log, wanted)
@@ -80,7 +83,7 @@ def messages_of(
 
 
 def gone(work: Work, topic: str, spans: Sequence[OffsetSpan], *, read: Reached) -> int:
-    """Return how many offsets of the spans were not read, and are no longer in the log.
+    """Return how many of the offsets were not read because the log no longer has them.
 
     The log lines of the job name the partitions.
     """

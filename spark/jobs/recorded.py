@@ -1,4 +1,4 @@
-"""Waits until the content of streams is recorded in the database."""
+"""Waits until the recorder has stored the content of streams in the database."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ from app.domain.replay.retransmission import OffsetSpan
 from app.storage.spark.retransmission_requests import unrecorded
 from spark.work import Work
 
-# How long to wait. The content of the streams is recorded within a second, unless no recorder runs.
+# How long to wait for the recorder. It stores the content of the streams within a second, if it
+# runs.
 RECORDED_WITHIN: Final = timedelta(minutes=2)
 _LOOK_EVERY: Final = timedelta(milliseconds=200)
 
@@ -19,7 +20,7 @@ class NotKnownError(Exception):
 
 
 def await_recorded(work: Work, streams: Sequence[OffsetSpan]) -> None:
-    """Wait until the streams are recorded up to the request.
+    """Wait until the recorder has stored what the streams contained at the request.
 
     Raises:
         NotKnownError: The records were not stored in time.

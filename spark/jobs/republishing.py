@@ -1,8 +1,8 @@
 """Copies messages of one topic to another, each once: Spark tasks, one partition at a time.
 
-After each batch the progress is stored in the database. A task that starts first reads from the
-target what was published after the stored progress. So a task that runs again, after any failure,
-publishes what is missing, and nothing twice.
+After each batch the progress is stored in the database. When a task starts, it first reads from the
+target topic what was published after the stored progress. So a task that runs again after a failure
+publishes only what is missing, and nothing twice.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ from app.log.interface import MessageLog
 from app.schemas.conversion import Fitting, RefusedValue
 from app.storage.spark.republishing_parts import OfflinePart, Said, part_taken
 
-# The longest time of an append. The next publisher of a partition waits for this time.
+# The longest time of an append. If another publisher takes over a partition, it waits for this time
+# first.
 APPEND_MAX: Final = timedelta(seconds=10)
 BATCH_MAX: Final = 500
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -32,7 +33,9 @@ READ_BACK_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Republishing:
-    """The function that tasks run on their rows (columns `MESSAGES`), each partition in order.
+    """The function that tasks run on their rows (columns `MESSAGES`).
+
+    It publishes each partition in order.
 
     `database_url` is in psycopg's form.
     """
@@ -52,7 +55,7 @@ class Republishing:
             TopicNotFoundError: The topic does not exist.
         """
         rest = iter(rows)
-        # Skip tasks without rows, which need no log.
+        # Skip tasks without rows, because they need no log.
         if (first := next(rest, None)) is not None:
             asyncio.run(self._republished(chain([first], rest)))
 
@@ -66,7 +69,7 @@ class Republishing:
 
 
 class PartitionRepublisher:
-    """Publishes one partition of the source topic, continuing from the stored progress."""
+    """Publishes one partition of the source topic. It continues from the stored progress."""
 
     def __init__(
         self, log: MessageLog, part: OfflinePart, fitting: Fitting, *, task_id: str
@@ -83,13 +86,14 @@ class PartitionRepublisher:
             PartLostError: Another publisher has the part.
             UnavailableError: The log or the database cannot be reached.
         """
-        # Wait until appends of the previous publisher are in the log, or never will be.
+        # Wait until no append of the previous publisher can reach the log any more.
         await asyncio.sleep(self._part.wait.total_seconds())
         known = await self._read_back(target)
         said = Said(self._part.position)
         left = (each for each in records if each.offset >= self._part.position)
         for batch in batches(left):
-            # Store the target's ends before the append: messages after them may be from this batch.
+            # Store the ends of the target topic before the append. Messages after these ends may be
+            # from this batch.
             await self._report(target, said, appending=APPEND_MAX)
             said = await self._published(target, batch, known)
         await self._report(target, said)

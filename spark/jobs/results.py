@@ -9,7 +9,10 @@ from spark.work import Work
 
 
 def kept(result: DataFrame, name: str, work: Work) -> tuple[int, int]:
-    """Write a result as Parquet and into its table; return the numbers of messages and of rows."""
+    """Write a result as Parquet and into its table.
+
+    Return the number of messages and the number of rows.
+    """
     result = result.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         to_parquet(result, f"{work.output}/{name.removeprefix('analytics_')}")

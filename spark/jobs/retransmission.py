@@ -86,7 +86,9 @@ def run(session: SparkSession, work: Work) -> JobResult:
 
 
 def looked_at(work: Work, asked: ChoiceRequest) -> Sequence[OffsetSpan]:
-    """Return the offsets from which messages are chosen; none for discards, which the database has.
+    """Return the offsets from which messages are chosen.
+
+    The result is empty for discards, because the database has them.
 
     Raises:
         NotKnownError: The traces are incomplete.
@@ -140,28 +142,28 @@ def _not_resent(
     if others.settled:
         left = missing(left, sources(resent(session, url, others.settled)))
     if others.stopped:
-        # Leave out retransmitted messages whose copies are finished: their ends are traced at the
-        # positions of the copies.
+        # Leave out messages that were retransmitted, and whose copies are finished. Traces have the
+        # end of a message at the position of its copy.
         left = missing(left, sources(ended(resent(session, url, others.stopped), done)))
     return left
 
 
 def _stored(wanted: DataFrame, read: Reached, *, url: str, claim: Claim) -> Totals:
-    """Store which messages are chosen; return the counts."""
+    """Store which messages are chosen. Return their counts."""
     found = runs(wanted).withColumn("archived", _is_archived("start", read))
     spread_to_database(found, RUNS, url=url, claim=claim)
     return totals(url, claim)
 
 
 def _is_archived(place: str, read: Reached) -> Column:
-    """Return the condition that only the archive has the message at that position."""
+    """Return a condition: only the archive has the message at that position."""
     if not read.archived:
         return F.lit(False)  # noqa: FBT003 - Spark needs a column
     return F.coalesce(F.col(place) < of_partition(read.starts), F.lit(False))  # noqa: FBT003 - Spark needs a column
 
 
 def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
-    """Return the part of the spans for which there are traces.
+    """Return the part of the requested offsets for which there are traces.
 
     Raises:
         NotKnownError: Some traces since then were lost.
@@ -177,9 +179,9 @@ def _traced(work: Work, asked: ChoiceRequest) -> list[OffsetSpan]:
 
 
 def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> int:
-    """Return how many requested offsets were not checked.
+    """Return how many requested offsets were not checked, because there are no traces of them.
 
-    The job's log lines say where they are.
+    The job's log lines say where these offsets are.
     """
     total = 0
     for wanted, traced in zip(asked.request.spans, spans, strict=True):
@@ -193,7 +195,10 @@ def _untraced(work: Work, asked: ChoiceRequest, spans: Sequence[OffsetSpan]) -> 
 
 
 def _foreseen(wanted: DataFrame, read: Reached) -> JobResult:
-    """Return how many messages are chosen, with the first ones as examples (for a dry run)."""
+    """Return how many messages are chosen, and the first of them as examples.
+
+    Used for a dry run.
+    """
     wanted = wanted.withColumn("archived", _is_archived("offset", read))
     wanted = wanted.persist(StorageLevel.MEMORY_AND_DISK)
     try:

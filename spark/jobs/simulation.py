@@ -52,7 +52,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     times = Times(since_ms=judged.since_ms, until_ms=judged.until_ms)
     arrived = arrivals(messages_of(session, work, read, times=times), judged)
     if judged.differs:
-        # Keep the result: messages are read once, for the sums and for the examples.
+        # Keep the result, so that messages are read only once for the sums and the examples.
         arrived = arrived.persist(StorageLevel.MEMORY_AND_DISK)
     capacity, origin = request.proposal.capacity, judged.since_ms // 1_000
     waiting = queued(by_second(arrived), capacity, origin=origin)
@@ -82,9 +82,9 @@ def _judged(topic: str, request: SimulationRequest) -> JudgedMessages:
 
 
 def _samples(arrived: DataFrame) -> tuple[Mapping[str, Any], ...]:
-    """Return examples of messages on which the filters differ (fields of `Differing`).
+    """Return examples of messages on which the filters differ, with the fields of `Differing`.
 
-    First those that only the proposed filters match, then those that only the current filters
+    First come those that only the proposed filters match, then those that only the current filters
     match.
     """
     both = [first_differing(arrived, is_added=is_added) for is_added in (True, False)]
@@ -111,7 +111,7 @@ def _counts(waiting: DataFrame, request: SimulationRequest) -> dict[str, int]:
 
 
 def _queue(waiting: DataFrame, request: SimulationRequest, empty: float | None) -> dict[str, int]:
-    """Return the largest backlog; empty if nothing arrived."""
+    """Return the values of the largest backlog; empty if nothing arrived."""
     worst = longest(waiting).first()
     if worst is None or empty is None:
         return {"backlog": 0, "delayMs": 0, "left": 0}

@@ -19,7 +19,7 @@ from spark.schemas import RECORDS
 from spark.sinks import spread_to_database
 from spark.work import Work
 
-# The share of the job that is finished when the messages are chosen.
+# The finished share of the job when the messages are chosen.
 CHOSEN_SHARE: Final = 0.5
 _RECORDS: Final = to_arrow_schema(RECORDS, timezone="UTC")
 
@@ -65,9 +65,9 @@ def _require_room(work: Work, total: Totals) -> None:
 
 
 def _keeping(url: str, claim: Claim) -> Callable[[Batches], Batches]:
-    """Return a filter for the chosen messages.
+    """Return a filter that keeps only the chosen messages.
 
-    It uses the stored choice, so that both are the same.
+    The filter reads the stored choice, so that the same messages are kept.
     """
 
     def keep(batches: Batches) -> Batches:

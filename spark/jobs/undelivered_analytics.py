@@ -1,7 +1,7 @@
 """Analyses undelivered messages: counts by common properties, and clusters of failures.
 
-The job can also run on any cluster: for a request, or without one; then the results are only
-Parquet:
+The job can also run on any cluster: for a request, or without a request. Without a request, the
+results are only Parquet:
 
     spark-submit spark/jobs/undelivered_analytics.py --job 0123456789abcdef0123456789abcdef
     spark-submit spark/jobs/undelivered_analytics.py --from 2026-01-01 --output s3a://bucket/january
@@ -28,7 +28,7 @@ def run(session: SparkSession, work: Work) -> JobResult:
     Raises:
         WorkStoppedError: The work was stopped between two steps.
     """
-    # Keep the discards, which are read once for both results; they contain no bodies.
+    # Keep the discards, so that they are read only once for both results. They contain no bodies.
     discards = described(undelivered(session, work.database_url, work.scope))
     discards = discards.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -7,15 +7,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from spark.schemas import ARCHIVED
 
-# The latest time that has a folder. Other producers may set any time: times out of range are put
-# into the first or the last hour.
+# The latest time that has a folder. Other producers may set any time. Messages with a time out of
+# range are put into the first or the last hour.
 _LAST_MS: Final = 253_402_300_799_999
 
 
 def placed(messages: DataFrame) -> DataFrame:
-    """Return the messages (columns `ARCHIVED`), in each task ordered by file and offset.
+    """Return the messages (columns `ARCHIVED`), ordered by file and offset in each task.
 
-    So offsets in a file are in order, and a task has only one open file at a time.
+    So the offsets in a file are in order, and a task has only one open file at a time.
     """
     time = F.timestamp_millis(_bounded(F.col("timestamp_ms")))
     described = messages.select(
@@ -35,7 +35,7 @@ def placed(messages: DataFrame) -> DataFrame:
 
 
 def pieces(archived: DataFrame) -> DataFrame:
-    """Return which offsets each day and partition has: from `start` to before `end`."""
+    """Return the range of offsets, from `start` to before `end`, of each day and partition."""
     return (
         archived.groupBy("day", "partition")
         .agg(
@@ -51,7 +51,7 @@ def pieces(archived: DataFrame) -> DataFrame:
 
 
 def last_runs(archived: DataFrame) -> DataFrame:
-    """Return, by partition, the number of `messages`, and the last run of them without a gap.
+    """Return, for each partition, the number of `messages`, and their last run without a gap.
 
     The run is from `start` to before `end`. This shuffles all rows, so use it only if retention
     removed a part during the read.

@@ -1,7 +1,7 @@
-"""Messages that one filter wants and the other does not: the first few of each kind.
+"""Messages that one filter matches and another does not: the first few of each kind.
 
-Each task keeps the messages with the lowest offsets of those that it reads. So only SAMPLES_MAX
-rows of each kind and task have to be sorted.
+Of the messages that a task reads, it keeps those with the lowest offsets. So only SAMPLES_MAX rows
+of each kind and task have to be sorted.
 """
 
 from bisect import insort
@@ -44,14 +44,17 @@ class DifferingSamples:
 
 
 def first_differing(arrivals: DataFrame, *, is_added: bool) -> DataFrame:
-    """Return the first messages of a kind, by offset (columns `ARRIVALS` in, `DIFFERING` out)."""
+    """Return the first messages of a kind, by offset.
+
+    The input has the columns `ARRIVALS`, and the result `DIFFERING`.
+    """
     each = arrivals.select(F.inline("differing")).where(F.col("is_added") == F.lit(is_added))
     return each.orderBy("offset", "partition").limit(SAMPLES_MAX)
 
 
 def _row(message: Message, *, is_added: bool) -> Row:
-    # Replace and cut the id, which another producer may have made: PostgreSQL cannot store zero
-    # characters.
+    # Replace invalid characters and cut the id, because another producer may have made it.
+    # PostgreSQL cannot store zero characters.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (
         message.offset,

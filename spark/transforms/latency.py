@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from app.domain.job import JobScope
 from app.domain.latency import Figure, LatencyPart
 
-# The accuracy of percentiles: the error is at most one in this many ranks. For fewer messages they
-# are exact.
+# The accuracy of percentiles: the error is at most one rank of this many. For fewer messages,
+# percentiles are exact.
 _ACCURACY: Final = 10_000
 _PERCENTILES: Final = {Figure.P50: 0.5, Figure.P95: 0.95, Figure.P99: 0.99}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,8 +29,8 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     """Return one row for each message that was finished in the time of `scope`.
 
     If a message has several ends (after a crash), the first counts. All attempts up to this end
-    belong to the message, whichever worker made them. Time that was spent neither in the log nor in
-    attempts was waiting.
+    belong to the message, whichever worker made them. Time that a message spent neither in the log
+    nor in attempts counts as waiting.
     """
     is_end = F.col("status").isin("SUCCESS", "DISCARDED")
     first_end = F.min(F.when(is_end, F.col("at"))).over(Window.partitionBy(*_MESSAGE))
@@ -38,7 +38,7 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
     told = (
         entries.withColumn("ended", first_end)
         .where((F.col("ended") >= start) & (F.col("ended") < end) & (F.col("at") <= F.col("ended")))
-        # Remove equal entries: a pack may be in its stream twice.
+        # Remove equal entries, because a pack may be in its stream twice.
         .distinct()
     )
     summed = told.groupBy(*_NAMES, "partition", "offset").agg(*_sums())
@@ -46,7 +46,10 @@ def fates(entries: DataFrame, scope: JobScope) -> DataFrame:
 
 
 def by_subscription(fates_known: DataFrame, slo: timedelta | None) -> DataFrame:
-    """Return counts and statistics of each part, by subscription (the table's columns)."""
+    """Return, for each subscription, the counts, and statistics of each part of the time.
+
+    The result has the columns of the database table.
+    """
     counts = fates_known.groupBy(*_NAMES).agg(*_counted(slo), *_statistics())
     percentiles = [
         F.col(f"{part}_percentiles")[number].alias(f"{part}_{figure}_us")
@@ -75,22 +78,22 @@ def _sums() -> Sequence[Column]:
 
 
 def _is_known() -> Column:
-    """Return the condition that a message can be compared with an SLO.
+    """Return a condition: the time of a message can be compared with an SLO.
 
-    A message without an attempt was not in time.
+    A discarded message without an attempt counts as not within the SLO.
     """
     untried = ~F.col("delivered") & (F.col("attempts") == 0)
     return (F.col("published").isNotNull() | untried).alias("known")
 
 
 def _times() -> Sequence[Column]:
-    """Return the parts of the time, for deliveries of single messages; otherwise NULL."""
+    """Return the parts of the time of a message. They are NULL if it was not delivered alone."""
     timed = F.col("delivered") & ~F.col("resent") & F.col("published").isNotNull()
     total = F.col("ended") - F.col("published")
     parts = {
         LatencyPart.TOTAL: total,
         LatencyPart.QUEUED: F.col("queued"),
-        # Use zero at least: two workers may have made attempts at the same time.
+        # Use zero at least, because two workers may have made attempts at the same time.
         LatencyPart.WAITED: F.greatest(total - F.col("queued") - F.col("took"), F.lit(0)),
         LatencyPart.CONNECT: F.col("connect"),
         LatencyPart.SUBSCRIBER: F.col("took") - F.col("connect"),

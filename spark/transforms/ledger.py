@@ -1,7 +1,7 @@
 """Counts records of the log and discards by their outcome, for ledgers.
 
 Each task counts its input in Arrow batches, and returns a few sums, which are added later. Nothing
-is shuffled. Only discards leave a task without being summed, as one row for each position.
+is shuffled. Only discards are not summed in the tasks: they have one row for each position.
 """
 
 from bisect import bisect_right
@@ -31,7 +31,7 @@ _Kind = tuple[int, bool, bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAccount:
-    """The partitions of a ledger between two snapshots, and the cancelled retransmissions."""
+    """What a ledger counts: partitions between two snapshots, and cancelled retransmissions."""
 
     subscription_id: str
     books: tuple[Book, ...]
@@ -50,7 +50,10 @@ def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
 
 
 def passed_discards(discards: DataFrame, account: LedgerAccount) -> DataFrame:
-    """Return discards of messages finished between the snapshots (columns `PLACED_DISCARDS`)."""
+    """Return discards of messages that were finished between the snapshots.
+
+    Input and result have the columns `PLACED_DISCARDS`.
+    """
     return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
 
 
@@ -64,7 +67,10 @@ def discards_by_reason(discards: DataFrame) -> DataFrame:
 
 
 class _Places(NamedTuple):
-    """Three sets of offsets of one partition, each as the ordered edges of its ranges."""
+    """Three sets of offsets of one partition.
+
+    Each set is stored as the ordered edges of its ranges.
+    """
 
     carried: Sequence[int]
     published: Sequence[int]
@@ -87,7 +93,7 @@ def _edges(ranges: Ranges) -> Sequence[int]:
 
 
 def _within(edges: Sequence[int], offset: int) -> bool:
-    # Count the edges at or below the offset: the number is odd inside a range.
+    # Count the edges up to the offset. Their number is odd if the offset is inside a range.
     return bisect_right(edges, offset) % 2 == 1
 
 

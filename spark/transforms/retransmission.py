@@ -1,7 +1,7 @@
 """Chooses the messages that are sent again. Input columns: `spark.schemas.MESSAGES`.
 
-The code of the filters is that of the delivery, so that both agree on every message. Executors
-check rows in Arrow batches, and return only rows with few columns.
+The filters are checked by the same code as in deliveries, so that the result is the same for every
+message. Executors check rows in Arrow batches, and return only rows with few columns.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def each_once(discards: DataFrame) -> DataFrame:
 
 
 def missing(candidates: DataFrame, finished: DataFrame) -> DataFrame:
-    """Return the chosen messages (columns `CHOSEN`) at positions that are not finished."""
+    """Return the chosen messages (columns `CHOSEN`) whose positions are not finished."""
     return candidates.join(finished, ["partition", "offset"], how="left_anti")
 
 
@@ -75,7 +75,10 @@ def ended(resent: DataFrame, finished: DataFrame) -> DataFrame:
 
 
 def sources(resent: DataFrame) -> DataFrame:
-    """Return the old positions of retransmitted messages (columns `RESENT` in, `PLACES` out)."""
+    """Return the old positions of retransmitted messages.
+
+    The input has the columns `RESENT`, and the result `PLACES`.
+    """
     return resent.select(
         F.col("source_partition").alias("partition"), F.col("source_offset").alias("offset")
     )
@@ -87,7 +90,7 @@ def first_chosen(wanted: DataFrame) -> DataFrame:
 
 
 def runs(messages: DataFrame) -> DataFrame:
-    """Return chosen messages, consecutive ones in one row (columns `RUNS`).
+    """Return the chosen messages as runs: consecutive messages share a row (columns `RUNS`).
 
     Each task combines its own messages. If the input is ordered, there are few rows.
     """
@@ -117,8 +120,8 @@ def _chosen_row(
         return None
     if not chain.wants(message):
         return None
-    # Replace zero characters in the id, which another producer may have made: PostgreSQL cannot
-    # store them.
+    # Replace zero characters in the id, because PostgreSQL cannot store them. Another producer may
+    # have made the id.
     named = message.id.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return (index, offset, timestamp_ms, len(body or b""), named, undelivered)
 

@@ -30,9 +30,10 @@ _MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedMessages:
-    """The messages of a topic and a time (ms, the end excluded), with proposed and current filters.
+    """The messages to judge: of a topic, in a time range, by the proposed and the current filters.
 
-    If `source` is given (the current topic), filters use the JSON form of Avro messages.
+    The times are in milliseconds; the end is excluded. If `source` is given (the current topic),
+    filters use the JSON form of Avro messages.
     """
 
     topic: str
@@ -49,7 +50,7 @@ class JudgedMessages:
 
 
 def arrivals(messages: DataFrame, judged: JudgedMessages) -> DataFrame:
-    """Return how many messages of each second are wanted (columns `ARRIVALS`).
+    """Return how many messages of each second the filters match (columns `ARRIVALS`).
 
     Records for one subscription are copies, and are not counted. There may be several rows for a
     second, one from each task; `by_second` adds them.
@@ -66,12 +67,12 @@ def by_second(found: DataFrame) -> DataFrame:
 def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
     """Return the seconds with the `backlog` after their arrivals, and when it would be `empty`.
 
-    `period` counts how often the queue was empty before. `origin` is any second near these seconds.
-    See `app.domain.insight.simulation`.
+    `period` counts how often the queue was empty before that second. `origin` is any second near
+    these seconds. See `app.domain.insight.simulation`.
     """
     so_far = Window.orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # `ahead` is the backlog if the server could work in advance. Its lowest earlier value is the
-    # work that the server could not do in advance.
+    # `ahead` is what the backlog would be if the server could work in advance. Its lowest value so
+    # far is the work that the server could not do in advance.
     served = (F.col("second") - origin) * capacity
     ahead = seconds.withColumn("ahead", F.sum("matched").over(so_far) - served)
     least = F.min(F.col("ahead") - F.col("matched")).over(so_far)
@@ -84,7 +85,7 @@ def queued(seconds: DataFrame, capacity: float, *, origin: int) -> DataFrame:
 
 
 def by_minute(waiting: DataFrame) -> DataFrame:
-    """Return the seconds (columns of `queued`) summed by the minute."""
+    """Return the values of the seconds (columns of `queued`), combined by the minute."""
     minute = F.timestamp_seconds(F.col("second") - F.pmod("second", F.lit(_MINUTE)))
     return waiting.groupBy(minute.alias("minute")).agg(
         *(F.sum(name).alias(name) for name in _SUMMED),
@@ -160,7 +161,7 @@ def _count(
 def _rows(
     found: Mapping[int, Sequence[int]], differing: DifferingSamples
 ) -> Iterator[tuple[int | Sequence[Row] | None, ...]]:
-    """Yield one row for each second; the first also has all examples of differences."""
+    """Yield one row for each second. The first row also has all examples of differences."""
     differ: Sequence[Row] | None = differing.rows() or None
     for second, counts in found.items():
         yield second, *counts, differ

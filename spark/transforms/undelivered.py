@@ -13,11 +13,11 @@ from app.domain.insight.analytics import FailurePattern
 
 ERROR_LENGTH_MAX: Final = 200
 SHAPE_LENGTH_MAX: Final = 300
-# The maximum number of clusters: the largest explain the failures.
+# The maximum number of clusters. The largest clusters are enough to explain the failures.
 CLUSTERS_MAX: Final = 1_000
 
-# Patterns for the variable parts of reasons, the most specific first (Java's regexes), each with
-# its replacement.
+# Patterns for the variable parts of reasons (Java's regexes), each with its replacement. The most
+# specific come first.
 _MASKS: Final = (
     (r"\bhttps?://[^\s\"')]+", "<url>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
@@ -25,7 +25,7 @@ _MASKS: Final = (
     (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b", "<address>"),
     (r"(?i)\b(?=[a-f]*\d)[0-9a-f]{12,}\b", "<id>"),
     (r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)", "<text>"),
-    # Replace numbers, but not a status code, which is significant.
+    # Replace numbers, but not status codes, because these matter.
     (r"(?<!status code:)(?<!\w)\d+([.,]\d+)*", "<n>"),
     (r"\s+", " "),
 )
@@ -92,7 +92,7 @@ def clustered(described_discards: DataFrame) -> DataFrame:
             F.col("newest.subscription").alias("example_subscription"),
             F.col("newest.reason").alias("example_reason"),
         )
-        # Order by all columns, so that the same input gives the same clusters.
+        # Order by all columns, so that the same input always gives the same clusters.
         .orderBy(F.desc("messages"), "topic", "status", "error", "shape")
         .limit(CLUSTERS_MAX)
     )
@@ -115,13 +115,13 @@ def masked(reason: Column) -> Column:
 
 
 def _shape(body_hex: Column, size: Column) -> Column:
-    """Return the sorted keys of a JSON object in braces, or the type of any other body."""
+    """Return the sorted keys of a JSON object in braces; for any other body, its type."""
     text = F.unhex(body_hex).cast("string")
     keys = F.json_object_keys(text)
-    # Read the keys up to the first closing brace, whatever follows it.
+    # Read the keys up to the first closing brace, even if other text follows.
     whole = F.regexp_like(text, F.lit(r"\}\s*\z"))
     listed = F.concat(F.lit("{"), F.array_join(F.sort_array(keys), ", "), F.lit("}"))
-    # Replace zero characters: a key may be written "\u0000", which PostgreSQL cannot store.
+    # Replace zero characters: a key may contain "\u0000", and PostgreSQL cannot store it.
     storable = F.regexp_replace(listed, r"\x00", "\N{REPLACEMENT CHARACTER}")
     return (
         F.when(size == 0, "empty")
