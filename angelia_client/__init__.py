@@ -154,14 +154,15 @@ __all__ = [
     "UnreachableError",
 ]
 
-# Each with its module: a program needs only one of them, and a short one starts faster.
+# Load each client with its module when it is used. A program needs only one of them, and so it
+# starts faster.
 _CLIENTS = {
     "Angelia": "angelia_client.sync.client",
     "AsyncAngelia": "angelia_client.aio.client",
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - as Python has it (PEP 562)
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type that PEP 562 has
     if name not in _CLIENTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_CLIENTS[name]), name)

@@ -10,7 +10,7 @@ from angelia_client.errors import DUPLICATE, RefusedError
 from angelia_client.messages import BatchResult
 from angelia_client.requests import Request, json_of, topic_path
 
-# The limits of one request; the service refuses a message that is larger alone.
+# The limits of one request. The service also refuses a single message above them.
 MESSAGES_MAX: Final = 1_000
 BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -19,9 +19,9 @@ _JSON_TYPE: Final = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message to publish: `body` is JSON already if it is bytes; otherwise it becomes JSON.
+    """A message to publish. If `body` is bytes, it must be JSON; otherwise it is converted to JSON.
 
-    `id` sets its id (1 to 128 printable ASCII characters without spaces and dots).
+    `id` is the message's id: 1 to 128 printable ASCII characters without spaces and dots.
     """
 
     body: object
@@ -37,32 +37,39 @@ def requests_for(topic: str, messages: Iterable[object]) -> Iterator[Request]:
             path=f"{topic_path(topic)}/batch?envelope=true",
             body=b"[" + b",".join(lines) + b"]",
             headers={"Content-Type": _JSON_TYPE},
-            # Each message has an id, so that a stored one is recognised.
+            # The request can be repeated, because each message has an id. The service recognises a
+            # stored message by its id.
             repeatable=True,
         )
 
 
 def results_in(error: RefusedError) -> list[BatchResult] | None:
-    """Return the results for single messages in an error that none was stored."""
+    """Return the results of single messages, if the error says that none was stored.
+
+    Otherwise return None.
+    """
     results = error.body.get("results")
     return [BatchResult.of(each) for each in results] if isinstance(results, list) else None
 
 
 class GivenIds:
-    """The ids that messages came with; all other ids are new and unique."""
+    """The ids that messages were given by the caller. All other ids are new and unique."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def noted(self, messages: Iterable[object]) -> Iterator[object]:
-        """Yield the messages, and note their ids."""
+        """Yield the messages, and remember their ids."""
         for each in messages:
             if isinstance(each, NewMessage) and each.id is not None:
                 self._given.add(each.id)
             yield each
 
     def settled(self, result: BatchResult) -> BatchResult:
-        """Return a result as stored if it is a duplicate of itself: its first response was lost."""
+        """Return the result of a message. If it is a duplicate of itself, it counts as stored.
+
+        A message is a duplicate of itself if its first response was lost.
+        """
         itself = result.code == DUPLICATE and result.duplicate_of == result.id
         if not itself or result.id in self._given:
             return result
@@ -70,7 +77,7 @@ class GivenIds:
 
 
 def body_of(message: object) -> bytes:
-    """Return bytes unchanged, and anything else as JSON."""
+    """Return bytes unchanged, and any other value as JSON."""
     return message if isinstance(message, bytes) else json_of(message)
 
 
@@ -79,7 +86,7 @@ def _enveloped(message: object) -> bytes:
     envelope: Mapping[str, Any] = {"id": new.id or str(uuid4())}
     if new.key is not None:
         envelope = {**envelope, "key": new.key}
-    # The unchanged bytes of the body, as the last member.
+    # Append the unchanged bytes of the body as the last member.
     return json.dumps(envelope).encode()[:-1] + b',"message":' + body_of(new.body) + b"}"
 
 

@@ -12,8 +12,8 @@ from angelia_client.requests import Query, time_text
 class DiscardQuery:
     """Selects discarded messages that match all given fields.
 
-    `since` inclusive, `until` not. `status`: the last response status. `reason` and `text`: a part
-    of the reason and of the body.
+    `since` is inclusive, `until` is not. `status` is the last response status. `reason` and `text`
+    are parts of the reason and of the body.
     """
 
     since: datetime | None = None
@@ -26,7 +26,7 @@ class DiscardQuery:
     page_size: int = 100
 
     def as_query(self) -> Query:
-        """Return the API's query parameters."""
+        """Return the selection as query parameters of the API."""
         return {
             "since": self.since,
             "until": self.until,
@@ -41,11 +41,11 @@ class DiscardQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrive:
-    """Discarded messages to send again: those that match all given fields.
+    """Selects discarded messages to send again: those that match all given fields.
 
-    The time of their discard (`since` inclusive, `until` not), a part of the reason, the last
-    response status, their ids, their partition key, a part of the body; `again`: also those that
-    were sent again before.
+    The fields are: the time of the discard (`since` is inclusive, `until` is not), a part of the
+    reason, the last response status, message ids, the partition key, and a part of the body. With
+    `again`, messages that were sent again before are selected too.
     """
 
     since: datetime | None = None
@@ -58,7 +58,7 @@ class Redrive:
     text: str | None = None
 
     def as_body(self) -> dict[str, Any]:
-        """Return the API's body."""
+        """Return the selection as a request body of the API."""
         given: dict[str, Any] = {
             "from": None if self.since is None else time_text(self.since),
             "to": None if self.until is None else time_text(self.until),

@@ -29,14 +29,14 @@ DUPLICATE: Final = "DUPLICATE_MESSAGE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """One wrong field of a body, by its path in it (`subscriptionPolicy.rate`), and why."""
+    """One wrong field of a body: its path (`subscriptionPolicy.rate`), and what is wrong."""
 
     path: str
     message: str
 
 
 class ClientError(Exception):
-    """Root of the tree; `message` is for people."""
+    """The base class of all errors of the client. `message` is for people."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -44,18 +44,18 @@ class ClientError(Exception):
 
 
 class UnreachableError(ClientError):
-    """There was no response. A message that was being published may be stored anyway."""
+    """There was no response. A message that was published may be stored anyway."""
 
 
 class NotUnderstoodError(ClientError):
-    """The response is not from Angelia's API: is the address right?"""
+    """The response is not from Angelia's API. Check the address."""
 
 
 class RefusedError(ClientError):
     """The API has responded with an error.
 
-    `code` is Angelia's (empty if another server responded), `status` HTTP's. `body` is the whole
-    response, if it is a JSON object.
+    `code` is Angelia's code (empty if another server responded), and `status` the HTTP status.
+    `body` is the whole response, if it is a JSON object.
     """
 
     def __init__(self, status: int, body: Mapping[str, Any], retry_after: timedelta | None) -> None:
@@ -68,11 +68,11 @@ class RefusedError(ClientError):
 
 
 class InvalidError(RefusedError):
-    """The request has an invalid value: see `details`."""
+    """The request has an invalid value; `details` names it."""
 
 
 class AccessDeniedError(RefusedError):
-    """There is no API key, it is not valid, or it may not do this."""
+    """The API key is missing or not valid, or has no permission for the request."""
 
 
 class NotFoundError(RefusedError):
@@ -87,7 +87,7 @@ class ConflictError(RefusedError):
 
 
 class DuplicateError(ConflictError):
-    """The message was stored before, and its topic refuses repetitions."""
+    """The message was stored before, and its topic refuses duplicates."""
 
     @property
     def duplicate_of(self) -> str | None:
@@ -97,11 +97,11 @@ class DuplicateError(ConflictError):
 
 
 class ThrottledError(RefusedError):
-    """Too many requests, or too soon."""
+    """There were too many requests, or the request came too soon. The same request works later."""
 
 
 class ServiceError(RefusedError):
-    """The service, or a part it needs, failed."""
+    """The service, or a part that it needs, failed."""
 
 
 _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
@@ -113,7 +113,8 @@ _STATUSES: Final[Mapping[int, type[RefusedError]]] = {
     HTTPStatus.PRECONDITION_FAILED: ConflictError,
     HTTPStatus.TOO_MANY_REQUESTS: ThrottledError,
 }
-# Hermes' statuses do not always match its codes: a missing subscription is a 400.
+# The error class by code. Hermes' statuses do not always fit: a missing subscription has the status
+# 400.
 _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
     (DUPLICATE, DuplicateError),
     ("_NOT_EXISTS", NotFoundError),
@@ -125,7 +126,7 @@ _CODES: Final[Sequence[tuple[str, type[RefusedError]]]] = (
 def refusal(
     status: int, body: Mapping[str, Any], *, retry_after: timedelta | None = None
 ) -> RefusedError:
-    """Return the error for a response; `body` is empty if it was not a JSON object."""
+    """Return the error for a response. `body` is empty if the response was not a JSON object."""
     code = str(body.get("code", ""))
     kind = next((kind for end, kind in _CODES if code.endswith(end)), None)
     return (kind or _kind_of(status))(status, body, retry_after)

@@ -1,4 +1,4 @@
-"""The history of metrics: the values in responses, and the query."""
+"""The history of metrics: its values in responses, and its query."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class TopicPoint(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHistory(Answered):
-    """The steps in which something happened, in order."""
+    """The history of a subscription: the steps in which something happened, in order."""
 
     SCHEMA: ClassVar[str] = "SubscriptionHistoryRead"
 
@@ -85,7 +85,7 @@ class SubscriptionHistory(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHistory(Answered):
-    """The steps in which something happened, in order."""
+    """The history of a subscription: the steps in which something happened, in order."""
 
     SCHEMA: ClassVar[str] = "TopicHistoryRead"
 

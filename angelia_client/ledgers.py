@@ -1,4 +1,4 @@
-"""Completeness ledgers: what happened to every message for a subscription."""
+"""Ledgers: what happened to every message of a subscription."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -8,9 +8,10 @@ from angelia_client.reading import Answered, Instant, Said
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerSums(Answered):
-    """Numbers of messages; the sum up to `resent` equals the sum from `delivered` to `missing`.
+    """Counts of messages. The sum up to `resent` equals the sum from `delivered` to `missing`.
 
-    `gone` counts those that the log no longer had, `recorded` the recorded discards.
+    `gone` counts messages that the log no longer had, and `recorded` the discards that are
+    recorded.
     """
 
     SCHEMA: ClassVar[str] = "LedgerSumsRead"
@@ -43,8 +44,8 @@ class LedgerRange(Answered):
 class LedgerEntry(Answered):
     """What happened to all messages since the end of the entry before.
 
-    `proved`: there are no doubts; otherwise `doubts` has them. Missing messages are in the ranges
-    `missing_among`, and in more if `missing_among_more`.
+    If `proved` is true, there are no `doubts`. The ranges in `missing_among` contain the missing
+    messages; with `missing_among_more`, there are more such ranges.
     """
 
     SCHEMA: ClassVar[str] = "LedgerEntryRead"
@@ -64,10 +65,10 @@ class LedgerEntry(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger(Answered):
-    """The sums of all `entry_count` entries that overlap a time; `entries`: the newest.
+    """The sums of all entries that overlap a time.
 
-    Sums and doubts are about the covered time. `proved`: this is all of the time from `since` to
-    `until`, without doubts.
+    There are `entry_count` of them; `entries` has the newest. Sums and doubts are about the covered
+    time. If `proved` is true, this is all of the time from `since` to `until`, without doubts.
     """
 
     SCHEMA: ClassVar[str] = "LedgerRead"
@@ -85,10 +86,11 @@ class Ledger(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCheck(Answered):
-    """Whether all entries are unchanged; `broken` is the first changed one, and why.
+    """Whether all entries are unchanged; otherwise `broken` is the first changed one, and why.
 
-    `signed`: all are signed with keys of the service; otherwise those from `signed_from` on are, if
-    any. `anchored`: the newest entry that is anchored in the log.
+    If `signed` is true, all entries are signed with keys of the service. Otherwise those from
+    `signed_from` on are signed, if that is not None. `anchored` is the newest entry that is
+    anchored in the log.
     """
 
     SCHEMA: ClassVar[str] = "LedgerCheckRead"

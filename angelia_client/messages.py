@@ -1,4 +1,4 @@
-"""Responses about messages: their outcomes, and what was done with them."""
+"""Responses about messages: their outcomes, and the results of jobs and redrives."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ class Outcome(Answered):
 class Published:
     """A stored message.
 
-    `subscriptions` is how many get it. `duplicate`: it was stored before, and not again. `outcomes`
-    has its outcomes while its publisher waited, `complete` whether these are all, and
-    `acknowledged` whether the publisher's condition is true.
+    `subscriptions` is how many subscriptions get it. If `duplicate` is true, it was stored before,
+    and not again. `outcomes` are those that are known while the publisher waited, `complete` tells
+    whether all are known, and `acknowledged` whether the publisher's condition is true.
     """
 
     message_id: str
@@ -56,7 +56,7 @@ class BatchResult(Answered):
 
     @property
     def stored(self) -> bool:
-        """Whether the log has it."""
+        """Whether the log has the message."""
         return self.status == 201  # noqa: PLR2004 - Created
 
 
@@ -77,13 +77,13 @@ class Message(Answered):
 
     @property
     def body(self) -> bytes:
-        """As it was published."""
+        """Return the body as it was published."""
         return _bytes(self.message, self.message_base64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undelivered(Answered):
-    """A message that a subscription did not get, and why."""
+    """A message that a subscription did not get, and the reason."""
 
     SCHEMA: ClassVar[str] = "UndeliveredRead"
 
@@ -102,7 +102,7 @@ class Undelivered(Answered):
 
     @property
     def body(self) -> bytes:
-        """As it was published."""
+        """Return the body as it was published."""
         return _bytes(self.message, self.message_base64)
 
 
@@ -139,7 +139,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven(Answered):
-    """What was sent again, or would be: the oldest discards first; `more`: repeat the request."""
+    """What was sent again, or would be with a dry run: the oldest discards first.
+
+    If `more` is true, repeat the request.
+    """
 
     SCHEMA: ClassVar[str] = "RedriveRead"
 
@@ -152,7 +155,7 @@ class Redriven(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope(Answered):
-    """The scope of a job; without a topic all topics."""
+    """The scope of a job. Without a topic, it is all topics."""
 
     SCHEMA: ClassVar[str] = "ScopeRead"
 
@@ -165,7 +168,7 @@ class Scope(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Answered):
-    """A Spark job; `progress` is 0 to 1."""
+    """A Spark job. `progress` is its finished share, 0 to 1."""
 
     SCHEMA: ClassVar[str] = "JobRead"
 
@@ -189,7 +192,7 @@ class Job(Answered):
 
     @property
     def ended(self) -> bool:
-        """Whether its state is final."""
+        """Whether the job has ended."""
         return self.state in {"DONE", "CANCELLED", "FAILED"}
 
 

@@ -1,7 +1,7 @@
 """Responses as values: topics, subscriptions, and their metrics.
 
-Times are aware datetimes, in UTC unless the service says otherwise; sizes are in bytes, rates per
-second. `raw` of each value is the whole response.
+Times have a time zone, which is UTC unless the service says otherwise. Sizes are in bytes, and
+rates per second. `raw` of each value is the whole response.
 """
 
 from collections.abc import Mapping
@@ -73,10 +73,11 @@ class Subscription(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History(Answered):
-    """What a new subscription gets from before the start of its topic's log.
+    """The messages before the start of the topic's log that a new subscription asked for.
 
-    The `retransmission` with that id sends the archived part; None: there is none. `waiting_for` is
-    why it has not started. `gone` counts offsets that may be of that time, and no longer exist.
+    `retransmission` is the id of the one that sends the archived messages; None: there is none.
+    `waiting_for` is why it has not started yet. `gone` counts offsets that may be of that time, and
+    no longer exist.
     """
 
     SCHEMA: ClassVar[str] = "HistoryRead"
@@ -88,7 +89,10 @@ class History(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedSubscription(Subscription):
-    """A new subscription; `history` if it begins before its topic's log does."""
+    """A new subscription.
+
+    It has a `history` if it begins before the start of its topic's log.
+    """
 
     SCHEMA: ClassVar[str] = "CreatedSubscriptionRead"
 
@@ -97,9 +101,10 @@ class CreatedSubscription(Subscription):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetrics(Answered):
-    """What is known of a topic's traffic.
+    """The metrics of a topic.
 
-    `rate`: messages published per second; None if the topic was not requested alone.
+    `rate` is how many messages are published per second; None if metrics of several topics were
+    requested.
     """
 
     SCHEMA: ClassVar[str] = "TopicMetricsRead"
@@ -116,10 +121,11 @@ class TopicMetrics(Answered):
 class SubscriptionMetrics(Answered):
     """Counts since a subscription's creation, open messages, and rates.
 
-    `lag`: unfinished messages. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate` show how fast it
-    may send, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may; they are None if nothing is
-    sent. The last three, in seconds and messages, are None if its health was not evaluated
-    recently, and `drain_seconds` also if its backlog never ends.
+    `lag` is the number of unfinished messages. `mode` (NORMAL, SLOW, HEARTBEAT) and `output_rate`
+    say how fast the subscription may send, and `circuit` (CLOSED, OPEN, HALF_OPEN) whether it may
+    send. They are None if nothing is sent. The last three fields, in seconds and messages, are None
+    if the health was not evaluated recently. `drain_seconds` is also None if the backlog never
+    ends.
     """
 
     SCHEMA: ClassVar[str] = "SubscriptionMetricsRead"
@@ -152,7 +158,7 @@ class SubscriptionMetrics(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTopicMetrics(TopicMetrics):
-    """What is known of a topic's traffic, with its name."""
+    """The metrics of a topic, with its name."""
 
     SCHEMA: ClassVar[str] = "NamedTopicMetricsRead"
 
@@ -161,7 +167,7 @@ class NamedTopicMetrics(TopicMetrics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSubscriptionMetrics(SubscriptionMetrics):
-    """Metrics of a subscription, with its names; its lag is as of the workers' last report."""
+    """The metrics of a subscription, with its names. The lag is from the workers' last report."""
 
     SCHEMA: ClassVar[str] = "NamedSubscriptionMetricsRead"
 
@@ -171,7 +177,7 @@ class NamedSubscriptionMetrics(SubscriptionMetrics):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSchema:
-    """A version of a topic's schema; `text` is as it was set."""
+    """A version of a topic's schema. `text` is exactly the text that was set."""
 
     text: str
     version: int
@@ -191,7 +197,7 @@ class SchemaVersion(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthProblem(Answered):
-    """An active indicator of Hermes."""
+    """An indicator of Hermes that says that the subscription is unhealthy."""
 
     SCHEMA: ClassVar[str] = "HealthProblemRead"
 
@@ -211,7 +217,10 @@ class Health(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast(Answered):
-    """The backlog of a subscription; unknown values are None. `raw` has the losses."""
+    """The backlog of a subscription, and when it will be delivered. Unknown values are None.
+
+    `raw` has the expected losses.
+    """
 
     SCHEMA: ClassVar[str] = "ForecastRead"
 
@@ -243,7 +252,7 @@ class Alert(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pong(Answered):
-    """The response of an endpoint to a ping; `status` is None if there was none."""
+    """The response of an endpoint to a ping. `status` is None if there was no response."""
 
     SCHEMA: ClassVar[str] = "PingRead"
 
@@ -259,7 +268,7 @@ class Pong(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningSecret(Answered):
-    """A signing secret; `secret` is masked except in the response that created it."""
+    """A signing secret. `secret` is masked, except in the response to its creation."""
 
     SCHEMA: ClassVar[str] = "SigningSecretRead"
 
@@ -289,7 +298,7 @@ class ApiKey(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApiKey(ApiKey):
-    """A new API key: `key` is shown only once."""
+    """A new API key. Only this response has the `key`."""
 
     SCHEMA: ClassVar[str] = "MadeKeyRead"
 
@@ -298,7 +307,7 @@ class NewApiKey(ApiKey):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent(Answered):
-    """A change, its author, and its object."""
+    """A change: who made it, and which object was changed."""
 
     SCHEMA: ClassVar[str] = "AuditEventRead"
 

@@ -24,7 +24,10 @@ Read = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """How a field is named in JSON, if not by its own name, and its reader `read`."""
+    """Says how a field is read from JSON.
+
+    `name` is the field's name in JSON, if it differs, and `read` converts the value.
+    """
 
     name: str | None = None
     read: Read | None = None
@@ -55,8 +58,8 @@ TopicName = Annotated[str, Said(name="topicName")]
 class Answered:
     """A JSON object in a response.
 
-    `raw` has all of it, with fields that this client does not know. SCHEMA is its name in the API's
-    document.
+    `raw` has the whole object, also fields that this client does not know. SCHEMA is the object's
+    name in the API's document.
     """
 
     SCHEMA: ClassVar[str]
@@ -65,7 +68,7 @@ class Answered:
 
     @classmethod
     def of(cls, answer: object) -> Self:
-        """Return the value of a response.
+        """Return the value for a JSON object of a response.
 
         Raises:
             NotUnderstoodError: Something in it is missing or wrong.
@@ -83,7 +86,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field as `of` reads it: `optional` ones may be missing, and are then None."""
+    """A field as the method `of` reads it.
+
+    If a field is `optional`, it may be missing, and is then None.
+    """
 
     name: str
     read: Read
@@ -91,8 +97,9 @@ class Field:
 
 
 def fields_of(kind: type[Answered]) -> Mapping[str, Field]:
-    """Return the fields of that kind of response by their Python names."""
-    # A simple cache: type checkers take a class for an instance when a cache needs its hash.
+    """Return the fields of a class of responses, by their Python names."""
+    # Use a dict, and not `functools.cache`. Type checkers do not accept a class as a cached
+    # argument.
     if kind not in _FIELDS:
         _FIELDS[kind] = _fields(kind)
     return _FIELDS[kind]
@@ -108,12 +115,12 @@ _FIELDS: Final[dict[type[Answered], Mapping[str, Field]]] = {}
 
 
 def camel(name: str) -> str:
-    """Return `status_code` in JSON's form: `statusCode`."""
+    """Return a name such as `status_code` in JSON's form: `statusCode`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _field(name: str, hint: Any) -> Field:  # noqa: ANN401 - a type hint is of any type
+def _field(name: str, hint: Any) -> Field:  # noqa: ANN401 - a type hint can have any type
     said = _said(hint)
     return Field(
         name=next((each.name for each in said if each.name), camel(name)),
@@ -122,12 +129,12 @@ def _field(name: str, hint: Any) -> Field:  # noqa: ANN401 - a type hint is of a
     )
 
 
-def _value(answer: Mapping[str, Any], said: Field) -> Any:  # noqa: ANN401 - JSON is of any type
+def _value(answer: Mapping[str, Any], said: Field) -> Any:  # noqa: ANN401 - JSON can have any type
     value = answer.get(said.name) if said.optional else answer[said.name]
     return None if value is None and said.optional else said.read(value)
 
 
-def _reader(hint: Any) -> Read:  # noqa: ANN401 - a type hint is of any type
+def _reader(hint: Any) -> Read:  # noqa: ANN401 - a type hint can have any type
     if custom := next((said.read for said in _said(hint) if said.read), None):
         return custom
     bare = _bare(hint)
@@ -141,19 +148,19 @@ def _reader(hint: Any) -> Read:  # noqa: ANN401 - a type hint is of any type
     return _same
 
 
-def _same(value: Any) -> Any:  # noqa: ANN401 - JSON is of any type
+def _same(value: Any) -> Any:  # noqa: ANN401 - JSON can have any type
     return value
 
 
-def _said(hint: Any) -> tuple[Said, ...]:  # noqa: ANN401 - a type hint is of any type
+def _said(hint: Any) -> tuple[Said, ...]:  # noqa: ANN401 - a type hint can have any type
     if get_origin(hint) is Annotated:
         return tuple(each for each in hint.__metadata__ if isinstance(each, Said))
     return ()
 
 
-def _bare(hint: Any) -> Any:  # noqa: ANN401 - a type hint is of any type
+def _bare(hint: Any) -> Any:  # noqa: ANN401 - a type hint can have any type
     return hint.__origin__ if get_origin(hint) is Annotated else hint
 
 
-def _is_union(hint: Any) -> bool:  # noqa: ANN401 - a type hint is of any type
+def _is_union(hint: Any) -> bool:  # noqa: ANN401 - a type hint can have any type
     return get_origin(hint) in _UNIONS

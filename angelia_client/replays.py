@@ -1,4 +1,4 @@
-"""Retransmissions beside live traffic: selection and progress."""
+"""Retransmissions beside live deliveries: selection and progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,13 @@ from angelia_client.requests import moment_text, time_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Messages to send again: those that match all given fields.
+    """Selects messages to send again: those that match all given fields.
 
-    `only`: all, undelivered or missing.
-
-    Published (for `undelivered`: discarded) from `since` on, which may be a duration before now
-    (`-6h`), to before `until`. `missing` are those without a known end. `status_codes` and a part
-    of the `reason` belong to `undelivered`. They get a `share` of the subscription's rate, above 0
-    and up to 1.
+    `only` is all, undelivered, or missing (messages without a known end). `since` and `until` limit
+    the time of publication, or for `undelivered` the time of the discard. `since` is inclusive and
+    may be a duration before now (`-6h`); `until` is exclusive. `status_codes` and `reason` (a part
+    of the reason) belong to `undelivered`. `share` is the share of the subscription's rate that the
+    messages get, above 0 and up to 1.
     """
 
     only: str
@@ -32,7 +31,7 @@ class Replay:
     dry_run: bool = False
 
     def as_body(self) -> dict[str, Any]:
-        """Return the API's body."""
+        """Return the selection as a request body of the API."""
         given: dict[str, Any] = {
             "only": self.only,
             "from": moment_text(self.since),
@@ -51,9 +50,9 @@ class Replay:
 class ReplayCounts(Answered):
     """How many messages are chosen, appended, and finished.
 
-    `archived` counts chosen ones that only the archive has; `gone` counts offsets that may have
-    been requested, and that neither it nor the log has. `untraced`, for `missing`, counts those
-    that were not checked, because traces do not go back so far.
+    `archived` counts chosen messages that only the archive has. `gone` counts offsets that may have
+    been requested, and that neither the archive nor the log has. `untraced` (only for `missing`)
+    counts offsets that were not checked, because traces do not go back so far.
     """
 
     SCHEMA: ClassVar[str] = "CountsRead"
@@ -71,7 +70,7 @@ class ReplayCounts(Answered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retransmission(Answered):
-    """A retransmission; a Spark job with the same id chooses its messages."""
+    """A retransmission. A Spark job with the same id chooses its messages."""
 
     SCHEMA: ClassVar[str] = "RetransmissionRead"
 
@@ -91,7 +90,7 @@ class Retransmission(Answered):
 
     @property
     def ended(self) -> bool:
-        """Whether its state is final."""
+        """Whether the job has ended."""
         return self.state in {"DONE", "CANCELLED", "FAILED"}
 
     @property

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from angelia_client.errors import NotUnderstoodError, RefusedError, refusal
 
-# These can be repeated without harm.
+# The methods of requests that can be repeated without harm.
 READING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = "application/json"
 Query = Mapping[str, str | int | bool | datetime | None]
@@ -20,8 +20,8 @@ Query = Mapping[str, str | int | bool | datetime | None]
 class Request:
     """One request to the API.
 
-    `repeatable`: it can be repeated without harm, so it is retried after a failure. `patience` is
-    additional time that the service may take.
+    If `repeatable` is true, the request is repeated after a failure, because that does no harm.
+    `patience` is additional time that the service may take.
     """
 
     method: str
@@ -34,15 +34,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A response; `headers` by lower-case name, `next` the address of the next page."""
+    """A response. `headers` have lower-case names. `next` is the address of the next page."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     next: str | None = None
 
-    def json(self) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Return the body.
+    def json(self) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Return the body as JSON.
 
         Raises:
             NotUnderstoodError: It is not JSON.
@@ -52,7 +52,7 @@ class Answer:
         except ValueError as exc:
             raise NotUnderstoodError("The answer is no JSON: is this Angelia's API?") from exc
 
-    def json_or_text(self) -> Any:  # noqa: ANN401 - JSON is of any type
+    def json_or_text(self) -> Any:  # noqa: ANN401 - JSON can have any type
         """Return the body as JSON, or as text if it is not JSON; None without a body."""
         if not self.body:
             return None
@@ -73,7 +73,7 @@ class Answer:
         return found
 
     def refusal(self) -> RefusedError:
-        """Return the error in the response."""
+        """Return the error that the response describes."""
         try:
             body = json.loads(self.body)
         except ValueError:
@@ -98,12 +98,15 @@ def asking(path: str, query: Mapping[str, Any]) -> Request:
 
 
 def in_numbers(request: Request) -> Request:
-    """Return a request for metrics as numbers, even if the service's default is Hermes' form."""
+    """Return the request, so that metrics come as numbers.
+
+    The service's default may be Hermes' form.
+    """
     return replace(request, headers={**request.headers, "Prefer": "figures=numbers"})
 
 
 def creating(path: str, value: object, *, key: str) -> Request:
-    """Return a request that creates once for each `key`, so that it can be repeated."""
+    """Return a request that creates something only once for each `key`. So it can be repeated."""
     headers = {"Content-Type": _JSON, "Idempotency-Key": key}
     return Request(method="POST", path=path, body=json_of(value), headers=headers, repeatable=True)
 
@@ -124,13 +127,13 @@ def escaped(name: str) -> str:
 
 
 def query_of(given: Query) -> str:
-    """Return `?…` with all values except None; empty if there are none."""
+    """Return the query `?…` with all values that are not None; empty if there are none."""
     said = {name: _text(value) for name, value in given.items() if value is not None}
     return f"?{urlencode(said)}" if said else ""
 
 
 def json_of(value: object) -> bytes:
-    """Return it as JSON.
+    """Return the value as JSON.
 
     Raises:
         ValueError: JSON cannot contain it.
@@ -148,7 +151,7 @@ def without_password(url: str) -> str:
 def verification(url: str) -> ssl.SSLContext | Literal[True]:
     """Return how to verify the certificate of an API at `url`.
 
-    Loading the system's authorities takes a while, so for plain HTTP none are loaded.
+    For plain HTTP, no certificates are loaded, because loading those of the system takes a while.
     """
     plain = url.lower().startswith("http:")
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
@@ -166,7 +169,7 @@ def time_text(moment: datetime) -> str:
 
 
 def moment_text(moment: datetime | str) -> str:
-    """Return a time, or a duration before now (`-6h`), as text."""
+    """Return a time, or a duration before now (such as `-6h`), as text."""
     return moment if isinstance(moment, str) else time_text(moment)
 
 
@@ -177,5 +180,5 @@ def _text(value: str | float | datetime) -> str:
 
 
 def _retry_after(text: str | None) -> timedelta | None:
-    """Parse seconds, as Angelia sends them; dates are not supported."""
+    """Parse a number of seconds, as Angelia sends it. Dates are not supported."""
     return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""When a request is repeated (pure)."""
+"""Decides when a request is repeated (pure)."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,9 +11,9 @@ from angelia_client.errors import ClientError, RefusedError, UnreachableError
 class Retries:
     """How often, and after what time, a failed request is repeated.
 
-    The defaults are those of Hermes' client: three times, after 100, 200 and 300 ms, for statuses
-    408 and 5xx and without a response. `delay` doubles up to `delay_max`; a longer `Retry-After` of
-    the service counts, up to `retry_after_max`.
+    The defaults are those of Hermes' client: three times, after 100, 200 and 300 ms, for the
+    statuses 408 and 5xx, and without a response. `delay` doubles up to `delay_max`. A longer
+    `Retry-After` of the service is respected, up to `retry_after_max`.
     """
 
     count: int = 3
@@ -26,10 +26,13 @@ class Retries:
             raise ValueError("count must be at least 0")
 
     def delay_after(self, error: ClientError, *, attempt: int) -> timedelta | None:
-        """Return the time until the next attempt after `attempt` (from 1) failed; None: give up."""
+        """Return the time to wait after the failed `attempt`, counted from 1.
+
+        None means that the request must not be repeated.
+        """
         if attempt > self.count or not _may_pass(error):
             return None
-        # After ten doublings every delay exceeds any sensible maximum.
+        # Ten doublings are enough: after them, every delay exceeds any sensible maximum.
         backoff = min(self.delay * (1 << min(attempt - 1, 10)), self.delay_max)
         asked = error.retry_after if isinstance(error, RefusedError) else None
         return max(backoff, min(asked or timedelta(0), self.retry_after_max))

@@ -13,7 +13,8 @@ from app.storage.migrate import engine_of
 from app.storage.tables import metadata as storage_metadata
 
 TARGETS: Final = [storage_metadata, log_metadata]
-# How long a migration waits for a table, because all others have to wait behind it.
+# How long a migration waits for the lock of a table. While it waits, all others have to wait behind
+# it.
 LOCK_TIMEOUT: Final = "5s"
 
 

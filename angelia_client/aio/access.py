@@ -10,22 +10,22 @@ from angelia_client.requests import Query, Request, escaped, get, with_json
 
 
 class AsyncKeys:
-    """`client.keys`."""
+    """The methods of `client.keys`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def all(self) -> AsyncIterator[ApiKey]:
-        """Yield all API keys, with revoked and expired ones."""
+        """Yield all API keys, also revoked and expired ones."""
         async for found in self._sender.listed(get("/keys", {"limit": 1000})):
             yield ApiKey.of(found)
 
     async def create(
         self, name: str, *, scopes: Sequence[str], lifetime: timedelta | None = None
     ) -> NewApiKey:
-        """Create an API key; only this response contains it.
+        """Create an API key. Only this response contains the key.
 
-        Without `lifetime` it never expires.
+        Without `lifetime` the key never expires.
         """
         body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
         if lifetime is not None:
@@ -33,17 +33,17 @@ class AsyncKeys:
         return NewApiKey.of(await self._sender.json(with_json("POST", "/keys", body)))
 
     async def revoke(self, key_id: str) -> None:
-        """Revoke an API key: it becomes invalid."""
+        """Revoke an API key. The API no longer accepts the key."""
         await self._sender.send(Request(method="DELETE", path=f"/keys/{escaped(key_id)}"))
 
 
 class AsyncAudit:
-    """`client.audit`."""
+    """The methods of `client.audit`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def events(self, query: Query | None = None) -> AsyncIterator[AuditEvent]:
-        """Yield changes, newest first; `query` as in the API's document."""
+        """Yield changes, newest first. `query` has query parameters of the API (openapi.yaml)."""
         async for found in self._sender.listed(get("/audit", query or {})):
             yield AuditEvent.of(found)

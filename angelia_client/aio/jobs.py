@@ -21,13 +21,13 @@ _LOOK_EVERY: Final = timedelta(seconds=1)
 
 
 class AsyncJobs:
-    """`client.jobs`."""
+    """The methods of `client.jobs`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def all(self, *, state: str | None = None) -> AsyncIterator[Job]:
-        """Yield jobs, newest first; only those in that state, if given."""
+        """Yield jobs, newest first. If `state` is given, yield only jobs in that state."""
         async for found in self._sender.listed(get("/jobs", {"state": state})):
             yield Job.of(found)
 
@@ -49,7 +49,7 @@ class AsyncJobs:
         subscription: str | None = None,
         slo: timedelta | None = None,
     ) -> Job:
-        """Request a job over what happened from `start` to `end`, by default over the last day.
+        """Request a job about the time from `start` to `end`, by default about the last day.
 
         LATENCY_ANALYTICS compares deliveries with the `slo`.
         """
@@ -65,11 +65,11 @@ class AsyncJobs:
         return Job.of(await self._sender.json(creating("/jobs", body, key=str(uuid4()))))
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel a job: immediately while it waits, within seconds while it runs."""
+        """Cancel a job: immediately if it waits, within seconds if it runs."""
         return Job.of(await self._sender.json(Request(method="DELETE", path=_path(job_id))))
 
     async def follow(self, job_id: str, *, every: timedelta = _LOOK_EVERY) -> AsyncIterator[Job]:
-        """Yield the job regularly, each `every`, until it has ended."""
+        """Yield the state of the job after each `every`, until the job has ended."""
         while not (job := await self.get(job_id)).ended:
             yield job
             await asyncio.sleep(every.total_seconds())
@@ -77,33 +77,45 @@ class AsyncJobs:
 
 
 class AsyncAnalytics:
-    """`client.analytics`: results of jobs, in the form of the API."""
+    """The methods of `client.analytics`: the results of jobs, in the form of the API."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def undelivered(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return counts of discards; `query`: by, job, topic, subscription, from, to, limit."""
+        """Return counts of discards.
+
+        `query` may have: by, job, topic, subscription, from, to, limit.
+        """
         return dict(await self._sender.json(get("/analytics/undelivered", query or {})))
 
     async def failures(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return discards with the same error and form of payload; `query`: job, topic, limit."""
+        """Return groups of discards with the same error and form of payload.
+
+        `query` may have: job, topic, limit.
+        """
         return dict(await self._sender.json(get("/analytics/failures", query or {})))
 
     async def latency(self, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return how long messages took; `query`: job, topic, subscription, limit."""
+        """Return how long messages took.
+
+        `query` may have: job, topic, subscription, limit.
+        """
         return dict(await self._sender.json(get("/analytics/latency", query or {})))
 
     async def simulate(
         self, topic: str, subscription: str, *, proposal: Mapping[str, Any] | None = None
     ) -> Job:
-        """Try a subscription with other settings on published messages; a body of the API."""
+        """Request a simulation: what a subscription with other settings would have sent.
+
+        `proposal` is a body of the API (openapi.yaml).
+        """
         path = f"{subscription_path(topic, subscription)}/simulate"
         body = dict(proposal or {})
         return Job.of(await self._sender.json(creating(path, body, key=str(uuid4()))))
 
     async def simulation(self, topic: str, subscription: str, *, id_: str) -> dict[str, Any]:
-        """Return its result in the form of the API; `id_` is that of its job.
+        """Return a simulation with its result, in the form of the API. `id_` is the id of its job.
 
         Raises:
             NotFoundError: It does not exist.

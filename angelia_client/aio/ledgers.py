@@ -1,4 +1,4 @@
-"""Completeness ledgers."""
+"""Ledgers: what happened to every message of a subscription."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -15,7 +15,7 @@ _PAGE: Final = 1_000
 
 
 class AsyncLedgers:
-    """`client.ledgers`."""
+    """The methods of `client.ledgers`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -28,9 +28,9 @@ class AsyncLedgers:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Ledger:
-        """Return what is known of that time.
+        """Return what happened to the messages of a time.
 
-        By default of 31 days up to the last midnight or entry.
+        By default, the time is 31 days up to the last midnight, or up to the last entry.
         """
         given = {
             "from": None if start is None else time_text(start),
@@ -39,7 +39,7 @@ class AsyncLedgers:
         return Ledger.of(await self._sender.json(get(_path(topic, subscription), given)))
 
     async def request(self, topic: str, subscription: str) -> Job:
-        """Request an entry since the last one, from a Spark job."""
+        """Request an entry from a Spark job, for the time since the last entry."""
         request = creating(_path(topic, subscription), {}, key=str(uuid4()))
         return Job.of(await self._sender.json(request))
 
@@ -48,7 +48,8 @@ class AsyncLedgers:
     ) -> LedgerCheck:
         """Check whether an entry was changed.
 
-        With the hash of an entry `number` that you stored.
+        If you have stored the hash of the entry `number`, pass both. Then the ledger must contain
+        that entry.
         """
         path = f"{_path(topic, subscription)}/check"
         given = {"number": number, "hash": hash_}
@@ -61,7 +62,7 @@ class AsyncLedgers:
             yield LedgerLink.of(found)
 
     async def keys(self) -> list[LedgerKey]:
-        """Return the public keys that verify signatures, the one that signs now first."""
+        """Return the public keys that verify signatures. The key that signs now comes first."""
         return [LedgerKey.of(each) async for each in self._sender.listed(get("/ledgers/keys"))]
 
 

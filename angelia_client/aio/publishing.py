@@ -12,7 +12,7 @@ from angelia_client.requests import Answer, Request, query_of, topic_path
 
 
 class AsyncPublishing:
-    """Publishes to topics."""
+    """Publishes messages to topics."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -31,12 +31,13 @@ class AsyncPublishing:
     ) -> Published:
         """Publish a message, and return when it is stored.
 
-        `message` is sent unchanged if it is bytes, which must be JSON; otherwise it is converted to
-        JSON. Messages with the same `key` share a partition. Without `message_id` it gets a new id,
-        so that a repeated request is the same message; a topic with `deduplication` then stores it
-        once. With `wait` (at most 30 s) the response has the outcome at each subscription; it comes
-        as soon as `ack_expression` (CEL, `delivered >= 1`) is true, if given. `mandatory`: refuse
-        it, or use the topic's `alternateTopic`, if no subscription takes it.
+        If `message` is bytes, they must be JSON, and are sent unchanged. Any other value is
+        converted to JSON. Messages with the same `key` share a partition. Without `message_id`, the
+        client makes a new id, so that a repeated request has the same message; a topic with
+        `deduplication` then stores the message once. With `wait` (at most 30 s), the response has
+        the outcome in each subscription. With `ack_expression` (CEL, such as `delivered >= 1`), the
+        response comes as soon as this condition is true. With `mandatory`, if no subscription gets
+        the message, the topic's `alternateTopic` gets it, or it is refused.
 
         Raises:
             DuplicateError: The topic refuses duplicates; with a `message_id` also for a message
@@ -60,16 +61,19 @@ class AsyncPublishing:
         try:
             return _published(await self._sender.send(request))
         except DuplicateError as error:
-            # No other message has this id: it was stored before, and the response was lost.
+            # No other message has this id. So the message was stored by an earlier request, and its
+            # response was lost.
             if message_id is not None or error.duplicate_of != given_id:
                 raise
             return Published(message_id=given_id, duplicate=True)
 
     async def publish_batch(self, topic: str, messages: Iterable[object]) -> list[BatchResult]:
-        """Publish messages in as few requests as possible; return a result for each, in order.
+        """Publish messages in as few requests as possible.
 
-        They are bytes of JSON, values that become JSON, or NewMessage with key and id. Some may be
-        stored while others are refused: check each result.
+        Return a result for each, in their order.
+
+        A message is bytes of JSON, a value that becomes JSON, or a NewMessage with key and id. Some
+        messages may be stored while others are refused, so check each result.
 
         Raises:
             RefusedError: A whole request is refused (invalid JSON, no permission to publish);

@@ -9,13 +9,13 @@ from angelia_client.requests import Answer, Request, get, topic_path
 
 
 class AsyncSchemas:
-    """`client.schemas`."""
+    """The methods of `client.schemas`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def get(self, topic: str, *, version: int | None = None) -> TopicSchema | None:
-        """Return the schema in force, or that version of it; None if there is none."""
+        """Return the schema in force, or the given version of it; None if there is none."""
         which = "" if version is None else f"/versions/{version}"
         answer = await self._sender.send(get(_path(topic) + which))
         return _schema(answer) if answer.body else None
@@ -28,7 +28,7 @@ class AsyncSchemas:
     async def add(self, topic: str, text: str) -> int:
         """Put another JSON Schema or Avro schema into force; return its version.
 
-        The text of the version in force changes nothing.
+        To add the text of the version in force again changes nothing.
         """
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
         answer = await self._sender.send(

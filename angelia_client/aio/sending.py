@@ -1,4 +1,4 @@
-"""Sends requests to the API, and repeats those that may be repeated."""
+"""Sends requests to the API, and repeats requests that may be repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class AsyncSender:
-    """Requests to the API at `url`; the owner of the connections closes them."""
+    """Sends requests to the API at `url`. The owner of the connections must close them."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class AsyncSender:
         self._retries = retries
 
     async def send(self, request: Request) -> Answer:
-        """Return the response.
+        """Send a request, and return the response.
 
         Raises:
             ClientError: There is none, or it is an error.
@@ -50,12 +50,12 @@ class AsyncSender:
             await asyncio.sleep(delay.total_seconds())
         raise AssertionError("attempts are counted without an end")
 
-    async def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Return the JSON of the response."""
+    async def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Send a request, and return the JSON of the response."""
         return (await self.send(request)).json()
 
     async def listed(self, request: Request) -> AsyncIterator[Any]:
-        """Yield each item of a list; pages are requested on demand."""
+        """Yield each item of a list. Pages are requested when they are needed."""
         page: Request | None = request
         while page is not None:
             answer = await self.send(page)

@@ -36,17 +36,20 @@ from angelia_client.requests import (
 
 
 class AsyncSubscriptions:
-    """`client.subscriptions`."""
+    """The methods of `client.subscriptions`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def names(self, topic: str) -> list[str]:
-        """The names of a topic's subscriptions."""
+        """Return the names of a topic's subscriptions."""
         return (await self._sender.send(get(f"{topic_path(topic)}/subscriptions"))).listed()
 
     async def query(self, query: Mapping[str, Any] | None = None) -> AsyncIterator[Subscription]:
-        """Yield the subscriptions of any topic that match a query of Hermes; without one all."""
+        """Yield the subscriptions of all topics that match a query of Hermes.
+
+        Without a query, yield all subscriptions.
+        """
         async for found in self._sender.listed(asking("/query/subscriptions", query or {})):
             yield Subscription.of(found)
 
@@ -59,7 +62,7 @@ class AsyncSubscriptions:
         return Subscription.of(await self._sender.json(get(subscription_path(topic, name))))
 
     async def exists(self, topic: str, name: str) -> bool:
-        """Whether the topic, which must exist, has a subscription with that name."""
+        """Return whether the topic has a subscription with that name. The topic must exist."""
         try:
             await self.get(topic, name)
         except NotFoundError as error:
@@ -77,12 +80,12 @@ class AsyncSubscriptions:
         settings: Mapping[str, Any] | None = None,
         start_from: datetime | str | None = None,
     ) -> CreatedSubscription:
-        """Subscribe `endpoint`: it gets messages from now on.
+        """Subscribe `endpoint` to a topic: it gets messages from now on.
 
-        `settings` are as in the API's subscription body, which requires an `owner`. With
-        `start_from` it first gets earlier messages: since a time, for a duration (`-6h`), or from
-        the `earliest`. Its `history` says which of them come from the archive, and how many are
-        gone.
+        `settings` are those of the API's subscription body, which requires an `owner`. With
+        `start_from`, the subscription first gets earlier messages: since a time, for a duration
+        (`-6h`), or from the `earliest`. The `history` of the result says which of these messages
+        come from the archive, and how many are gone.
         """
         body = {**(settings or {}), "topicName": topic, "name": name, "endpoint": endpoint}
         if start_from is not None:
@@ -92,24 +95,24 @@ class AsyncSubscriptions:
         return CreatedSubscription.of(made)
 
     async def change(self, topic: str, name: str, *, patch: Mapping[str, Any]) -> Subscription:
-        """Change the settings in `patch`; None sets one back to its default."""
+        """Change the settings in `patch`. The value None sets a setting back to its default."""
         request = with_json("PUT", subscription_path(topic, name), patch)
         return Subscription.of(await self._sender.json(request))
 
     async def suspend(self, topic: str, name: str) -> Subscription:
-        """Stop delivering; messages that are published meanwhile wait."""
+        """Suspend a subscription: nothing is delivered, and new messages wait."""
         return await self._set_state(topic, name, state="SUSPENDED")
 
     async def activate(self, topic: str, name: str) -> Subscription:
-        """Deliver again, from where it stopped."""
+        """Activate a subscription: delivery continues where it stopped."""
         return await self._set_state(topic, name, state="ACTIVE")
 
     async def delete(self, topic: str, name: str) -> None:
-        """Unsubscribe."""
+        """Delete a subscription."""
         await self._sender.send(Request(method="DELETE", path=subscription_path(topic, name)))
 
     async def metrics(self, topic: str, name: str) -> SubscriptionMetrics:
-        """Return its counts and rates."""
+        """Return the counts and rates of a subscription."""
         path = f"{subscription_path(topic, name)}/metrics"
         return SubscriptionMetrics.of(await self._sender.json(in_numbers(get(path))))
 
@@ -122,7 +125,10 @@ class AsyncSubscriptions:
         end: datetime | None = None,
         step: Step | None = None,
     ) -> SubscriptionHistory:
-        """Return its metrics over time; by default of the last day, by minute."""
+        """Return the metrics of a subscription over time.
+
+        By default, return those of the last day, by minute.
+        """
         path = f"{subscription_path(topic, name)}/metrics/history"
         request = get(path, history_query(start, end, step))
         return SubscriptionHistory.of(await self._sender.json(request))
@@ -130,22 +136,28 @@ class AsyncSubscriptions:
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> AsyncIterator[NamedSubscriptionMetrics]:
-        """Yield them for all subscriptions that match a query: `{"lag": {"gt": 99}}`."""
+        """Yield the metrics of all subscriptions that match a query.
+
+        A query is, for example, `{"lag": {"gt": 99}}`.
+        """
         path = "/query/subscriptions/metrics"
         async for found in self._sender.listed(in_numbers(asking(path, query or {}))):
             yield NamedSubscriptionMetrics.of(found)
 
     async def health(self, topic: str, name: str) -> Health:
-        """Return its health by Hermes' indicators, as of a few seconds ago."""
+        """Return the health of a subscription by Hermes' indicators, as of a few seconds ago."""
         return Health.of(await self._sender.json(get(f"{subscription_path(topic, name)}/health")))
 
     async def forecast(self, topic: str, name: str) -> Forecast:
-        """Return its backlog, when that will be delivered, and what will be lost before."""
+        """Return how many messages wait, when they will be delivered, and which will be lost."""
         path = f"{subscription_path(topic, name)}/forecast"
         return Forecast.of(await self._sender.json(get(path)))
 
     async def alerts(self, *, active: bool = True, limit: int = 100) -> list[Alert]:
-        """Return problems of subscriptions (also past ones, with `active` False), newest first."""
+        """Return problems of subscriptions, newest first.
+
+        With `active` False, return past ones too.
+        """
         answer = await self._sender.send(get("/alerts", {"active": active, "limit": limit}))
         return [Alert.of(each) for each in answer.listed()]
 
@@ -157,11 +169,11 @@ class AsyncSubscriptions:
     async def retransmit(
         self, topic: str, name: str, *, since: datetime | str, dry_run: bool = False
     ) -> list[Position]:
-        """Send again everything published since a time: the subscription is moved back there.
+        """Move a subscription back in its topic: everything published since a time is sent again.
 
-        `since` is a time or a duration before now: `-6h`, `-30m`, `-2d`. If it is later than the
-        last delivered message, messages before it are skipped. With `dry_run` nothing is moved.
-        Returns the new position in each partition.
+        `since` is a time, or a duration before now: `-6h`, `-30m`, `-2d`. If it is later than the
+        last delivered message, the messages before it are skipped. With `dry_run` nothing is moved.
+        Return the new position in each partition.
         """
         said = moment_text(since)
         query = query_of({"dryRun": True if dry_run else None})
@@ -175,7 +187,7 @@ class AsyncSubscriptions:
 
 
 class AsyncSigningSecrets:
-    """`client.signing_secrets`."""
+    """The methods of `client.signing_secrets`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -188,16 +200,16 @@ class AsyncSigningSecrets:
     async def create(
         self, topic: str, name: str, *, settings: Mapping[str, Any] | None = None
     ) -> SigningSecret:
-        """Add a signing secret; only this response contains it.
+        """Add a signing secret. Only this response contains the secret.
 
-        `settings`: `type` (v1 or v1a), an existing `secret`, and `overlap`, for how many seconds
-        the older ones continue to sign.
+        `settings` may have a `type` (v1 or v1a), an existing `secret`, and an `overlap`: for how
+        many seconds the older secrets continue to sign.
         """
         request = with_json("POST", _secrets(topic, name), settings or {})
         return SigningSecret.of(await self._sender.json(request))
 
     async def delete(self, topic: str, name: str, *, secret_id: str) -> None:
-        """Stop signing with it."""
+        """Stop signing with the secret `secret_id`."""
         path = f"{_secrets(topic, name)}/{escaped(secret_id)}"
         await self._sender.send(Request(method="DELETE", path=path))
 
@@ -206,7 +218,7 @@ def _secrets(topic: str, name: str) -> str:
     return f"{subscription_path(topic, name)}/secrets"
 
 
-def _positions(answer: Any) -> list[Position]:  # noqa: ANN401 - JSON is of any type
+def _positions(answer: Any) -> list[Position]:  # noqa: ANN401 - JSON can have any type
     try:
         return [
             Position(partition=each["partition"], offset=each["offset"])

@@ -24,13 +24,13 @@ from angelia_client.requests import (
 
 
 class AsyncGroups:
-    """`client.groups`."""
+    """The methods of `client.groups`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def names(self) -> list[str]:
-        """The names of all groups."""
+        """Return the names of all groups."""
         return (await self._sender.send(get("/groups"))).listed()
 
     async def create(self, name: str) -> None:
@@ -43,19 +43,19 @@ class AsyncGroups:
 
 
 class AsyncTopics:
-    """`client.topics`."""
+    """The methods of `client.topics`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
     async def names(self, *, group: str | None = None) -> list[str]:
-        """Return the full names of all topics, or of those of a group."""
+        """Return the full names of all topics, or of the topics of a group."""
         return (await self._sender.send(get("/topics", {"groupName": group}))).listed()
 
     async def query(self, query: Mapping[str, Any] | None = None) -> AsyncIterator[Topic]:
-        """Yield the topics that match a query of Hermes, or all.
+        """Yield the topics that match a query of Hermes; without a query, all topics.
 
-        For example `{"name": {"like": ".*orders"}}`.
+        A query is, for example, `{"name": {"like": ".*orders"}}`.
         """
         async for found in self._sender.listed(asking("/query/topics", query or {})):
             yield Topic.of(found)
@@ -69,7 +69,7 @@ class AsyncTopics:
         return Topic.of(await self._sender.json(get(topic_path(name))))
 
     async def exists(self, name: str) -> bool:
-        """Whether a topic with that name exists."""
+        """Return whether a topic with that name exists."""
         try:
             await self.get(name)
         except NotFoundError:
@@ -77,20 +77,20 @@ class AsyncTopics:
         return True
 
     async def create(self, name: str, settings: Mapping[str, Any] | None = None) -> Topic:
-        """Create a topic, and its group if needed; `settings` as in the API's topic body."""
+        """Create a topic, and its group if needed. `settings` are those of the API's topic body."""
         body = {**(settings or {}), "name": name}
         return Topic.of(await self._sender.json(creating("/topics", body, key=str(uuid4()))))
 
     async def change(self, name: str, patch: Mapping[str, Any]) -> Topic:
-        """Change the settings in `patch`; None sets one back to its default."""
+        """Change the settings in `patch`. The value None sets a setting back to its default."""
         return Topic.of(await self._sender.json(with_json("PUT", topic_path(name), patch)))
 
     async def delete(self, name: str) -> None:
-        """Delete a topic without subscriptions, with its messages."""
+        """Delete a topic with its messages. The topic must have no subscriptions."""
         await self._sender.send(Request(method="DELETE", path=topic_path(name)))
 
     async def metrics(self, name: str) -> TopicMetrics:
-        """Return what is known of its traffic."""
+        """Return the metrics of a topic."""
         request = in_numbers(get(f"{topic_path(name)}/metrics"))
         return TopicMetrics.of(await self._sender.json(request))
 
@@ -102,21 +102,27 @@ class AsyncTopics:
         end: datetime | None = None,
         step: Step | None = None,
     ) -> TopicHistory:
-        """Return its metrics over time; by default of the last day, by minute."""
+        """Return the metrics of a subscription over time.
+
+        By default, return those of the last day, by minute.
+        """
         path = f"{topic_path(name)}/metrics/history"
         return TopicHistory.of(await self._sender.json(get(path, history_query(start, end, step))))
 
     async def query_metrics(
         self, query: Mapping[str, Any] | None = None
     ) -> AsyncIterator[NamedTopicMetrics]:
-        """Yield the same for topics that match a query: `{"deliveryRate": {"gt": 9}}`."""
+        """Yield the metrics of all topics that match a query.
+
+        A query is, for example, `{"deliveryRate": {"gt": 9}}`.
+        """
         request = in_numbers(asking("/query/topics/metrics", query or {}))
         async for found in self._sender.listed(request):
             yield NamedTopicMetrics.of(found)
 
 
 class AsyncMessages:
-    """`client.messages`: messages in the log, and their outcomes."""
+    """The methods of `client.messages`: messages in the log, and their outcomes."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -135,9 +141,9 @@ class AsyncMessages:
     ) -> AsyncIterator[Message]:
         """Yield the topic's messages of a time (default: the last hour), by partition.
 
-        Those with that partition key or id, with `text` in their body, or with `value` (a string's
-        text, or JSON such as 42, true) at the JSONPath `path`: one of them is required. Many
-        messages may be read between two results.
+        One condition is required: the partition key `key`, the `message_id`, a `text` in the body, or a
+        `path` (JSONPath) at which a message has the `value`, which is a text, or JSON such as 42 or
+        true. Many messages may be read between two results.
         """
         query = {
             "key": key,
@@ -156,7 +162,7 @@ class AsyncMessages:
     ) -> list[TraceEntry]:
         """Return what happened to a message, oldest first.
 
-        In all topics, in one topic, or in one subscription.
+        The entries are from all topics, from one topic, or from one subscription.
         """
         if subscription is not None and topic is None:
             raise ValueError("a subscription is named together with its topic")

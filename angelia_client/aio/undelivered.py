@@ -1,4 +1,4 @@
-"""Messages that subscriptions did not get: read them, send them again."""
+"""Messages that subscriptions did not get: lists them, and sends them again."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ _ALL: Final = DiscardQuery()
 
 
 class AsyncDiscards:
-    """`client.undelivered`."""
+    """The methods of `client.undelivered`."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
@@ -24,9 +24,9 @@ class AsyncDiscards:
     async def all(
         self, topic: str, subscription: str | None = None, *, query: DiscardQuery = _ALL
     ) -> AsyncIterator[Undelivered]:
-        """Yield discarded messages, newest first: of a subscription, or of all of a topic's.
+        """Yield discards, newest first: of one subscription, or of all subscriptions of a topic.
 
-        All of them, page by page, as long as you continue.
+        Pages are requested as long as you continue.
         """
         where = topic_path(topic)
         if subscription is not None:
@@ -40,7 +40,8 @@ class AsyncDiscards:
         try:
             return Undelivered.of(await self._sender.json(get(path)))
         except NotFoundError as error:
-            # Without a code there is no message; with a code the topic does not exist.
+            # An error without a code means that there is no message. With a code, the topic does
+            # not exist.
             if error.code:
                 raise
             return None
@@ -48,7 +49,7 @@ class AsyncDiscards:
     async def redrive(
         self, topic: str, subscription: str, *, which: Redrive, dry_run: bool = False
     ) -> Redriven:
-        """Send up to 1,000 discarded messages again; repeat it while there are `more`.
+        """Send up to 1,000 discarded messages again. Repeat the call while the result has `more`.
 
         With `dry_run` nothing is sent.
         """
@@ -60,12 +61,13 @@ class AsyncDiscards:
     async def redrive_all(
         self, topic: str, subscription: str, *, which: Redrive
     ) -> AsyncIterator[Redriven]:
-        """Send all messages discarded until now again; yield the result of each request.
+        """Send all messages that were discarded until now again. Yield the result of each request.
 
-        With `again` there is only one request, because each would find the same: `more` shows if
-        some are left.
+        With `again` there is only one request, because each would select the same messages. `more`
+        tells whether some are left.
         """
-        # Messages that are discarded again meanwhile would be sent again forever.
+        # Set an end of time. Otherwise messages that are discarded again meanwhile would be sent
+        # again forever.
         before = replace(which, until=which.until or datetime.now(UTC))
         more = True
         while more:

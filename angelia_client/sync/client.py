@@ -24,7 +24,8 @@ from angelia_client.sync.topics import Groups, Messages, Topics
 from angelia_client.sync.undelivered import Discards
 
 DEFAULT_URL: Final = "http://127.0.0.1:8090"
-# A publish waits for the log; a suspend waits up to 2 s for the workers.
+# The default time limit of an attempt. Publishing waits for the log, and suspending waits up to 2 s
+# for the workers.
 DEFAULT_TIMEOUT: Final = timedelta(seconds=15)
 _RETRIES: Final = Retries()
 
@@ -32,9 +33,10 @@ _RETRIES: Final = Retries()
 class Angelia(Publishing):
     """The API at `url`. Use it with `with`, or call `close` at the end.
 
-    `timeout` is for one attempt, and `retries` define how often failed attempts are repeated.
-    Proxies and certificates come from the environment (`trust_env`), or from your own `http`
-    client, which you must close. Several tasks may share it. Every method raises ClientError.
+    `timeout` is the time limit of one attempt, and `retries` says how often failed attempts are
+    repeated. Proxies and certificates come from the environment (`trust_env`), or from your own
+    `http` client, which you must close. A client may be shared by threads. Every method may raise
+    ClientError.
     """
 
     def __init__(
@@ -78,14 +80,15 @@ class Angelia(Publishing):
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the client's connections."""
         if self._owned:
             self._http.close()
 
-    def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Make any call of the API's document, with `value` as JSON; return the response, or None.
+    def call(self, method: str, path: str, value: object = None) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Make any call of the API, with `value` as JSON. Return the response as JSON, or None.
 
-        `path` begins with a slash and includes its query. Only reading calls are retried.
+        `path` begins with a slash, and includes the query. A call is repeated after a failure only
+        if it reads.
         """
         request = with_json(method, path, value) if value is not None else None
         bare = Request(method=method, path=path, repeatable=method in READING)
@@ -93,7 +96,7 @@ class Angelia(Publishing):
         return answer.json_or_text()
 
     def readiness(self) -> Readiness:
-        """Return whether it can accept messages now, and which part cannot."""
+        """Return whether the API can accept messages now, and which parts are not ready."""
         try:
             return Readiness.of(self._sender.json(get("/status/ready")))
         except ServiceError as error:

@@ -1,4 +1,4 @@
-"""Completeness ledgers."""
+"""Ledgers: what happened to every message of a subscription."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -17,7 +17,7 @@ _PAGE: Final = 1_000
 
 
 class Ledgers:
-    """`client.ledgers`."""
+    """The methods of `client.ledgers`."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -30,9 +30,9 @@ class Ledgers:
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> Ledger:
-        """Return what is known of that time.
+        """Return what happened to the messages of a time.
 
-        By default of 31 days up to the last midnight or entry.
+        By default, the time is 31 days up to the last midnight, or up to the last entry.
         """
         given = {
             "from": None if start is None else time_text(start),
@@ -41,7 +41,7 @@ class Ledgers:
         return Ledger.of(self._sender.json(get(_path(topic, subscription), given)))
 
     def request(self, topic: str, subscription: str) -> Job:
-        """Request an entry since the last one, from a Spark job."""
+        """Request an entry from a Spark job, for the time since the last entry."""
         request = creating(_path(topic, subscription), {}, key=str(uuid4()))
         return Job.of(self._sender.json(request))
 
@@ -50,7 +50,8 @@ class Ledgers:
     ) -> LedgerCheck:
         """Check whether an entry was changed.
 
-        With the hash of an entry `number` that you stored.
+        If you have stored the hash of the entry `number`, pass both. Then the ledger must contain
+        that entry.
         """
         path = f"{_path(topic, subscription)}/check"
         given = {"number": number, "hash": hash_}
@@ -63,7 +64,7 @@ class Ledgers:
             yield LedgerLink.of(found)
 
     def keys(self) -> list[LedgerKey]:
-        """Return the public keys that verify signatures, the one that signs now first."""
+        """Return the public keys that verify signatures. The key that signs now comes first."""
         return [LedgerKey.of(each) for each in self._sender.listed(get("/ledgers/keys"))]
 
 

@@ -1,4 +1,4 @@
-"""Retransmissions: sending messages again beside live traffic."""
+"""Retransmissions: sending messages again, beside live deliveries."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -17,13 +17,16 @@ _LOOK_EVERY: Final = timedelta(seconds=1)
 
 
 class Retransmissions:
-    """`client.retransmissions`."""
+    """The methods of `client.retransmissions`."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
     def request(self, topic: str, subscription: str, *, which: Replay) -> Retransmission:
-        """Request messages again, beside new ones; a Spark runner chooses them."""
+        """Request that messages are sent again, beside new ones. A Spark runner chooses them.
+
+        `which` says which messages.
+        """
         path = f"{subscription_path(topic, subscription)}/retransmission"
         answer = self._sender.send(creating(path, which.as_body(), key=str(uuid4())))
         where = answer.headers.get("location")
@@ -32,12 +35,12 @@ class Retransmissions:
         return Retransmission.of(self._sender.json(get(where)))
 
     def all(self, topic: str, subscription: str) -> list[Retransmission]:
-        """Return the newest ones of a subscription."""
+        """Return the newest retransmissions of a subscription."""
         answer = self._sender.send(get(_path(topic, subscription)))
         return [Retransmission.of(each) for each in answer.listed()]
 
     def get(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
-        """Return one of them.
+        """Return a retransmission.
 
         Raises:
             NotFoundError: It does not exist.
@@ -46,14 +49,17 @@ class Retransmissions:
         return Retransmission.of(self._sender.json(get(path)))
 
     def cancel(self, topic: str, subscription: str, *, id_: str) -> Retransmission:
-        """Drop messages that are not sent yet; those in flight are completed."""
+        """Cancel a retransmission.
+
+        Messages that are not sent yet are dropped. Those in flight are completed.
+        """
         path = f"{_path(topic, subscription)}/{escaped(id_)}"
         return Retransmission.of(self._sender.json(Request(method="DELETE", path=path)))
 
     def follow(
         self, topic: str, subscription: str, *, id_: str, every: timedelta = _LOOK_EVERY
     ) -> Iterator[Retransmission]:
-        """Yield one of them regularly, each `every`, until it has ended."""
+        """Yield the state of a retransmission after each `every`, until it has ended."""
         while not (found := self.get(topic, subscription, id_=id_)).ended:
             yield found
             time.sleep(every.total_seconds())

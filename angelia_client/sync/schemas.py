@@ -11,13 +11,13 @@ from angelia_client.sync.sending import Sender
 
 
 class Schemas:
-    """`client.schemas`."""
+    """The methods of `client.schemas`."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
     def get(self, topic: str, *, version: int | None = None) -> TopicSchema | None:
-        """Return the schema in force, or that version of it; None if there is none."""
+        """Return the schema in force, or the given version of it; None if there is none."""
         which = "" if version is None else f"/versions/{version}"
         answer = self._sender.send(get(_path(topic) + which))
         return _schema(answer) if answer.body else None
@@ -30,7 +30,7 @@ class Schemas:
     def add(self, topic: str, text: str) -> int:
         """Put another JSON Schema or Avro schema into force; return its version.
 
-        The text of the version in force changes nothing.
+        To add the text of the version in force again changes nothing.
         """
         headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
         answer = self._sender.send(

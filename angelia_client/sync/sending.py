@@ -1,4 +1,4 @@
-"""Sends requests to the API, and repeats those that may be repeated."""
+"""Sends requests to the API, and repeats requests that may be repeated."""
 
 # Made from angelia_client/aio by `make client`: change it there.
 
@@ -19,7 +19,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class Sender:
-    """Requests to the API at `url`; the owner of the connections closes them."""
+    """Sends requests to the API at `url`. The owner of the connections must close them."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Sender:
         self._retries = retries
 
     def send(self, request: Request) -> Answer:
-        """Return the response.
+        """Send a request, and return the response.
 
         Raises:
             ClientError: There is none, or it is an error.
@@ -52,12 +52,12 @@ class Sender:
             time.sleep(delay.total_seconds())
         raise AssertionError("attempts are counted without an end")
 
-    def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON is of any type
-        """Return the JSON of the response."""
+    def json(self, request: Request) -> Any:  # noqa: ANN401 - JSON can have any type
+        """Send a request, and return the JSON of the response."""
         return (self.send(request)).json()
 
     def listed(self, request: Request) -> Iterator[Any]:
-        """Yield each item of a list; pages are requested on demand."""
+        """Yield each item of a list. Pages are requested when they are needed."""
         page: Request | None = request
         while page is not None:
             answer = self.send(page)

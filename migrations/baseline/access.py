@@ -1,4 +1,4 @@
-"""API keys, the mode of the API, audit events, and requests with an idempotency key."""
+"""The tables of API keys, the API's mode, audit events, and requests with idempotency keys."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The results of analyses."""
+"""The tables of the results of analyses."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ def _create_analytics_latency() -> None:
         sa.Column("unknown", sa.BigInteger(), nullable=False),
         sa.Column("resent", sa.BigInteger(), nullable=False),
         sa.Column("attempts", sa.BigInteger(), nullable=False),
-        # NULL if there is no SLO.
+        # NULL if the job has no SLO.
         sa.Column("within", sa.BigInteger()),
         # NULL if nothing was delivered.
         *(

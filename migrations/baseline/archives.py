@@ -1,4 +1,4 @@
-"""Archives: folders of Parquet files, their content, and up to which offset topics are archived."""
+"""The tables of archives: folders of Parquet files, their content, and archived offsets."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Topics, subscriptions, OAuth providers, and the order of their changes."""
+"""The tables of topics, subscriptions, OAuth providers, and the order of their changes."""
 
 from typing import Final
 

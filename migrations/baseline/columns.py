@@ -16,14 +16,17 @@ def time_of_transaction(name: str) -> sa.Column[Any]:
 
 
 def time_of_writing(name: str) -> sa.Column[Any]:
-    """Return a column for the time when the row was written, unless the writer sets another."""
+    """Return a column for the time when the row was written.
+
+    The writer may set another time.
+    """
     return _time(name, sa.func.clock_timestamp())
 
 
 def gone_with(target: str, *, table: str, column: str) -> sa.ForeignKeyConstraint:
     """Return a foreign key of `table`.
 
-    Its rows are deleted with the row at `target` (table and column).
+    The rows of `table` are deleted with the row at `target` (table and column).
     """
     name = f"fk_{table}_{column}_{target.partition('.')[0]}"
     return sa.ForeignKeyConstraint([column], [target], name=name, ondelete="CASCADE")
@@ -32,10 +35,9 @@ def gone_with(target: str, *, table: str, column: str) -> sa.ForeignKeyConstrain
 def create_result(table: str, *columns: sa.Column[Any], of: str) -> None:
     """Create a table for results of Spark jobs.
 
-    The rows that each claim (`attempt`) of a job wrote, by part.
-
-    A part that is written twice replaces the first. The rows are deleted with the row of their job
-    in `of`.
+    It has the rows that each claim (`attempt`) of a job wrote, by part. If a part is written twice,
+    the second one replaces the first. The rows are deleted with the row of their job in the table
+    `of`.
     """
     op.create_table(
         table,

@@ -1,4 +1,4 @@
-"""Undelivered messages, and retractions of discards."""
+"""The tables of undelivered messages, and of retractions of discards."""
 
 from typing import Final
 
@@ -40,8 +40,8 @@ def _create_undelivered() -> None:
         sa.Column("outdated", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("outdated_by", sa.BigInteger()),
         sa.PrimaryKeyConstraint("id", name="pk_undelivered"),
-        # Identifies a message that is discarded again. The id is included because after a
-        # recreation of the log, another message may have the same offset.
+        # Identifies the discard of a message, if the message is discarded again. The id is
+        # included, because after a recreation of the log, another message may have the same offset.
         sa.UniqueConstraint(
             "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
         ),
@@ -50,7 +50,7 @@ def _create_undelivered() -> None:
     op.create_index(
         "ix_undelivered_newest", "undelivered", ["subscription_id", "discarded_at", "id"]
     )
-    # An index for redrives, which is small even if many discards were sent again.
+    # An index for redrives. It stays small even if many discards were sent again.
     op.create_index(
         "ix_undelivered_to_redrive",
         "undelivered",

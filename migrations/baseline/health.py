@@ -1,4 +1,4 @@
-"""Leases, health of subscriptions, and alerts."""
+"""The tables of leases, of the health of subscriptions, and of alerts."""
 
 from typing import Final
 

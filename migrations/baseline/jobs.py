@@ -1,4 +1,4 @@
-"""Spark jobs, and the runners that run them."""
+"""The tables of Spark jobs, and of the runners that run them."""
 
 from typing import Final
 
@@ -49,7 +49,7 @@ def _create_spark_jobs() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_spark_jobs"),
     )
     op.create_index("ix_spark_jobs_newest", "spark_jobs", ["requested_at", "id"])
-    # An index for runners, which is small even if many jobs have ended.
+    # An index for runners. It stays small even if many jobs have ended.
     op.create_index(
         "ix_spark_jobs_open",
         "spark_jobs",

@@ -1,4 +1,4 @@
-"""Ledgers: the requests, the counts, and the entries."""
+"""The tables of ledgers: the requests, the counts, and the entries."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The embedded message log."""
+"""The tables of the embedded message log."""
 
 from typing import Final
 

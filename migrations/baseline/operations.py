@@ -1,4 +1,4 @@
-"""Workload constraints, whether data centres are in use, and when topics last got messages."""
+"""The tables of workload constraints, of data centres in use, and of topics' last messages."""
 
 from typing import Final
 

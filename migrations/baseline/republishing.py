@@ -1,4 +1,4 @@
-"""Republishing tasks, and their progress."""
+"""The tables of republishing tasks, and of their progress."""
 
 from typing import Final
 

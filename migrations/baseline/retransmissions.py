@@ -1,4 +1,4 @@
-"""Retransmissions: the requests, the chosen messages, and the positions of their copies."""
+"""The tables of retransmissions: requests, chosen messages, and positions of their copies."""
 
 from typing import Final
 
@@ -55,7 +55,7 @@ def _create_retransmissions() -> None:
     op.create_index(
         "ix_retransmissions_newest", "retransmissions", ["subscription_id", "requested_at", "id"]
     )
-    # An index for workers, which is small even if many retransmissions have ended.
+    # An index for workers. It stays small even if many retransmissions have ended.
     op.create_index(
         "ix_retransmissions_sending",
         "retransmissions",

@@ -1,4 +1,4 @@
-"""Simulations."""
+"""The tables of simulations."""
 
 from typing import Final
 

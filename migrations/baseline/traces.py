@@ -1,4 +1,4 @@
-"""Traces by day, their sources, and lost entries."""
+"""The tables of traces by day, of their sources, and of lost entries."""
 
 from typing import Final
 
@@ -31,8 +31,9 @@ def _create_trace_packs() -> None:
         sa.Column("body", sa.LargeBinary(), nullable=False),
         postgresql_partition_by="RANGE (at)",
     )
-    # Each partition (a day) gets its own index when it is created. Update it immediately: otherwise
-    # every look-up would also read a list of pending entries.
+    # Each partition (a day) gets its own index when it is created. The index is updated
+    # immediately. Otherwise every look-up would also read a list of entries that are not in the
+    # index yet.
     op.create_index(
         "ix_trace_packs_message_keys",
         "trace_packs",
@@ -40,7 +41,8 @@ def _create_trace_packs() -> None:
         postgresql_using="gin",
         postgresql_with={"fastupdate": "off"},
     )
-    # Do not compress these columns: their content is random, so this would take CPU for nothing.
+    # Do not compress these columns. Their content looks random, so compression would only take CPU
+    # time.
     op.execute("ALTER TABLE trace_packs ALTER body SET STORAGE EXTERNAL")
     op.execute("ALTER TABLE trace_packs ALTER message_keys SET STORAGE EXTERNAL")
 

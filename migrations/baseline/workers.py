@@ -1,4 +1,4 @@
-"""The workers' reports, and the data that workers share."""
+"""The tables of the workers' reports, and of the data that workers share."""
 
 from typing import Final
 
@@ -58,8 +58,8 @@ def _create_workers() -> None:
 
 
 def _create_cursors() -> None:
-    # There is no foreign key: a report about a subscription that was just deleted must not make the
-    # others fail.
+    # There is no foreign key. If a report names a subscription that was just deleted, the other
+    # reports must not fail.
     op.create_table(
         "cursors",
         sa.Column("subscription_id", sa.Text(), nullable=False),
@@ -75,7 +75,8 @@ def _create_cursors() -> None:
         sa.Column("filtered", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("position", sa.BigInteger()),
         sa.PrimaryKeyConstraint("subscription_id", "partition", name="pk_cursors"),
-        # Rows are written every second: with free space on the page, a row stays on its page.
+        # Rows are updated every second. With free space on the page, an updated row stays on its
+        # page.
         postgresql_with={"fillfactor": 50},
     )
 
@@ -91,7 +92,8 @@ def _create_subscription_loads() -> None:
         sa.Column("counts", postgresql.JSONB(), nullable=False),
         time_of_transaction("seen_at"),
         sa.PrimaryKeyConstraint("subscription_id", "worker_id", name="pk_subscription_loads"),
-        # Rows are written every second: with free space on the page, a row stays on its page.
+        # Rows are updated every second. With free space on the page, an updated row stays on its
+        # page.
         postgresql_with={"fillfactor": 50},
     )
 
@@ -124,7 +126,8 @@ def _create_rate_notes() -> None:
         sa.Column("heard", postgresql.JSONB(), nullable=False),
         time_of_writing("seen_at"),
         sa.PrimaryKeyConstraint("subscription_id", "worker_id", name="pk_rate_notes"),
-        # Rows are written every second: with free space on the page, a row stays on its page.
+        # Rows are updated every second. With free space on the page, an updated row stays on its
+        # page.
         postgresql_with={"fillfactor": 50},
     )
 

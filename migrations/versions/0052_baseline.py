@@ -1,7 +1,8 @@
 """All tables of version 0.1.0.
 
-A database at 0052 has them from the steps that led here, of which no release had any; it goes on
-from here. One before that is refused (`app/storage/migrate.py`).
+A database at revision 0052 already has these tables, from earlier migrations that no release had.
+Its migration continues from here. A database with an earlier revision is refused
+(`app/storage/migrate.py`).
 
 Revision ID: 0052
 Revises:

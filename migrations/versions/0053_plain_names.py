@@ -1,7 +1,7 @@
 """Give tables and columns the names that the code and the documents use.
 
-It renames in place, which processes of an older commit do not survive. That is for once: no release
-had the old names.
+This migration renames tables in place, so processes of an older commit stop working. That is
+allowed only here, because no release had the old names.
 
 Revision ID: 0053
 Revises: 0052
@@ -15,7 +15,7 @@ branch_labels = None
 depends_on = None
 
 _TABLES = (("standings", "subscription_health"), ("undelivered_voids", "discard_retractions"))
-# Rename these too: PostgreSQL keeps the names of indexes when their table is renamed.
+# Rename these too, because indexes keep their names when PostgreSQL renames their table.
 _INDEXES = (
     ("pk_standings", "pk_subscription_health"),
     ("ix_standings_unhealthy", "ix_subscription_health_unhealthy"),

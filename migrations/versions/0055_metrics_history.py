@@ -1,6 +1,6 @@
 """Record the history of metrics.
 
-What was counted before is not part of it: histories begin with the first minute after this.
+A history begins with the first minute after this migration. Earlier counts are not included.
 
 Revision ID: 0055
 Revises: 0054
@@ -63,7 +63,7 @@ def upgrade() -> None:
         ["subscription_id"],
         unique=True,
     )
-    # The bytes are compressed already, or will be.
+    # Do not compress the column: its bytes are compressed already, or will be.
     op.execute("ALTER TABLE metrics_history ALTER body SET STORAGE EXTERNAL")
     op.execute("ALTER TABLE metrics_recorded ALTER minutes SET STORAGE EXTERNAL")
     op.execute(
