@@ -8,13 +8,13 @@ from typing import Final
 from app.domain.errors import StorageUnavailableError
 from app.domain.status import WorkerStatus
 
-# The age of a report above which its worker is not waited for.
+# If a worker's last report is older than this, nobody waits for the worker.
 LIVE_WITHIN: Final = timedelta(seconds=5)
 # How long a client that changes something waits for the workers; the response tells whether they
 # have applied the change.
 APPLIED_WITHIN: Final = timedelta(seconds=2)
-# How often the workers' state is read even without a notice, because a worker may have died, or a
-# notice was lost.
+# How often the state of the workers is read even without a notice. A worker may have died, or a
+# notice may be lost.
 ASK_EVERY: Final = timedelta(milliseconds=500)
 
 LiveWorkers = Callable[[], Awaitable[Sequence[WorkerStatus]]]
@@ -29,7 +29,7 @@ def is_applied(workers: Sequence[WorkerStatus], number: int) -> bool:
 class AppliedChanges:
     """Knows which changes the workers have applied. Call `notice` when a worker has reported.
 
-    `take_in` applies changes in this process, which is done first.
+    First, `take_in` applies the changes in this process.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class AppliedChanges:
         self._noticed = asyncio.Event()
 
     def notice(self) -> None:
-        """Wake all waiting calls, so that they check again."""
+        """Wake all waiting calls, so that they check the workers again."""
         self._noticed.set()
         self._noticed = asyncio.Event()
 
@@ -65,7 +65,7 @@ class AppliedChanges:
         if self._take_in:
             await self._take_in()
         while True:
-            # Read the event before the query, so that a notice between the two is not missed.
+            # Keep the event before the query. So a notice between the two is not missed.
             noticed = self._noticed
             workers = await self._live_workers()
             if not workers or is_applied(workers, number):

@@ -14,9 +14,10 @@ from app.log.interface import MessageLog
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# How often all topics in Kafka and the database are queried, at most: clients can trigger this.
+# The shortest time between two queries of all topics in Kafka and the database, because clients can
+# trigger these queries.
 LOOK_EVERY: Final = timedelta(minutes=1)
-# How soon they are queried again if Kafka or the database did not respond.
+# After this time the topics are queried again, if Kafka or the database did not respond.
 LOOK_AGAIN: Final = timedelta(seconds=5)
 
 
@@ -31,7 +32,7 @@ class DurabilityService:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a `DurabilityService`; `replication` is Kafka's.
+        """Create a `DurabilityService`; `replication` has the settings for Kafka.
 
         If `replication` is None, the log is in PostgreSQL, with one copy.
         """
@@ -41,7 +42,8 @@ class DurabilityService:
         self._clock = clock
         self._looking = asyncio.Lock()
         self._look_at = float("-inf")
-        # The risks found last, with the names of topics (True) and without (False).
+        # The risks that were found last: with the names of topics (True), and without names
+        # (False).
         self._found: Mapping[bool, Sequence[str]] = {}
 
     async def risks(self, *, with_names: bool) -> Sequence[str]:
@@ -61,7 +63,7 @@ class DurabilityService:
         """Read topics from database and log, and find the risks."""
         known, by_leader, no_topics = await self._topics()
         there, no_copies = await self._copies()
-        # Use only our own topics: other programs may use the same Kafka.
+        # Use only Angelia's topics, because other programs may use the same Kafka.
         ours = {name: copies for name, copies in there.items() if name in known}
         unknown = [each for each in (no_topics, no_copies) if each]
         self._found = {
@@ -75,7 +77,10 @@ class DurabilityService:
         self._look_at = self._clock() + pause.total_seconds()
 
     async def _topics(self) -> tuple[Collection[str], Sequence[str], str]:
-        """Return all own topics, and those with ack LEADER; or the reason why they are unknown."""
+        """Return all Angelia's topics, and those with ack LEADER.
+
+        If they are unknown, the text says why.
+        """
         try:
             async with self._database.transaction() as session:
                 topics = TopicRepository(session)
@@ -85,7 +90,7 @@ class DurabilityService:
             return OWN, (), f"which topics there are is not known: {error.message}"
 
     async def _copies(self) -> tuple[Mapping[str, Copies], str]:
-        """Return the replicas of all topics in the log; or the reason why they are unknown."""
+        """Return the replicas of all topics in the log, and why they are unknown, if they are."""
         try:
             return await self._log.copies(), ""
         except LogUnavailableError as error:

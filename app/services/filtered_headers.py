@@ -1,10 +1,8 @@
-"""Headers in filters: only those that the filter's own topic propagates.
+"""Checks of headers in filters: filters may use only headers that their own topic propagates.
 
 Messages from other topics (dead letters, offline retransmissions) may have more headers. Filters
-may use these only if their own topic propagates them too, so that a filter does not depend on other
-topics.
-
-The caller holds the lock of changes, so nothing changes between a check and the change itself.
+may not use these, so that a filter does not depend on other topics. The caller must hold the lock
+of changes, so that nothing changes between a check and the change itself.
 """
 
 from collections.abc import Sequence

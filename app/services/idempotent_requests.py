@@ -1,4 +1,4 @@
-"""Requests that create something: each runs once, however often it is sent with the same key."""
+"""Requests that create something. If a request is repeated with the same key, it runs only once."""
 
 from app.domain.idempotency import KeyedRequest, StoredAnswer
 from app.storage.database import Database
@@ -14,8 +14,8 @@ class IdempotentRequests:
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
         """Claim the request, or return the response that is stored for it.
 
-        The result is None if the request must run. Then call `answered` or `give_up`. The claim of
-        a process that dies expires after a minute.
+        The result is None if the request must run. Then call `answered` or `give_up`. If a process
+        dies, its claim expires after a minute.
 
         Raises:
             IdempotencyKeyReusedError: Another request used the key.

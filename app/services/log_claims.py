@@ -1,4 +1,4 @@
-"""Changes of the log that belong to a change of the database, without a lock on the database."""
+"""Changes of the log that belong to a change of the database. No lock on the database is held."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +15,7 @@ from app.storage.runtime.log_claims import LogClaimRepository
 
 # The time limit for calls to the log within a claim.
 LOG_WITHIN: Final = timedelta(seconds=25)
-# How long a claim is valid: it ends after the calls to the log.
+# How long a claim is valid. This is longer than the calls to the log may take.
 CLAIMED_FOR: Final = timedelta(seconds=30)
 # How long a request waits for a claim on the same subject.
 WAIT_MAX: Final = timedelta(seconds=10)
@@ -26,7 +26,9 @@ _LEFT_MAX: Final = 100
 
 @dataclass(slots=True)
 class Claimed:
-    """A claim that this request holds. `owed` is what may be incomplete in the log, or None.
+    """A claim that this request holds.
+
+    `owed` is the change that may be incomplete in the log, or None.
 
     If an earlier request left something incomplete, it stays `owed` until this request has made the
     log match the database.
@@ -38,7 +40,9 @@ class Claimed:
     given_up: bool = False
 
     async def begin_in(self, session: Session) -> None:
-        """Record in this transaction that the change begins. Call `begin` after the commit.
+        """Record in the transaction of `session` that the change begins.
+
+        Call `begin` after the commit.
 
         If the result of the commit is unknown, there are two cases. If the commit failed, the claim
         is released. If the commit was made, the claim stays until it expires, and then the change
@@ -57,11 +61,11 @@ class Claimed:
         self.owed = self.claim.intent
 
     def end(self) -> None:
-        """Remember that the log matches the database."""
+        """Remember that the log matches the database again."""
         self.owed = None
 
     async def give_up(self, session: Session) -> None:
-        """Release the claim in the transaction that records the result."""
+        """Release the claim in the transaction of `session`, which records the result."""
         await LogClaimRepository(session).give_up(self.claim)
         self.given_up = True
 
@@ -94,9 +98,8 @@ class LogClaims:
     async def taken_over(self, subject: str) -> AsyncIterator[Intent | None]:
         """Yield a change that was begun and not finished, or None.
 
-        It must be finished in the block.
-
-        If the block raises an error, the change can be taken over again.
+        The block must finish the change. If the block raises an error, the change can be taken over
+        again.
         """
         async with self._database.transaction() as session:
             claims = LogClaimRepository(session)
@@ -141,7 +144,7 @@ class LogClaims:
     async def _let_go(self, held: Claimed) -> None:
         if held.given_up:
             return
-        # Ignore this error if the database is down: the claim will expire.
+        # Ignore the error if the database is down. The claim will expire.
         with suppress(StorageUnavailableError):
             async with self._database.transaction() as session:
                 claims = LogClaimRepository(session)

@@ -1,4 +1,4 @@
-"""Reads bounds and offsets of partitions. An error is raised if one of them is missing."""
+"""Reads bounds and offsets of partitions. If one of them is missing, an error is raised."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
@@ -30,12 +30,14 @@ async def bounds_of(
 async def offsets_at(
     log: MessageLog, partitions: Collection[Partition], moment: datetime
 ) -> Mapping[Partition, int]:
-    """Return, for each partition, the first offset at or after that time, or its end.
+    """Return, for each partition, the first offset at or after that time.
+
+    If there is none, return the partition's end.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    # Use the epoch for earlier times: no message is older, and Kafka gives negative times another
+    # Use the epoch for earlier times. No message is older, and Kafka gives negative times another
     # meaning.
     found = await log.offsets_at(partitions, milliseconds(moment))
     if missing := [each for each in partitions if each not in found]:
@@ -51,8 +53,9 @@ async def begun_at(
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    # Read the ends first. For a time, Kafka is queried twice: for the first message since, and if
-    # there is none, for the end. A message that comes between the two would be missed.
+    # Read the ends first. To find a time, Kafka is queried twice: for the first message at or after
+    # the time, and if there is none, for the end. A message that comes between the two queries
+    # would be missed.
     bounds = await bounds_of(log, partitions)
     match beginning:
         case Edge.EARLIEST:

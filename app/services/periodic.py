@@ -23,5 +23,5 @@ async def repeat(chore: Callable[[], Awaitable[None]], *, every: timedelta, name
             await chore()
         except UnavailableError as error:
             _log.warning("chore_put_off", chore=name, reason=error.message)
-        except Exception:  # noqa: BLE001 - the process continues without it
+        except Exception:  # noqa: BLE001 - the process continues without this chore
             _log.exception("chore_broke", chore=name)

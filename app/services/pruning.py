@@ -1,4 +1,4 @@
-"""Deletes old data: every table has a limit."""
+"""Deletes old data. Every table has a limit."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -23,17 +23,18 @@ from app.storage.runtime.circuits import CircuitRepository
 from app.storage.runtime.rate_notes import RateNoteRepository
 
 PRUNE_EVERY: Final = timedelta(minutes=10)
-# How long reports of workers are kept. They are used for seconds; users may read them a little
-# longer.
+# How long reports of workers are kept. The service uses them for seconds; users may read them a
+# little longer.
 REPORTS_KEPT: Final = timedelta(hours=1)
 # How long a circuit is kept after its last use.
 CIRCUITS_KEPT: Final = timedelta(days=1)
-# How long retractions are kept: a worker that was declared dead cannot come back after this.
+# How long retractions are kept. A worker that was declared dead cannot come back after this time.
 RETRACTIONS_KEPT: Final = timedelta(days=7)
 JOBS_KEPT: Final = timedelta(days=90)
 # How long at least the original and new positions of retransmitted messages are kept.
 PLACES_KEPT: Final = timedelta(days=7)
-# How long ledger entries are kept: they are proofs, needed as long as somebody may ask for them.
+# How long ledger entries are kept. They are proofs, which are needed as long as somebody may ask
+# for them.
 LEDGERS_KEPT: Final = timedelta(days=3 * 365)
 ALERTS_KEPT: Final = timedelta(days=30)
 AUDIT_KEPT: Final = timedelta(days=365)
@@ -46,7 +47,7 @@ def _now() -> datetime:
 class Pruner:
     """Deletes old data: undelivered messages, jobs, events, keys, histories, old workers' reports.
 
-    Every API process does this; two at the same time do no harm.
+    Every API process has a pruner. If two of them delete at the same time, this does no harm.
     """
 
     def __init__(

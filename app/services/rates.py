@@ -68,7 +68,7 @@ class TopicMetrics:
 
     published: int | None
     volume: int
-    # New messages per second over the last minute, from the log; None if it was not queried.
+    # New messages per second over the last minute, from the log. None if the log was not queried.
     rate: float | None = None
     subscriptions: int
     delivery_rate: float
@@ -96,7 +96,7 @@ def summed_metrics(
 def lag_behind(cursors: Iterable[CursorStatus], bounds: Mapping[Partition, Bounds] | None) -> int:
     """Return the number of messages between the committed offsets and the ends of the partitions.
 
-    The ends are those in `bounds`; if one is missing there, the workers' last report is used.
+    `bounds` has the ends. If one is missing there, the end in the workers' last report is used.
     """
     known = bounds or {}
     return sum(

@@ -46,7 +46,7 @@ class ReadinessService:
         }
 
     def throttled(self) -> Sequence[str]:
-        """Return which brokers of the log throttle this process, in words."""
+        """Return a line of text about each broker that throttles this process."""
         return throttled(self._log.stats)
 
     async def _in_service(self) -> bool:

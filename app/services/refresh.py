@@ -1,4 +1,4 @@
-"""Keeps data of this process up to date from the database: topics, API keys, applied changes."""
+"""Keeps data of this process up to date with the database: topics, API keys, applied changes."""
 
 import asyncio
 from datetime import timedelta
@@ -38,7 +38,8 @@ class Refresher:
         self._directory = directory
         self._applied = applied
         self._poll_at = 0.0
-        # Read one after the other: data from before a deletion must not be applied after it.
+        # A lock, so that reads come one after the other. Data from before a deletion must not be
+        # applied after it.
         self._reading = asyncio.Lock()
 
     async def run(self, notices: Notices) -> None:
@@ -51,11 +52,15 @@ class Refresher:
                 await asyncio.sleep(_AFTER_DEFECT_S)
 
     async def refresh(self) -> None:
-        """Read what has changed. If the database does not respond, nothing happens."""
+        """Read the keys and the mode that have changed.
+
+        If the database does not respond, nothing changes.
+        """
         self._poll_at = monotonic() + POLL_EVERY.total_seconds()
         try:
             async with self._reading:
-                # Read in several transactions: at the start, everything counts as changed.
+                # Read in several transactions. At the start of the process, everything counts as
+                # changed.
                 self._directory.apply(await changes_since(self._database, self._directory.number))
         except StorageUnavailableError as error:
             _log.warning("topics_not_refreshed", reason=error.message)

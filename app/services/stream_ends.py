@@ -14,14 +14,14 @@ _STREAMS: Final = (UNDELIVERED, TRACES)
 
 
 async def stream_spans(log: MessageLog) -> Sequence[OffsetSpan]:
-    """Return the offsets of each partition of the streams, from 0 to its current end.
+    """Return the offsets of each partition of the streams, from 0 to the current end.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
     partitions = list[Partition]()
     for topic in _STREAMS:
-        # Ignore a missing stream: it is created when the first worker starts.
+        # Ignore a missing stream, because the first worker creates it at its start.
         with suppress(TopicNotFoundError):
             partitions += await log.partitions(topic)
     bounds = await log.bounds(partitions)

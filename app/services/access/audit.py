@@ -10,7 +10,7 @@ from app.storage.access.audit import AuditRepository
 from app.storage.database import Database
 
 _T = TypeVar("_T")
-# Describes a resource for audit events, in the same form as in responses and so without secrets.
+# Describes a resource for audit events, in the form of a response. So secrets are left out.
 Describe = Callable[[_T], Mapping[str, Any]]
 # Raises an error if the resource is not in the state that the request expects.
 Check = Callable[[_T], None]
@@ -39,7 +39,7 @@ async def note(events: AuditRepository, change: Change) -> None:
 
 
 def whatever(_current: object) -> None:
-    """Accept every state of a resource."""
+    """Accept every state of a resource. This is the `Check` for requests that expect no state."""
 
 
 class AuditService:
@@ -51,6 +51,9 @@ class AuditService:
     async def page(
         self, wanted: AuditFilter, *, limit: int, after: int | None
     ) -> Sequence[AuditEvent]:
-        """Return the newest `limit` events; with `after` (an event's id), only events before it."""
+        """Return the newest `limit` events.
+
+        With `after` (an event's id), return only events before that one.
+        """
         async with self._database.transaction() as session:
             return await AuditRepository(session).page(wanted, limit=limit, before_id=after)

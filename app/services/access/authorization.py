@@ -30,7 +30,7 @@ _NEEDED: Final = "an API key is needed: send `Authorization: Bearer ang_…`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The target of a request: a group, a topic, or a subscription of the topic."""
+    """The target of a request: a group, a topic, or one of the topic's subscriptions."""
 
     group: str | None = None
     topic: str | None = None
@@ -38,7 +38,7 @@ class Target:
 
 
 class Gate:
-    """The access control of publishing. It needs only data in memory."""
+    """The access control of publishing. It uses only data in memory."""
 
     def __init__(self, keys: KnownKeys, *, controlled: bool) -> None:
         self._keys = keys
@@ -105,7 +105,7 @@ class AccessService:
 
     @property
     def mode(self) -> Mode:
-        """Whether changes are allowed now (see `Mode`), as this process knows."""
+        """The current mode (see `Mode`), as far as this process knows."""
         return self._keys.mode
 
     async def caller(self, token: bytes | None) -> Caller:
@@ -210,9 +210,9 @@ class AccessService:
             raise PermissionDeniedError(f"{caller.name} may not subscribe for {draft.owner.id}")
 
     async def require_feeding(self, caller: Caller, name: str, *, path: str) -> None:
-        """Check that the caller may send messages of other topics to that topic.
+        """Check that the caller may send messages of other topics to the topic `name`.
 
-        A missing topic is not an error here.
+        If that topic does not exist, no error is raised here.
 
         Raises:
             PermissionDeniedError: The caller lacks the permission.
@@ -254,7 +254,7 @@ class AccessService:
                 assert_never(role)
 
     async def _owns(self, caller: Caller, target: Target) -> bool:
-        """Whether the caller owns the target's subscription, or its topic if it has none."""
+        """Whether the caller owns the target's subscription; if the target has none, its topic."""
         if target.subscription is not None:
             return await self._owns_subscription(caller, target)
         return await self._owns_topic(caller, target)

@@ -1,4 +1,4 @@
-"""Creates the first API key of an installation: without it, nobody could create other keys."""
+"""Creates the first API key of an installation. Without a first key, nobody could create others."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,8 +22,8 @@ Announce = Callable[[str], None]
 async def make_first_key(keys: KeyService, announce: Announce) -> None:
     """Create an admin's key if there never was a key, and `announce` its token once.
 
-    This is retried until the database responds, which may be down or not migrated yet. If the
-    process dies before the announcement, the token is lost; `angelia keys create` creates another
+    The database may be down or not migrated yet, so this is retried until it responds. If the
+    process ends before the announcement, the token is lost; `angelia keys create` creates another
     key.
     """
     pause = PAUSE_MIN

@@ -17,11 +17,11 @@ from app.storage.database import Database
 
 _log = structlog.get_logger(__name__)
 
-# How often the database is queried for unknown keys, at most: an unknown key may be new.
+# The shortest time between two database queries for unknown keys. An unknown key may be new.
 ASK_EVERY: Final = timedelta(seconds=1)
 
-# The time after which a wrong key is refused. Each connection handles one request at a time, so a
-# client cannot guess faster, and many wrong keys do not slow down other callers.
+# How long a wrong key waits before it is refused. Each connection handles one request at a time, so
+# a client cannot guess faster, and many wrong keys do not slow down other callers.
 REFUSED_AFTER: Final = timedelta(milliseconds=50)
 # The maximum number of requests that wait to be refused; above this, requests are refused
 # immediately.
@@ -71,7 +71,7 @@ class KnownKeys:
     def known(self, token: bytes) -> Caller | None:
         """Return the caller, if the key is known to this process and valid now."""
         found = self._keys.get(token[_ID])
-        # Compare the token even if no key has its id: the response time must not show which ids
+        # Compare the token even if no key has its id. The response time must not show which ids
         # exist.
         same = compare_digest(sha256(token).digest(), found[0].digest if found else _NO_DIGEST)
         if found is None or not same:
@@ -102,7 +102,10 @@ class KnownKeys:
         raise KeyRefusedError("The API key is wrong, has expired, or was revoked")
 
     async def refresh(self) -> None:
-        """Read what has changed. If the database does not respond, nothing happens."""
+        """Read the keys and the mode that have changed.
+
+        If the database does not respond, nothing changes.
+        """
         async with self._asking:
             await self._read()
 
@@ -124,7 +127,7 @@ class KnownKeys:
             self._held_back -= 1
 
     async def _look_again(self) -> None:
-        # Wait for a query that is already running: its result may contain this key.
+        # Wait for a query that is already running, because its result may contain this key.
         if self._asking.locked() or self._is_time():
             async with self._asking:
                 if self._is_time():
@@ -147,7 +150,7 @@ class KnownKeys:
 
 
 def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
-    """Return the keys in `database`. No key is known until the first `refresh`."""
+    """Return the keys in `database`. No key is known before the first `refresh`."""
 
     async def load(number: int) -> AccessState | None:
         async with database.transaction() as session:
@@ -157,14 +160,14 @@ def known_keys(database: Database, *, now: Now = _now) -> KnownKeys:
 
 
 class KeyUse:
-    """Reports to the database when keys were used."""
+    """Reports to the database which keys were used, and when."""
 
     def __init__(self, database: Database, keys: KnownKeys) -> None:
         self._database = database
         self._keys = keys
 
     async def note(self) -> None:
-        """Write the uses since the last call. If this fails, these uses are lost.
+        """Write the uses since the last call. If the write fails, these uses are not recorded.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

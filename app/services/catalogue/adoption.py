@@ -1,4 +1,4 @@
-"""Adopted topics: changes that other programs make in the log are taken over."""
+"""Takes over changes that other programs make to adopted topics in the log."""
 
 from datetime import timedelta
 from typing import Final
@@ -16,8 +16,8 @@ from app.storage.catalogue.changes import ChangeFeed
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# How often adopted topics are checked, for lag, health and forecasts. Workers read new partitions
-# as soon as Kafka reports them.
+# How often adopted topics are checked. Lag, health and forecasts need the result; workers read new
+# partitions as soon as Kafka reports them.
 LOOK_EVERY: Final = timedelta(seconds=20)
 
 _log = structlog.get_logger(__name__)
@@ -61,8 +61,7 @@ class AdoptionService:
             try:
                 await self._take_over(name, await self._log.topic(name))
             except (TopicNotFoundError, ValidationFailedError, LogUnavailableError) as error:
-                # Log this problem as a warning with its reason, which repeats at most once a
-                # minute.
+                # Log the reason as a warning. The same warning is logged at most once a minute.
                 reason = error.message
                 _log.warning(
                     "adopted_topic_not_followed", topic=name, reason=reason, exc_info=error
@@ -76,8 +75,8 @@ class AdoptionService:
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             current = await topics.get(name)
-            # Check again in the transaction: the topic may have been deleted and created as a topic
-            # of Angelia.
+            # Check again in the transaction. The topic may have been deleted, and created again by
+            # Angelia.
             if not _is_behind(current, found):
                 return
             changed = await topics.update(_as_found(current, found))

@@ -36,10 +36,8 @@ async def require_alternate(topic: Topic, get: Callable[[str], Awaitable[Topic]]
 class Routes(NamedTuple):
     """The topics to try for a mandatory message.
 
-    The first with a subscription that wants it gets it.
-
-    `last_takes_all` means that the last topic, an alternate, accepts messages that no subscription
-    wants.
+    The message goes to the first topic with a subscription that wants it. If `last_takes_all` is
+    true, the last topic is an alternate, and accepts messages that no subscription wants.
     """
 
     topics: tuple[Topic, ...]
@@ -47,11 +45,10 @@ class Routes(NamedTuple):
 
 
 async def routes(topic: Topic, directory: TopicDirectory) -> Routes:
-    """Return `topic` and its alternates that have an active subscription.
+    """Return `topic` and its alternates, as far as they have an active subscription.
 
-    If there are none, return only the last alternate.
-
-    Topics after one with a subscription to every message are left out.
+    If none has one, return only the last alternate. Topics after one with a subscription to every
+    message are left out.
 
     Raises:
         UnroutableError: There is neither an active subscription nor an existing alternate.

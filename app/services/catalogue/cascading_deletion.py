@@ -31,9 +31,9 @@ async def delete_those_that_go_with(
     *,
     describe: Describe[Subscription],
 ) -> Sequence[Subscription]:
-    """Delete the topic's subscriptions if all of them allow it; otherwise delete none.
+    """Delete the topic's subscriptions, if all of them allow this; otherwise delete none.
 
-    The retransmissions of these subscriptions end too. The caller holds the lock of changes, so
+    The retransmissions of these subscriptions end too. The caller must hold the lock of changes, so
     that no subscription is created during this call.
     """
     subscriptions, events = SubscriptionRepository(session), AuditRepository(session)
@@ -55,7 +55,7 @@ async def delete_those_that_go_with(
 
 
 async def forget_offsets(log: MessageLog, gone: Sequence[Subscription], topic: Topic) -> None:
-    """Delete the subscriptions' offsets in the log, which nothing uses any more."""
+    """Delete the offsets of deleted subscriptions in the log: nothing uses them any more."""
     partitions = [Partition(topic.name, index) for index in range(topic.partitions)]
     for each in gone:
         try:

@@ -1,8 +1,7 @@
 """Differences between the topics of the database and of the log, and their repair.
 
-A topic is created and deleted in both together (see `TopicService`). A difference appears if the
-log did not respond in time, if a process died between the two steps, or if another program changed
-the log.
+`TopicService` creates and deletes a topic in both together. A difference appears if the log did not
+respond in time, if a process died between the two steps, or if another program changed the log.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from app.services.catalogue.topics import TopicService
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# The kind of these audit events: a topic of the log. The topic in the database did not change.
+# The kind of audit events about a topic of the log, if the topic in the database did not change.
 _KIND: Final = "logTopic"
 
 
@@ -41,7 +40,7 @@ class ConsistencyService:
     async def topics(self) -> Disagreement:
         """Return the differences.
 
-        No lock is held, so a topic that is being created or deleted may be included.
+        No lock is held, so a topic that is just being created or deleted may be included.
 
         Raises:
             LogUnavailableError: The log cannot be reached.

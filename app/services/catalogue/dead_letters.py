@@ -1,6 +1,7 @@
 """Checks of dead-letter topics: which topics may be one, and which changes of them are refused.
 
-The caller holds the lock of changes, so nothing changes between a check and the change itself.
+The caller must hold the lock of changes, so that nothing changes between a check and the change
+itself.
 """
 
 from typing import Final
@@ -36,7 +37,7 @@ async def require_dead_letter(subscription: Subscription, topics: TopicRepositor
 async def require_room(
     topic: Topic, topics: TopicRepository, subscriptions: SubscriptionRepository
 ) -> None:
-    """Check that dead-letter topics accept messages as large as the new limit of `topic`.
+    """Check that the dead-letter topics of `topic` accept messages as large as its new limit.
 
     Raises:
         ValidationFailedError: Some dead letters would be too large.

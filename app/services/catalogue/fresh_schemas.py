@@ -1,4 +1,4 @@
-"""Schema versions that publishers name before this process has read them from the database."""
+"""Looks up schema versions that a publisher names, and that this process does not know yet."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,7 +17,7 @@ Clock = Callable[[], float]
 
 
 class FreshSchemas:
-    """Looks up a topic's newest schema versions in the registry, on demand, at a limited rate."""
+    """Looks up a topic's newest schema versions in the registry, if needed, at a limited rate."""
 
     def __init__(
         self,
@@ -38,9 +38,7 @@ class FreshSchemas:
     async def look(self, topic: str) -> None:
         """Look up the topic's schema versions in the registry.
 
-        Return when all that can be found are in the directory.
-
-        Errors are not raised.
+        Return when all versions that can be found are in the directory. Errors are not raised.
         """
         now = self._clock()
         if now - self._looked.get(topic, -LOOK_AGAIN_S) < LOOK_AGAIN_S:

@@ -1,8 +1,8 @@
 """Start positions of new subscriptions: in the log, and in the archive for older messages.
 
-Messages that are only in the archive are sent by a retransmission. It is requested together with
-the subscription, and ends where the subscription begins in the log. So no message is in both parts,
-and none is between them.
+A retransmission sends messages that are only in the archive. It is requested together with the
+subscription, and ends where the subscription begins in the log. So each message is in exactly one
+of the two parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,27 +31,27 @@ from app.services.replay.spans import (
 from app.storage.database import Database, Session
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
-# The worker id of a position that no worker has reported.
+# The worker id in a position that no worker has reported yet.
 _NOBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """The start of a new subscription in the log, and what may have been before it.
+    """Where a new subscription starts in the log, and which messages may have been before.
 
     `request` is the request for the archived part, if there is one. `gone` counts offsets that may
     belong to the requested time, and are neither in the log nor in the archive.
     """
 
     begins: Mapping[Partition, int] = field(hash=False)
-    # The ends of the partitions when they were read.
+    # The ends of the partitions when the start was determined.
     ends: Mapping[Partition, int] = field(hash=False)
     request: Request | None = None
     gone: int = 0
     beginning: Beginning = Edge.LATEST
 
     def cursors(self, subscription: Subscription) -> Sequence[CursorStatus]:
-        """Return the subscription's positions as they are before a worker has reported any."""
+        """Return the subscription's positions from before a worker has reported any."""
         return [
             CursorStatus(
                 subscription_id=subscription.id,
@@ -86,7 +86,7 @@ async def requested_history(
 ) -> History | None:
     """Request a retransmission of the archived part, if the log lacks a part.
 
-    This belongs to the transaction that creates the subscription.
+    Call this in the transaction that creates the subscription.
 
     Returns:
         None if the log has everything.
@@ -116,8 +116,8 @@ async def opened(
     if beginning is Edge.LATEST:
         return StartPlan(begins=begins, ends=begins)
     now = datetime.now(UTC)
-    # Read the bounds again: messages that retention has removed since belong to the archived part
-    # now.
+    # Read the bounds again. Messages that retention has removed meanwhile belong to the archived
+    # part.
     bounds = await bounds_of(log, partitions)
     begins = {each: max(at, bounds[each].start) for each, at in begins.items()}
     ends = {each: bounds[each].end for each in begins}
@@ -140,7 +140,7 @@ async def opened(
 
 
 def _is_cut(at: int, bounds: Bounds) -> bool:
-    """Whether the log lacks messages before that position that may be of the requested time."""
+    """Whether messages of the requested time may be missing in the log before that position."""
     return at == bounds.start > 0
 
 
@@ -169,7 +169,7 @@ def _request(
 
 
 def _scope(subscription: Subscription, request: Request) -> JobScope:
-    """Return the scope that lists of jobs show. It is limited like the scopes of other jobs."""
+    """Return the scope of the job, for lists of jobs. Its time is limited, as for other jobs."""
     return JobScope(
         start=max(request.since, request.until - WINDOW_MAX),
         end=request.until,

@@ -39,12 +39,12 @@ class ActivityService:
                 topics = await ActivityRepository(session).partitions(after=after, limit=_TOPICS)
             if not topics:
                 return
-            after = list(topics)[-1]  # the last one in the order of the database
+            after = list(topics)[-1]  # the last topic in the order of the database
             published = await self._log.published(topics)
             async with self._database.transaction() as session:
                 await ActivityRepository(session).note(published)
 
     async def inactive(self, longer_than: timedelta = INACTIVE_AFTER) -> Sequence[InactiveTopic]:
-        """Return the topics without new messages for longer than this, the longest first."""
+        """Return topics without new messages for longer than `longer_than`, the longest first."""
         async with self._database.transaction() as session:
             return await ActivityRepository(session).inactive(longer_than)

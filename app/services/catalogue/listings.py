@@ -39,7 +39,10 @@ Stated = tuple[Subscription, State]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """At most `limit` items (None: all) after the key `after`, within a group or a topic."""
+    """At most `limit` items after the key `after`, within a group or a topic.
+
+    None as the limit means all items.
+    """
 
     limit: int | None = None
     after: Key | None = None
@@ -75,7 +78,10 @@ class _Requested(Generic[T]):
     async def some(
         self, catalogue: Catalogue[T], after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Read]]:
-        """Return the next items that may match, with only the fields that the query uses."""
+        """Return the next items that may match.
+
+        Only the fields that the query uses are read.
+        """
         if self._columns is not None:
             rows = await catalogue.values(self._columns, after=after, limit=limit)
             return [(key, values.get) for key, values in rows]
@@ -84,7 +90,7 @@ class _Requested(Generic[T]):
 
 
 class CatalogueService:
-    """Lists topics and subscriptions. A query that needs only columns reads nothing else."""
+    """Lists topics and subscriptions. If a query needs only columns, nothing else is read."""
 
     def __init__(
         self,
@@ -161,7 +167,7 @@ class CatalogueService:
             return await CatalogueSearch(session).hits(text, limit=limit, after=after)
 
     async def counted(self) -> CatalogueCounts:
-        """Return the numbers of topics and subscriptions, in total and of some kinds."""
+        """Return how many topics and subscriptions there are, in total and of some kinds."""
         async with self._database.transaction() as session:
             return await CatalogueSearch(session).counted()
 
@@ -207,7 +213,7 @@ class CatalogueService:
         return FoundPage(items=[value for _, value in found])
 
     async def _keys(self, asked: _Requested[T], page: Page) -> Sequence[Key]:
-        """Return the keys of matching items: all of them, or one more than the page has."""
+        """Return the keys of matching items: all of them, or one more than the page can have."""
         keys: list[Key] = []
         async for matching in self._matching(asked, page):
             keys += matching

@@ -30,7 +30,7 @@ NAMED_MAX: Final = 10
 
 
 class ChangedProvider(NamedTuple):
-    """A provider as it is stored now, and whether all running workers have applied the change."""
+    """A provider as it is stored now. Tells whether all running workers have applied the change."""
 
     provider: OAuthProvider
     applied: bool
@@ -161,9 +161,9 @@ class OAuthProviderService:
 async def require_provider(
     subscription: Subscription, providers: OAuthProviderRepository, caller: Caller
 ) -> None:
-    """Check that `caller` may use the provider that the subscription names, if any.
+    """Check that `caller` may use the OAuth provider that the subscription names, if it names one.
 
-    The caller must hold the lock of changes (docs/glossary.md).
+    The caller of this function must hold the lock of changes (docs/glossary.md).
 
     Raises:
         PermissionDeniedError: The caller lacks the permission.

@@ -70,12 +70,12 @@ class OperationsService:
             await note(AuditRepository(session), event)
 
     async def is_ready(self) -> bool:
-        """Whether operators have declared the data centre as in use."""
+        """Whether operators have put the data centre into service."""
         async with self._database.transaction() as session:
             return await DatacenterRepository(session).is_ready()
 
     async def set_ready(self, datacenter: str, *, ready: bool) -> None:
-        """Declare whether the data centre is in use.
+        """Put the data centre into service, or out of service.
 
         Raises:
             ClusterNotFoundError: There is no such data centre.

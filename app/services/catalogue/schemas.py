@@ -40,7 +40,7 @@ TAKEN_OVER_MAX: Final = 50
 
 
 class ExternalRegistry(Protocol):
-    """The schema registry outside of Angelia, if there is one."""
+    """The schema registry outside of Angelia."""
 
     async def register(self, topic: str, kind: ContentType, text: str) -> Registered:
         """Register the schema as the newest version of the topic's subject."""
@@ -64,10 +64,9 @@ class ExternalRegistry(Protocol):
 class SchemaService:
     """Changes the schemas of topics.
 
-    If there is a registry, it is called before a change is stored.
-
-    New versions in the registry are taken over regularly, and when a publisher names one. So
-    workers and publishers never wait for the registry, and do not need it.
+    If there is a registry, it is called before a change is stored. New versions in the registry are
+    taken over regularly, and when a publisher names one. So workers and publishers never wait for
+    the registry, and can work without it.
     """
 
     def __init__(self, topics: TopicService, registry: ExternalRegistry | None = None) -> None:
@@ -76,9 +75,9 @@ class SchemaService:
         self._making = SchemaMaking()
 
     async def prepare(self, kind: ContentType, text: object, topic: Topic | None = None) -> None:
-        """Compile a schema from a request in advance, and compare it with that of its `topic`.
+        """Compile a schema before it is used, and compare it with its `topic`'s current schema.
 
-        A schema that is not valid, or does not fit, is refused only when it is used.
+        Errors are not raised here: a schema with an error is refused when it is used.
         """
         if isinstance(text, str):
             await self._making.ready(kind, text)
@@ -86,7 +85,7 @@ class SchemaService:
                 await self._making.compared(topic, text)
 
     async def registered(self, topic: str, kind: ContentType, text: str) -> Registered | None:
-        """Register the schema, if there is a registry.
+        """Register the schema, if there is a registry. Return the registered version.
 
         Raises:
             ValidationFailedError: The registry refuses it.
@@ -155,7 +154,7 @@ class SchemaService:
     async def add(
         self, name: str, text: str, *, keep: bool = False, check: Check[Topic] = whatever
     ) -> Topic:
-        """Make the schema the topic's newest version, unless it is already.
+        """Make the schema the topic's newest version, unless it already is.
 
         With `keep`, a JSON topic stores an Avro schema for the time when it becomes AVRO. Errors of
         `TopicService.change` are raised too.
@@ -212,13 +211,13 @@ class RegistryMirror:
         self._topics = topics
         self._registry = registry
         self._directory = directory
-        # Registry versions that are not usable as schemas here; each is logged once.
+        # Registry versions that are not usable as schemas of Angelia. Each is logged only once.
         self._unusable: set[tuple[str, int]] = set()
         self._looking = asyncio.Lock()
         self._making = SchemaMaking()
 
     async def look_at_all(self) -> None:
-        """Take over the new versions of every topic with a schema, one topic after the other.
+        """Take over the new versions of all topics with a schema, one topic after the other.
 
         Raises:
             UnavailableError: The log or the database cannot be reached.

@@ -12,7 +12,7 @@ ROWS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """The result of a rotation: `resealed` of all `secrets` were encrypted again.
+    """The result of a rotation: how many of all `secrets` were `resealed` (encrypted again).
 
     Each entry of `unreadable` names an object with a secret that is encrypted under an unknown key.
     """
@@ -33,8 +33,8 @@ class Rotation:
 async def rotate_secrets(database: Database) -> Rotation:
     """Encrypt all secrets with the first key of the database's vault.
 
-    This can run while the service runs, and be stopped at any time: each transaction changes a few
-    rows, and another run does the rest.
+    This can run while the service runs. It can be stopped at any time: each transaction changes a
+    few rows, and another run does the rest.
 
     Raises:
         SecretKeyMissingError: No secret key is configured.

@@ -24,7 +24,7 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedSecret:
-    """A valid secret, and whether all running workers already sign with it."""
+    """A valid secret. Tells whether all running workers already sign with it."""
 
     secret: SigningSecret
     applied: bool

@@ -47,18 +47,21 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# How long the response waits for workers after a creation. This is short, because a new
+# How long the response waits for workers after a creation. A short time is enough, because a new
 # subscription gets every message from its first offset on, whenever a worker starts it.
 CREATED_WITHIN: Final = timedelta(milliseconds=500)
 
-# The start of the claim's subject, for a consumer group with new first offsets in the log.
+# The start of a claim's subject, if the claim is about a consumer group and its first offsets in
+# the log.
 _GROUP: Final = "group "
 _HOW_TO_ALLOW: Final = "the operator may allow networks by ANGELIA_ALLOW_PRIVATE_ENDPOINTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
-    """A subscription as it is stored now, and whether all running workers have applied the change.
+    """A subscription as it is stored now.
+
+    Tells whether all running workers have applied the change.
 
     For a new subscription, `history` describes the requested older messages; None if none were
     requested.
@@ -77,8 +80,8 @@ class Acknowledged:
 class SubscriptionService:
     """Creates, looks up, changes and deletes subscriptions; a change is one transaction.
 
-    Calls to the log are outside of the transaction, so that a log that does not respond delays
-    nobody else.
+    Calls to the log are outside of the transaction. So if the log does not respond, only this
+    request is delayed.
     """
 
     def __init__(
@@ -129,8 +132,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Create a subscription, which gets all messages from `beginning` on, or from now on.
 
-        A retransmission sends messages that are only in the archive. If an error is raised, nothing
-        is created.
+        A retransmission sends those of them that are only in the archive. If an error is raised,
+        nothing is created.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -142,12 +145,12 @@ class SubscriptionService:
                 valid.
         """
         self._require_allowed(draft.endpoint)
-        # Claim the name before the commit to the log, because a commit would move the offsets of an
-        # existing subscription.
+        # Claim the name before the commit to the log. Otherwise the commit could move the offsets
+        # of an existing subscription.
         async with self._claims.claimed(_GROUP + draft.group, Intent.COMMIT) as claim:
             topic = await self._require_creatable(draft, caller)
-            # Read the start before the row is visible: messages published after the response have
-            # higher offsets, so the subscription gets them.
+            # Read the start before the row is visible. Messages that are published after the
+            # response then have higher offsets, so the subscription gets them.
             opening = await opened(self._database, self._log, topic=topic.name, beginning=beginning)
             await self._commit_start(draft, opening.begins)
             try:
@@ -160,9 +163,9 @@ class SubscriptionService:
         return Acknowledged(subscription=created, applied=applied, history=history)
 
     async def _require_creatable(self, draft: Subscription, caller: Caller) -> Topic:
-        """Return the topic of the new subscription.
+        """Return the topic of the new subscription, after all checks.
 
-        All errors here are raised before the log is changed.
+        All errors are raised here, before the log is changed.
         """
         async with self._database.transaction() as session:
             topic = await TopicRepository(session).get(draft.topic)
@@ -209,8 +212,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Replace the subscription by the result of `edit`. If nothing changes, nothing is written.
 
-        With `dry_run` nothing is written in any case, and the result is what would be. Errors of
-        `edit` are raised too.
+        With `dry_run` nothing is written in any case, and the result is what the change would make.
+        Errors of `edit` are raised too.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -252,8 +255,8 @@ class SubscriptionService:
     ) -> Acknowledged:
         """Suspend or activate the subscription.
 
-        Only Angelia sets the state PENDING, so a request for it changes nothing (as in Hermes).
-        Raises the errors of `change` and of `check`.
+        Only Angelia sets the state PENDING, so a request for PENDING changes nothing (as in
+        Hermes). Errors of `change` and of `check` are raised too.
         """
 
         def edit(current: Subscription) -> Subscription:
@@ -343,7 +346,7 @@ async def _stored(
     wanted: Subscription, current: Subscription, subscriptions: SubscriptionRepository
 ) -> Subscription:
     if wanted == current.in_state(wanted.state, reason=wanted.state_reason):
-        # Change only the state; this works even if the secrets cannot be written or read.
+        # Change only the state. This works even if the secrets cannot be written or read.
         return await subscriptions.set_state(wanted)
     return await subscriptions.update(wanted)
 
@@ -366,7 +369,7 @@ def visible_state(subscription: Subscription, *, taken_up: bool) -> State:
 
 
 def require_content(subscription: Subscription, topic: Topic) -> None:
-    """Check that the topic has what the subscription requires.
+    """Check that the topic has the content type and the schema that the subscription requires.
 
     Raises:
         ValidationFailedError: The topic has another content type or no schema.
@@ -376,7 +379,7 @@ def require_content(subscription: Subscription, topic: Topic) -> None:
 
 
 def _require_same(before: Topic, now: Topic) -> None:
-    """Check that the topic was not recreated since its ends were read."""
+    """Check that the topic was not deleted and created again since its ends were read."""
     if now.created_at != before.created_at:
         message = f"Topic {now.name} was replaced meanwhile"
         raise TopicNotFoundError(message)

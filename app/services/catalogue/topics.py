@@ -43,7 +43,7 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database, Session
 
 SETTLE_EVERY: Final = timedelta(seconds=10)
-# The start of the claim's subject, for a topic that changes in the log.
+# The start of a claim's subject, if the claim is about a topic that changes in the log.
 _TOPIC: Final = "topic "
 
 _log = structlog.get_logger(__name__)
@@ -66,11 +66,11 @@ def _subject(name: str) -> str:
 class TopicService:
     """Creates, looks up, changes and deletes topics.
 
-    Calls to the log are between transactions, never inside one. So a log that does not respond
-    delays only requests for the same topic (see `LogClaims`). A creation that fails may leave a
-    topic in the log to which nobody can publish. The next creation of a topic with that name uses
-    it; deleting it could remove older records. `settle_all` finishes other interrupted changes of
-    the log. `take_in` applies changes in this process.
+    Calls to the log are between transactions, never inside one. So if the log does not respond,
+    only requests for the same topic are delayed (see `LogClaims`). A creation that fails may leave
+    a topic in the log to which nobody can publish. The next creation of a topic with that name uses
+    this topic of the log. It is not deleted, because it may have older records. `settle_all`
+    finishes other interrupted changes of the log. `take_in` applies changes in this process.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class TopicService:
     async def names(
         self, *, group: str | None = None, page: NamePage = ALL_NAMES, tracked: bool = False
     ) -> Sequence[str]:
-        """Return the names of topics: of all, of a `group`, of `tracked` ones, or a page."""
+        """Return the names of all topics, of a `group`, of `tracked` topics, or of a page."""
         if group is not None and "\0" in group:
-            # Return nothing: no name contains this character, and the database refuses it in a
+            # Return nothing. No name contains a zero character, and the database refuses it in a
             # query.
             return ()
         async with self._database.transaction() as session:
@@ -110,7 +110,9 @@ class TopicService:
             return await TopicRepository(session).get(name)
 
     async def create(self, topic: Topic) -> Topic:
-        """Create the topic, and its group if needed. A topic to adopt must exist in the log.
+        """Create the topic, and its group if needed.
+
+        If it is to be adopted, it must exist in the log.
 
         Raises:
             TopicExistsError: The topic already exists.
@@ -155,8 +157,8 @@ class TopicService:
     async def delete(self, name: str, *, check: Check[Topic] = whatever) -> None:
         """Delete the topic with its messages. Errors of `check` are raised too.
 
-        If the log does not respond now, it drops the messages later. An adopted topic stays in the
-        log.
+        If the log does not respond now, the log drops the messages later. An adopted topic stays in
+        the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -235,7 +237,7 @@ class TopicService:
 
     async def _settle(self, subject: str) -> None:
         async with self._claims.taken_over(subject) as intent:
-            # Keep first offsets without a subscription in the log: nobody uses them.
+            # Leave first offsets without a subscription in the log, because nobody uses them.
             if intent is None or intent is Intent.COMMIT:
                 return
             name = subject.removeprefix(_TOPIC)
@@ -243,8 +245,8 @@ class TopicService:
             if topic is not None and topic.adopted:
                 return
             if topic is not None:
-                # Ignore a topic that another program deleted in the log: `ConsistencyService` finds
-                # it.
+                # Ignore a topic that another program deleted in the log. `ConsistencyService` finds
+                # such topics.
                 with suppress(TopicNotFoundError):
                     await self._log.alter_topic(log_topic(topic))
             elif intent is Intent.DELETE:
@@ -281,7 +283,7 @@ class TopicService:
 
     async def _add(self, topic: Topic, claim: Claimed) -> Topic:
         async with self._database.transaction() as session:
-            # Take the lock of changes first: locking other rows before it could cause a deadlock.
+            # Take the lock of changes first. To lock other rows before could cause a deadlock.
             await ChangeFeed(session).hold()
             topics = TopicRepository(session)
             await require_alternate(topic, topics.get)
@@ -298,9 +300,10 @@ class TopicService:
     async def _write(
         self, name: str, edit: Callable[[Topic], Topic], *, in_log: LogTopic | None = None
     ) -> Topic | None:
-        """Store the result of `edit`; return None if the log must be changed first.
+        """Store the result of `edit`. Return None if the log must be changed first.
 
-        `in_log` is what the log has if it is known, and otherwise what the stored topic requires.
+        `in_log` are the topic's settings in the log, if they are known; otherwise those that the
+        stored topic requires.
         """
         async with self._database.transaction() as session:
             # Take the lock of changes, so that the topic does not change between reading and
@@ -320,8 +323,8 @@ class TopicService:
         async with self._claims.claimed(_subject(name), Intent.ALTER) as claim:
             changed = None
             while changed is None:
-                # Compute the log's settings; the next call of `edit` sees all other changes, which
-                # need no claim.
+                # Compute the settings for the log. Other changes of the topic need no claim; the
+                # next call of `edit` sees them.
                 in_log = log_topic(edit(await self.get(name)))
                 claim.begin()
                 await self._log.alter_topic(in_log)
@@ -372,7 +375,7 @@ class TopicService:
         )
 
     async def _taken_in(self) -> None:
-        """Apply the change in this process, so that publishing through it sees the change."""
+        """Apply the change in this process, so that it publishes with the new settings."""
         with suppress(StorageUnavailableError):
             await self._take_in()
 

@@ -17,18 +17,18 @@ class TopicSubscriber(NamedTuple):
 
 
 class Subscribers:
-    """The subscriptions of every topic, and which of them are active."""
+    """The subscriptions of every topic. Tells which of them are active."""
 
     def __init__(self) -> None:
         self._topic_of: dict[str, str] = {}
         self._of: dict[str, dict[str, TopicSubscriber]] = {}
 
     def count(self, topic: str) -> int:
-        """The number of all subscriptions of the topic."""
+        """Return the number of all subscriptions of the topic."""
         return len(self.of(topic))
 
     def some_active(self, topic: str) -> bool:
-        """Whether any subscription of the topic is not suspended."""
+        """Whether any subscription of the topic is active."""
         return any(subscriber.active for subscriber in self.of(topic).values())
 
     def some_unfiltered(self, topic: str) -> bool:

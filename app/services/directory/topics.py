@@ -52,7 +52,7 @@ class TopicDirectory:
         return self._topics.get(name)
 
     def subscriptions(self, name: str) -> int:
-        """The last known number of the topic's subscriptions, including suspended ones."""
+        """Return the number of the topic's subscriptions, also suspended ones, as last known."""
         return self._subscribers.count(name)
 
     def is_routable(self, name: str) -> bool:
@@ -72,7 +72,7 @@ class TopicDirectory:
         return list(self._topics.values())
 
     def deduplicated(self) -> list[Topic]:
-        """Return the topics in memory that remove duplicates."""
+        """Return the topics in memory that have deduplication."""
         return [topic for topic in self._topics.values() if topic.deduplication]
 
     def with_schemas(self) -> list[Topic]:
@@ -114,7 +114,7 @@ class TopicDirectory:
         if known is None or known.change <= topic.change:
             self._topics[topic.name] = topic
             if known is not None and known.created_at != topic.created_at:
-                # Report the deletion: the topic was deleted and recreated between two reads.
+                # Report the deletion: the topic was deleted and created again between two reads.
                 self._gone(topic.name)
         self._absent.pop(topic.name, None)
 
@@ -127,7 +127,7 @@ class TopicDirectory:
             raise StorageUnavailableError(message) from exc
 
     async def _look_up_once(self, name: str) -> Topic:
-        # Check again: another call may have looked up the same name while this one waited.
+        # Check again. Another call may have looked up the same name while this call waited.
         if topic := self._topics.get(name):
             return topic
         if self._absent.get(name, 0.0) > self._clock():

@@ -33,7 +33,7 @@ from app.storage.discards.redrives import RedriveRepository
 
 # The maximum number of messages in one call to the log.
 CALL_MESSAGES_MAX: Final = 100
-# The maximum number of bytes in one call to the log, which are in memory.
+# The maximum number of bytes in one call to the log. They are in memory at the same time.
 CALL_BYTES_MAX: Final = 1024 * 1024
 # The number of discards to read: one more than can be sent, to know whether there are more.
 _LOOKED_AT: Final = REDRIVE_MESSAGES_MAX + 1
@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redriven:
-    """What was sent again, or (if `id` is None) would be sent; the oldest discards first.
+    """What was sent again, or would be sent if `id` is None: the oldest discards first.
 
     `more` means that there are more discards than one request can send.
     """
@@ -54,7 +54,7 @@ class Redriven:
 
 
 class _Redrive(NamedTuple):
-    """A requested redrive, and the time of its database query, by the database's clock."""
+    """A requested redrive, and the database's time when its discards were queried."""
 
     subscription: Subscription
     topic: Topic
@@ -73,7 +73,7 @@ class RedriveService:
     async def preview(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
         """Return what `redrive` would send.
 
-        The same errors are raised, but the log is not needed.
+        The same errors are raised, but the log need not be reachable.
         """
         async with self._database.transaction() as session:
             subscription = await SubscriptionRepository(session).get(topic, name)
@@ -84,10 +84,10 @@ class RedriveService:
         return Redriven(id=None, messages=chosen, more=len(chosen) < len(found))
 
     async def redrive(self, topic: str, name: str, wanted: RedriveFilter) -> Redriven:
-        """Send discards again, as many as one request may, whatever the subscription's state.
+        """Send discards again, as many as one request may, in any state of the subscription.
 
-        After an error, no message counts as sent. Each call to the log is a separate change in the
-        audit.
+        If an error is raised, no message counts as sent. Each call to the log is a separate change
+        in the audit.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -99,7 +99,7 @@ class RedriveService:
             subscription = await SubscriptionRepository(session).get(topic, name)
             redrives = RedriveRepository(session)
             looked_at = await redrives.now()
-            # Leave out discards that another running redrive sends, so that none is sent twice.
+            # Leave out discards that another redrive is sending now, so that none is sent twice.
             found = await redrives.choose(
                 subscription.id, wanted, limit=_LOOKED_AT, claim=wanted.again
             )
@@ -120,7 +120,7 @@ class RedriveService:
     async def _send(self, redrive: _Redrive, call: Sequence[Redrivable]) -> Sequence[Redrivable]:
         """Send and mark the messages of one call to the log, except those of other redrives.
 
-        The rows are locked until then, and recording discards may wait for one of them.
+        The rows are locked until the end, and the recording of discards may wait for one of them.
         """
         async with self._database.transaction() as session:
             redrives = RedriveRepository(session)
@@ -130,8 +130,8 @@ class RedriveService:
             if not rows:
                 return []
             await self._append(redrive, await redrives.read(rows))
-            # Mark messages only after the log has acknowledged them: after a crash between the two,
-            # the next redrive sends them again. In the other order they would be lost.
+            # Mark messages only after the log has acknowledged them. If the process dies between
+            # the two, the next redrive sends them again. In the other order they would be lost.
             await redrives.mark(rows, redrive.id)
             sent = [each for each in call if each.row in rows]
             await note(AuditRepository(session), _change(redrive, sent))

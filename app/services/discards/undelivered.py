@@ -11,7 +11,7 @@ from app.storage.discards.pages import UndeliveredPage, page_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeliveredRequest:
-    """A page of discards, the newest first, and which discards are requested."""
+    """A requested page of discards, the newest first, and the conditions for them."""
 
     asked: UndeliveredFilter
     limit: int
@@ -72,8 +72,8 @@ class UndeliveredService:
         async def ask(reading: Reading) -> UndeliveredPage:
             page = await _page(reading, of_it)
             if not page.items:
-                # If nothing was found, check that topic and subscription exist. Otherwise this
-                # query is not needed.
+                # Check that topic and subscription exist, but only if nothing was found. Otherwise
+                # the check is not needed.
                 await _require(reading, whose)
             return page
 

@@ -22,17 +22,18 @@ ALERT_TOPIC: Final = Topic(
     name=ALERTS,
     owner=Owner(id="angelia"),
     description="What is wrong with subscriptions, by Angelia itself",
-    # One partition keeps the order: an alert is published before its end. There are few messages.
+    # Use one partition, so that the start of an alert comes before its end. There are few messages.
     partitions=1,
     retention=timedelta(days=7),
     ack=Ack.ALL,
-    # Let only admins publish other messages to this topic; without access control, everybody may.
+    # Allow only admins to publish other messages to this topic. Without access control, everybody
+    # may.
     auth=PublishAuth(enabled=True, unauthenticated_access=False),
 )
 
 
 class Announcer:
-    """Publishes raised and cleared alerts: at least once, each with its own id.
+    """Publishes raised and cleared alerts at least once, each with its own id.
 
     Alerts that could not be published, because the log was down or the process died, are published
     the next time. Alerts about subscriptions of this topic are not published: a subscription that
@@ -57,7 +58,8 @@ class Announcer:
             return
         if records := [record for each in waiting for record in _records(each)]:
             await self._append(records)
-        # Mark alerts as published last; an alert that is published twice has the same id.
+        # Mark alerts as published last. If an alert is published twice, both messages have the same
+        # id.
         async with self._database.transaction() as session:
             await AlertRepository(session).announced([each.alert for each in waiting])
 

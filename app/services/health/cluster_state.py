@@ -1,4 +1,4 @@
-"""The state of all subscriptions in the database, of which only changes are read again."""
+"""The state of all subscriptions in the database. Only changes are read again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ from app.storage.database import Database
 from app.storage.health.cluster_snapshot import ClusterSnapshotRepository, Reports
 from app.storage.insight.ledgers import LedgerRepository
 
-# The age of a report above which its worker, or its load, counts as gone.
+# If a report is older than this, its worker, or the worker's load, counts as gone.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
 class Register:
-    """All topics, subscriptions and reports in memory. Each read gets only what has changed."""
+    """All topics, subscriptions and reports in memory. Each read gets only the changes."""
 
     topics: dict[str, Topic] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
@@ -41,7 +41,8 @@ class Register:
             StorageUnavailableError: The database cannot be reached.
         """
         changes = await changes_since(database, self.number)
-        # Read the last reports again, because some were still being written at the last read.
+        # Read the last reports again, because some of them may not have been visible at the last
+        # read.
         since = None if self.is_new else WINDOW
         async with database.transaction() as session:
             snapshots = ClusterSnapshotRepository(session)

@@ -19,13 +19,15 @@ from app.domain.message import Partition
 from app.domain.status import SubscriptionLoad
 from app.log.interface import MessageLog
 
-# How far back the log is queried first.
+# How far back, in seconds, the first query of the log goes.
 RECALL_FIRST_S: Final = 1.0
-# The factor by which each further query goes further back, until all waiting messages are newer.
+# Each further query of the log goes further back by this factor, until it reaches the oldest
+# waiting message.
 RECALL_FACTOR: Final = 1.5
-# How far back the log is queried at most.
+# How far back a query of the log goes at most.
 RECALL_MAX: Final = timedelta(days=60)
-# The time limit of these queries in one round; what is not found is looked up in the next round.
+# The time limit of these queries in one round. What is not found in time is looked up in the next
+# round.
 RECALL_WITHIN: Final = timedelta(seconds=2)
 # The maximum number of subscriptions whose retried messages are looked up in the log in one round.
 TRYING_MAX: Final = 500
@@ -80,7 +82,7 @@ class HealthCollector:
         )
         self._evaluator.observe(snapshot)
         await self._recall(snapshot)
-        # Evaluate on a thread: thousands of subscriptions take a while, and the event loop has
+        # Evaluate on a thread. Thousands of subscriptions take a while, and the event loop has
         # other work.
         return await asyncio.to_thread(self._evaluator.evaluate, snapshot)
 
@@ -102,7 +104,7 @@ class HealthCollector:
             return
 
     async def _recall_all(self, snapshot: ClusterSnapshot) -> None:
-        """Query the log for when waiting messages arrived, back to the oldest of them."""
+        """Ask the log when waiting messages arrived, back to the oldest waiting message."""
         ago, step = 0.0, RECALL_FIRST_S
         while ago < RECALL_MAX.total_seconds() and (fronts := await self._unknown(snapshot)):
             ago, step = ago + step, step * RECALL_FACTOR
@@ -111,7 +113,10 @@ class HealthCollector:
             self._evaluator.recall({each: [Point(at, offset)] for each, offset in found.items()})
 
     async def _unknown(self, snapshot: ClusterSnapshot) -> Mapping[Partition, int]:
-        """Return `HealthEvaluator.unknown`, found on a thread: this checks all subscriptions."""
+        """Return the result of `HealthEvaluator.unknown`.
+
+        It is computed on a thread, because it checks all subscriptions.
+        """
         return await asyncio.to_thread(self._evaluator.unknown, snapshot)
 
     async def _opened(self, known: KnownState) -> dict[str, float]:

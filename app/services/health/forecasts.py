@@ -1,4 +1,4 @@
-"""Backlog forecast of a subscription: age of the oldest message, end of the backlog, losses."""
+"""The backlog forecast of a subscription: the oldest message, the backlog's end, and losses."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,7 +15,8 @@ from app.log.interface import MessageLog
 from app.services.rates import BacklogForecast
 
 _EXPIRE: Final = frozenset({LossCause.PUBLISH_TTL, LossCause.MESSAGE_TTL, LossCause.RETRY_BUFFER})
-# How long to wait for the log's times of retried messages; later results are left out.
+# How long to wait for the log to say when retried messages were published. Later results are left
+# out.
 _TRIED_WITHIN: Final = timedelta(milliseconds=500)
 
 
@@ -26,7 +27,10 @@ async def backlog_forecast(
     *,
     unfinished: Collection[Partition],
 ) -> BacklogForecast:
-    """Return the forecast from the last evaluation; `unfinished` has the unfinished positions."""
+    """Return the forecast from the last evaluation.
+
+    `unfinished` has the positions of unfinished messages.
+    """
     taken = await _oldest_taken(log, subscription, unfinished) if unfinished else None
     tried = timedelta() if taken is None else datetime.now(UTC) - taken
     return BacklogForecast(

@@ -38,7 +38,7 @@ LEASE_MIN: Final = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthMonitorSettings:
-    """How often the monitor runs, and the limits for problems."""
+    """How often the monitor runs, and the limits above which something is a problem."""
 
     every: timedelta
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -51,7 +51,7 @@ class HealthMonitorSettings:
 
 
 def monitor_settings(settings: Settings) -> HealthMonitorSettings:
-    """Return the monitor's part of the settings."""
+    """Return the settings of the monitor, from the settings of the service."""
     return HealthMonitorSettings(
         every=timedelta(seconds=settings.health_interval),
         thresholds=Thresholds(
@@ -71,12 +71,11 @@ def monitor_settings(settings: Settings) -> HealthMonitorSettings:
 
 
 class HealthMonitor:
-    """The monitor of one process.
+    """The health monitor of one process.
 
-    It runs while the process holds the lease, and otherwise requests it.
-
-    Results and alerts are written in the transaction that renews the lease. So if two processes
-    believe that they hold the lease, one of them is refused.
+    The monitor runs while its process holds the lease. Otherwise it regularly tries to take the
+    lease. Results and alerts are written in the transaction that renews the lease. So if two
+    processes believe that they hold the lease, one of them is refused.
     """
 
     def __init__(
@@ -113,12 +112,12 @@ class HealthMonitor:
         async with self._database.transaction() as session:
             self._is_ours = await self._take(LeaseRepository(session))
         if not self._is_ours:
-            # Forget all snapshots: another process has the lease and continues.
+            # Forget all snapshots, because another process has the lease and continues.
             self._forget()
             return
         known = await self._register.learn(self._database)
         health_by_id = await self._collector.look(known)
-        # Run this on a thread, like the evaluation, because there may be thousands of
+        # Run this on a thread, as the evaluation does, because there may be thousands of
         # subscriptions.
         read = await asyncio.to_thread(_all_readings, known, health_by_id, self._settings.limits)
         if await self._write(health_by_id, read, now=datetime.fromtimestamp(known.now, UTC)):

@@ -20,13 +20,16 @@ from app.storage.health.subscription_health import (
     Unhealthy,
 )
 
-# The age above which results are not used.
+# Results that are older than this are not used.
 FRESH: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedHealth:
-    """A subscription, its health, and when that was evaluated; None without a recent evaluation."""
+    """A subscription, its health, and the time of the evaluation.
+
+    Health and time are None without a recent evaluation.
+    """
 
     subscription: Subscription
     subscription_health: SubscriptionHealth | None

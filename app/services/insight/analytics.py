@@ -19,7 +19,9 @@ _UNDELIVERED: Final = JobKind.UNDELIVERED_ANALYTICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The requested results: of the job `job_id`, or of the last finished job with this scope.
+    """The requested results.
+
+    They are from the job `job_id`, or the last finished job with this scope.
 
     If `start` and `end` are None, the whole time of the job is requested.
     """
@@ -34,9 +36,9 @@ class Question:
 
 
 class AnalyticsService:
-    """Reads results.
+    """Reads results of analyses.
 
-    Each method is one transaction, and raises AnalysisNotFoundError if there are none.
+    Each method is one transaction, and raises AnalysisNotFoundError if there are no results.
     """
 
     def __init__(self, database: Database) -> None:

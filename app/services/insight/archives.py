@@ -1,4 +1,4 @@
-"""The archive: its content, and when it is updated."""
+"""Reads the archive, and requests its updates."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from app.storage.insight.jobs import JobRepository
 
 FOLDERS_MAX: Final = 1_000
 ASK_EVERY: Final = timedelta(minutes=1)
-# The time in the job's scope, which is only shown: the job archives everything that is new.
+# The time in the job's scope. It is only shown: the job archives all new messages.
 _WINDOW: Final = timedelta(hours=1)
 
 
@@ -25,7 +25,7 @@ class ArchiveService:
         self._database = database
 
     async def get(self, topic: str) -> Archive:
-        """Return the archive of a topic, which may be empty, with its newest folders.
+        """Return the archive of a topic, with its newest folders. The archive may be empty.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -38,17 +38,17 @@ class ArchiveService:
 class ArchiveSchedule:
     """Requests an archive job every hour, if there is anything to archive or to delete.
 
-    Every API process does this, one process at a time.
+    Every API process has this schedule, but only one of them requests the job.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def look(self, now: datetime | None = None) -> None:
-        """Request the job if it is due at `now`, aware.
+        """Request the job if it is due at `now` (with time zone).
 
-        While an archive job waits or runs, no other is requested. So jobs do not accumulate without
-        a runner.
+        While an archive job waits or runs, no other is requested. So jobs do not accumulate while
+        no runner runs.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.

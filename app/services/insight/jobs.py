@@ -17,7 +17,7 @@ from app.storage.insight.spark_runners import SparkRunnerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSeen:
-    """Jobs, and whether there is a runner for jobs that wait."""
+    """Jobs. Tells whether a runner runs, which waiting jobs need."""
 
     jobs: Sequence[Job]
     runner_live: bool
@@ -48,7 +48,7 @@ class JobService:
     async def newest(
         self, *, limit: int, state: JobState | None = None, after: str | None = None
     ) -> JobsSeen:
-        """Return the newest jobs, of one state if given.
+        """Return the newest jobs; with `state`, only those in this state.
 
         With `after` (a job's id), return only older jobs.
 

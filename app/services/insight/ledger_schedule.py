@@ -16,18 +16,17 @@ from app.storage.runtime.leases import LeaseRepository
 
 LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)
-# How long the lease is valid: a process that has missed this many rounds counts as gone.
+# How long the lease is valid. A process that has missed so many rounds counts as gone.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
-# The maximum number of waiting ledger jobs. More are requested when these are finished, so that
-# other jobs can run in between.
+# The maximum number of waiting ledger jobs. Further jobs are requested when these are finished, so
+# that other jobs can run in between.
 WAITING_MAX: Final = 20
 
 
 class LedgerSchedule:
-    """The schedule of one process. While there is no Spark runner, nothing is requested.
+    """The schedule of one process. While no Spark runner runs, nothing is requested.
 
-    The next entry then covers the whole time. Nothing is lost, because each entry continues from
-    the one before.
+    The next entry then covers the whole time since the last one. Nothing is lost.
     """
 
     def __init__(self, database: Database, ledgers: LedgerService) -> None:
@@ -49,7 +48,7 @@ class LedgerSchedule:
             room = WAITING_MAX - await LedgerRepository(session).open_jobs()
             kept = await LedgerRepository(session).extents()
         for each in due(kept, now or datetime.now(UTC))[: max(room, 0)]:
-            # Try again in the next round: the subscription was deleted, or the queue is full.
+            # Try again in the next round. The subscription was deleted, or the queue is full.
             with suppress(NotFoundError, JobQueueFullError):
                 await self._ledgers.request(each.topic, each.subscription)
 

@@ -43,7 +43,7 @@ _LINKS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """The state of a subscription at a time: its position in each partition."""
+    """The state of a subscription at one time: its position in each partition."""
 
     subscription: Subscription
     at: datetime
@@ -58,7 +58,9 @@ class LedgerService:
         self._log = log
 
     async def request(self, topic: str, name: str) -> JobsSeen:
-        """Request an entry from the last one until now; if one is being made, return its job.
+        """Request an entry from the last one until now.
+
+        If a job is already writing an entry, return that job.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -84,7 +86,7 @@ class LedgerService:
     async def between(
         self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
     ) -> Ledger:
-        """Return what the ledger states about a time, with at most `limit` of the newest entries.
+        """Return what the ledger states about a time, with at most the `limit` newest entries.
 
         See `requested_window` for missing arguments.
 
@@ -109,9 +111,9 @@ class LedgerService:
         return survey.ledger()
 
     async def check(self, topic: str, name: str, known: KnownHash | None = None) -> Check:
-        """Check the chain of entries from its first entry; it must contain the `known` hash.
+        """Check the chain of entries from its first entry on. It must contain the `known` hash.
 
-        The anchors in the log must be of its entries.
+        The entries must also match the anchors in the log.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -128,7 +130,8 @@ class LedgerService:
             if check.broken is not None:
                 return check
             hashes |= {each.number: each.hash for each in links}
-            # Only a signature proves the time of an entry. Without one, read all anchors.
+            # Read only newer anchors if an entry is signed. Without a signature, the time of an
+            # entry proves nothing, and all anchors are read.
             if check.signed_from is not None:
                 since = entry_of(links[-1]).until
         check = concluded(check, evidence)
@@ -151,7 +154,7 @@ class LedgerService:
             return await LedgerRepository(session).links(owner.id, after=after, limit=limit)
 
     async def public_keys(self) -> Mapping[str, str]:
-        """Return the public keys that verify this service's ledgers, as PEM by id."""
+        """Return the public keys that verify the ledgers of this service, as PEM by id."""
         async with self._database.transaction() as session:
             return keys_of(session).public
 
@@ -164,8 +167,8 @@ class LedgerService:
         last = await ledgers.last(known.id)
         look = await self._look(known)
         request = _behind(last, look)
-        # Read streams and cancellations after the positions: all messages that have ended by then
-        # are in the streams.
+        # Read the streams and the cancellations after the positions. Everything about messages that
+        # were finished at the positions is then in the streams.
         streams = tuple(await stream_spans(self._log))
         return replace(request, streams=streams, dropped=await ledgers.dropped(known.id))
 
@@ -178,7 +181,10 @@ class LedgerService:
     async def _marks(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Sequence[Mark]:
-        """Return the commits and the ends. Ends are read last, so no commit is beyond its end."""
+        """Return the commits and the ends of partitions.
+
+        Ends are read last, so that no commit is beyond its end.
+        """
         found = await self._log.committed({subscription.group: partitions})
         committed = found.get(subscription.group, {})
         bounds = await bounds_of(self._log, partitions)
@@ -188,8 +194,8 @@ class LedgerService:
             if partition in committed:
                 there = committed[partition]
                 known = parse_progress(subscription.id, there.offset, there.metadata)
-                # Ignore a commit of an older subscription with the same name: this one has not
-                # started here.
+                # Ignore the commit of an older subscription with the same name. This subscription
+                # has not started here.
                 progress = known or progress
             marks.append(mark_of(partition.index, progress, bounds[partition].end))
         return marks
@@ -209,7 +215,7 @@ def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
     return LedgerRequest(
         number=1 if last is None else last.number + 1,
         since=since,
-        # Make sure that time increases: the clocks of processes differ.
+        # Make sure that the end is after the start, because the clocks of processes differ.
         until=max(look.at, since + _MOMENT),
         opening=tuple(opening),
         closing=tuple(look.marks),
@@ -219,8 +225,8 @@ def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
 def _first_opening(look: _Look) -> Sequence[Mark]:
     start = look.subscription.start
     if not start:
-        # Begin now if the start of the subscription was not stored (by an old version): nothing is
-        # claimed about earlier messages.
+        # Begin now. An old version did not store the start of the subscription, so the entry claims
+        # nothing about earlier messages.
         return look.marks
     return [
         mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
@@ -230,14 +236,13 @@ def _first_opening(look: _Look) -> Sequence[Mark]:
 
 def _first_since(look: _Look) -> datetime:
     subscription = look.subscription
-    # Begin where the first entry begins: nothing is claimed about the time before it.
+    # Begin where the first entry begins. The ledger claims nothing about the time before.
     began = subscription.created_at if subscription.start else None
     return began or look.at
 
 
 def _scope(subscription: Subscription, request: LedgerRequest) -> JobScope:
-    # Limit the time that the job reads to a year; the entry covers the whole time since the last
-    # one.
+    # Limit the job's time to a year. The entry itself covers the whole time since the last one.
     start = max(request.since, request.until - WINDOW_MAX)
     topic, name = subscription.topic, subscription.name
     return JobScope(start=start, end=request.until, topic=topic, subscription=name)

@@ -18,7 +18,7 @@ from app.storage.health.workers import WorkerRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPartition:
-    """The position of the subscription in one partition; None if nothing is committed there yet."""
+    """The position of the subscription in one partition. None if nothing is committed there yet."""
 
     partition: Partition
     current: int | None
@@ -54,7 +54,7 @@ class ConsumerGroup:
 
 
 class ConsumerGroupService:
-    """Combines the log's offsets with the workers' reports; `namespace` is the log's."""
+    """Combines the log's offsets with the workers' reports. `namespace` is the log's namespace."""
 
     def __init__(self, database: Database, log: MessageLog, *, namespace: str = "") -> None:
         self._database = database

@@ -93,13 +93,13 @@ async def _within(pong: asyncio.Future[Pong], patience: timedelta, worker: Worke
 
 
 def _timeout_of(subscription: Subscription) -> timedelta:
-    # Twice the time of a request: the worker may wait for an access token as long as for a
+    # Twice the time of a request. The worker may wait for an access token as long as for the
     # response.
     return 2 * min(subscription.policy.request_timeout, PING_TIMEOUT_MAX)
 
 
 def _chosen(workers: list[WorkerStatus], subscription: Subscription) -> WorkerStatus:
-    """Return the worker with the latest heartbeat, if possible with the current version."""
+    """Return the worker to ask: with the current version if possible, and the latest heartbeat."""
     if not workers:
         raise NoWorkerError("No worker lives that could send a ping")
     return max(workers, key=lambda each: (each.applied_change >= subscription.change, each.seen_at))

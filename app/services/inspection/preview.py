@@ -16,8 +16,8 @@ SHOWN_MAX: Final = 3
 _PARTITIONS_MAX: Final = 16
 # The maximum number of bytes of one fetch.
 _BYTES_MAX: Final = 64 * 1024
-# The maximum number of fetches for each partition: the end may have many messages that are for only
-# one subscription.
+# The maximum number of fetches for each partition. The end of a partition may have many messages
+# that are for only one subscription.
 _FETCHES_MAX: Final = 16
 
 
@@ -32,8 +32,8 @@ class PreviewService:
         """Return the last few messages, the newest first.
 
         Only some partitions of a large topic are read. Messages that were sent again to one
-        subscription are left out. If the end of the topic has many of these, the result may have
-        fewer messages.
+        subscription are left out. If there are many such messages at the end of the topic, the
+        result may have fewer messages.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -91,9 +91,9 @@ class PreviewService:
     async def _records(
         self, partition: Partition, span: tuple[int, int], fetches: Iterator[int]
     ) -> Sequence[Record] | None:
-        """Return all records of the range, with a limited number of fetches.
+        """Return all records of the range, read with at most `fetches` fetches.
 
-        None if that is too few.
+        None if more fetches are needed.
         """
         first, end = span
         found: list[Record] = []

@@ -1,4 +1,4 @@
-"""Searches messages in the log by key, id, or what is in their bodies, within limits."""
+"""Searches messages in the log by key, by id, or by the content of bodies, within limits."""
 
 import asyncio
 import base64
@@ -20,9 +20,10 @@ from app.schemas.messages import Reading, reading
 from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 
-# How many bytes one search reads at most; the next search continues where it stopped.
+# The maximum number of bytes that one search reads. The next search continues where this one
+# stopped.
 BYTES_MAX: Final = 32 * 1024 * 1024
-# How long one search reads at most.
+# The longest time that one search reads.
 TIME_MAX: Final = timedelta(seconds=3)
 # The maximum size of all bodies in one response.
 FOUND_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -58,7 +59,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """Found messages by partition and offset; `after` marks the next page, None at the end."""
+    """Found messages by partition and offset. `after` marks the next page; None means the end."""
 
     messages: Sequence[Message]
     after: str | None
@@ -141,13 +142,16 @@ class _Round:
         self.found: list[Message] = []
 
     async def read(self, partition: Partition, offset: int, end: int) -> int | None:
-        """Search the offsets [offset, end); return where a limit stopped the search, or None."""
+        """Search the offsets from `offset` to before `end`.
+
+        Return where a limit stopped the search, or None if there was none.
+        """
         while offset < end:
             if self._left <= 0 or time.monotonic() >= self._until:
                 return offset
             chunk = await self._log.fetch(partition, offset, bytes_max=_CHUNK)
             if chunk.next_offset <= offset:
-                return None  # the partition is searched to its end
+                return None  # return None: the partition is searched to its end
             self._left -= max(chunk.size, 1)
             turn = 0
             for record in chunk.records:
@@ -168,7 +172,8 @@ class _Round:
         return len(self.found) >= self._limit or self._found_bytes >= FOUND_BYTES_MAX
 
     def _look_at(self, message: Message) -> None:
-        # Skip messages that were sent again: each repeats a message that is found anyway.
+        # Skip messages that were sent again. Each is a copy of a message that the search finds
+        # anyway.
         if message.record_target is None and self._matches(message):
             self.found.append(message)
             self._found_bytes += len(message.body or b"")

@@ -11,9 +11,9 @@ from app.storage.catalogue.topics import TopicRepository
 from app.storage.database import Database
 from app.storage.traces.lookup import TraceLookup, TraceQuestion
 
-# The maximum number of entries, as in Hermes; each attempt has two.
+# The maximum number of entries, as in Hermes. Each attempt has two entries.
 ENTRIES_MAX: Final = 1_000
-# How far the time of a lost entry may differ from the time at which its loss was recorded.
+# The maximum difference between the time of a lost entry and the time when its loss was recorded.
 _AROUND: Final = timedelta(minutes=1)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,9 +39,9 @@ class TraceService:
     async def of_message(
         self, message_id: str, *, topic: str | None = None, subscription: str | None = None
     ) -> Trace:
-        """Return what happened to a message: anywhere, in a topic, or in a subscription.
+        """Return what happened to a message: in all topics, in one topic, or in one subscription.
 
-        Discards are found even without traces.
+        Discards are found even if nothing was traced.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

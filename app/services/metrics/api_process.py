@@ -38,15 +38,17 @@ from app.storage.health.workers import WorkerRepository
 
 _log = structlog.get_logger(__name__)
 
-# The shortest time between two queries of the database and the log, for any number of collectors.
+# The shortest time between two queries of the database and the log, even if metrics are collected
+# more often.
 FRESH_FOR: Final = timedelta(seconds=1)
 BOUNDS_WITHIN: Final = timedelta(seconds=2)
-# The number of subscriptions handled in one turn of the event loop: less than a millisecond.
+# The number of subscriptions that are handled in one turn of the event loop. This takes less than a
+# millisecond.
 SUBSCRIPTIONS_PER_TURN: Final = 50
 
 
 class _Seen(NamedTuple):
-    """The state of the whole service; None for a part that did not respond."""
+    """The state of the whole service. It is None for a part that did not respond."""
 
     ends: Mapping[Partition, int] | None
     subscriptions: Collection[SubscriptionTotals] | None
@@ -107,7 +109,7 @@ class ClusterSight:
 
 @dataclass(slots=True, kw_only=True)
 class ApiMetrics:
-    """The metrics of one API process. With `cluster`, also those of the whole service."""
+    """The metrics of one API process; with `cluster`, also those of the whole service."""
 
     log: MessageLog
     directory: TopicDirectory
@@ -126,7 +128,8 @@ class ApiMetrics:
     async def read(self) -> Readings:
         """Return all current metrics.
 
-        Calls run one after the other, each in several turns of the loop.
+        If several callers read at the same time, they take turns. Reading takes several turns of
+        the event loop.
         """
         async with self._reading:
             readings = Readings()

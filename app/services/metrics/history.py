@@ -31,8 +31,8 @@ from app.storage.slices import made_of
 
 _SECOND: Final = timedelta(seconds=1)
 _BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Only minutes and hours are stored. _STORED: the stored step from which each step is summed. _ROW:
-# the time that one row of a stored step covers.
+# Only minutes and hours are stored. _STORED has the stored step from which each step is summed.
+# _ROW has the time that one row of a stored step covers.
 _STORED: Final = {Step.MINUTE: Step.MINUTE, Step.HOUR: Step.HOUR, Step.DAY: Step.HOUR}
 _ROW: Final = {Step.MINUTE: Step.HOUR, Step.HOUR: Step.DAY}
 
@@ -49,7 +49,7 @@ class RequestedHistory:
 
 
 class HistoryPoint(NamedTuple):
-    """A step in which something happened. `elapsed` is the part of the step that has passed."""
+    """A step in which something happened. `elapsed` is how much of the step has passed."""
 
     start: datetime
     elapsed: timedelta
@@ -173,7 +173,8 @@ def _samples(
     read = unsealed if stored is Step.MINUTE else unpacked
     for row in rows:
         for start, sample in _timed(row.start, read(row.body), stored):
-            # Skip hours of `recorded.minutes`, which may have become a row since they were read.
+            # Skip hours that `recorded.minutes` has, because they may have become a row after they
+            # were read.
             if start < recorded.hour:
                 yield start, sample
     yield from _timed(recorded.hour, unpacked(recorded.minutes), Step.MINUTE)

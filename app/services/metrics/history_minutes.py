@@ -44,7 +44,7 @@ def minute_of_subscription(
         discarded=max(before.discarded, counts.discarded),
         filtered=max(before.filtered, counts.filtered),
         lag=counts.lag,
-        # Without new attempts, keep the old value: nothing has to be written then.
+        # Keep the old value if there are no new attempts. Then nothing has to be written.
         workers=attempts.known if any(attempts.numbers) else before.workers,
     )
     messages = (

@@ -44,13 +44,13 @@ from app.storage.slices import made_of
 
 # How often to check whether a minute has ended.
 LOOK_EVERY: Final = timedelta(seconds=1)
-# A minute is recorded this long after its end, so that the workers' reports, which come every
-# second, are there.
+# A minute is recorded this long after its end. The workers' reports, which come every second, are
+# stored by then.
 SETTLE: Final = timedelta(seconds=2)
 LEASE: Final = "metrics_history"
 # The lease is longer than a minute, so that the same process records the next minute.
 LEASE_LENGTH: Final = timedelta(seconds=90)
-# How long to wait for the ends of partitions; after that, the ends in the last reports are used.
+# How long to wait for the ends of partitions. After that, the ends in the last reports are used.
 ENDS_WITHIN: Final = timedelta(seconds=5)
 # The number of topics and subscriptions in one transaction, approximately.
 AT_ONCE: Final = 500
@@ -211,7 +211,7 @@ class _Slice:
         """Yield the rows of the last hour with recorded minutes, if this hour has ended."""
         if not of.before.minutes:
             return
-        # Skip rows whose partition will be dropped within the next hour.
+        # Skip rows whose table partition will be dropped within the next hour.
         now, hour = self._minute + _HOUR, of.before.hour
         day = Step.DAY.start_of(hour)
         minutes = unpacked(of.before.minutes)

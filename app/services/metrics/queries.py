@@ -26,14 +26,14 @@ from app.storage.catalogue.metrics import MetricRepository, NamedTopic
 from app.storage.database import Database
 from app.storage.health.topic_volumes import VolumeRepository
 
-# The number of subscriptions whose metrics are read at the same time; also the number of items in
-# one turn of the event loop.
+# The number of subscriptions whose metrics are read at the same time. It is also the number of
+# items in one turn of the event loop.
 AT_ONCE: Final = 100
-# The maximum number of topics that are read at the same time: the largest page, and one more to
-# know whether there are more. The log is queried for each such step.
+# The maximum number of topics that are read at the same time: the largest page, and one more topic
+# that shows whether there are more. The log is queried for each such step.
 TOPICS_AT_ONCE: Final = 1_001
-# The time limit of the log's answer. It usually needs less, but at first may have to look up
-# thousands of topics.
+# The time limit of the log's answer. The log usually needs less time, but at first it may have to
+# look up thousands of topics.
 ALL_WITHIN: Final = timedelta(seconds=2)
 _NOTHING: Final = (0.0, 0.0)
 
@@ -131,7 +131,7 @@ class CatalogueMetrics:
     async def _ever(self) -> Mapping[str, int]:
         """Return how many messages were ever published to each topic.
 
-        The query and its response use the same values.
+        The query and its response use the same numbers.
         """
         async with self._database.transaction() as session:
             topics = await MetricRepository(session).partitions()
@@ -153,7 +153,10 @@ class CatalogueMetrics:
 
 
 def _topics_at_once(page: Page) -> int:
-    """Return the size of a step; one topic more than the page, to know whether there are more."""
+    """Return how many topics to read in a step.
+
+    This is one topic more than the page has, to know whether there are more topics.
+    """
     wanted = TOPICS_AT_ONCE if page.limit is None else page.limit + 1
     return min(TOPICS_AT_ONCE, max(AT_ONCE, wanted))
 

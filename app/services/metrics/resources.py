@@ -30,16 +30,16 @@ from app.storage.health.topic_volumes import VolumeRepository
 
 _log = structlog.get_logger(__name__)
 
-# The age of a report above which its worker counts as gone; workers report every second.
+# If a report is older than this, its worker counts as gone. Workers report every second.
 REPORTED_WITHIN: Final = timedelta(seconds=5)
-# How long to wait for the log's ends; after that, the ends in the last reports are used.
+# How long to wait for the log's ends. After that, the ends in the last reports are used.
 BOUNDS_WITHIN: Final = timedelta(milliseconds=500)
 # The time over which the publication rate is measured.
 RATE_OVER: Final = timedelta(minutes=1)
 
 
 class MetricsService:
-    """Reads metrics of subscriptions and topics: one transaction, one query to the log."""
+    """Reads metrics of subscriptions and topics, with one transaction and one query of the log."""
 
     def __init__(self, database: Database, log: MessageLog, volumes: Volumes) -> None:
         self._database = database
@@ -103,7 +103,7 @@ class MetricsService:
         except (TimeoutError, UnavailableError, NotFoundError) as error:
             _log.info("publish_rate_not_known", reason=type(error).__name__)
             return None
-        # Limit each difference to zero, because messages may have come after the ends were read.
+        # Limit each difference to zero or more. Messages may have come after the ends were read.
         lately = sum(max(0, bounds[each].end - place) for each, place in places.items())
         return lately / RATE_OVER.total_seconds()
 

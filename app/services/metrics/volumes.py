@@ -21,10 +21,9 @@ class Volumes:
         self._counts = counts
 
     async def store(self) -> None:
-        """Add the new bytes to the count; after a failure they are added the next time.
+        """Add the new bytes to the count. After a failure, they are added the next time.
 
-        But if the commit may have been made although its response was lost, they are not added
-        again.
+        If the response to the commit was lost, the bytes may be stored, and are not added again.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -34,12 +33,12 @@ class Volumes:
             return
         async with self._database.transaction() as session:
             await VolumeRepository(session).add(_by_topic(unreported))
-            # Mark the bytes as added before the commit, so that no error can count them twice.
+            # Mark the bytes as added before the commit. So no error can count them twice.
             for _, stored, size in unreported:
                 stored.told += size
 
     async def of(self, told: VolumeRepository, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes of each topic, including those that are not stored yet."""
+        """Return the bytes of each topic, including bytes that are not stored yet."""
         known, unreported = await told.of(topics), _by_topic(self._counts.unreported())
         return {each: known.get(each, 0) + unreported.get(each, 0) for each in topics}
 

@@ -1,4 +1,4 @@
-"""The condition at which a waiting publisher gets its response, over its message's outcomes."""
+"""The condition over a message's outcomes that ends the wait of a publisher."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from app.services.publishing.waiters import PendingReason, SubscriberOutcome
 PATH: Final = "ackExpression"
 _COMPILED_MAX: Final = 256
 _COUNTED: Final = (*FinalOutcome, *PendingReason)
-# The value of each variable without subscriptions.
+# The value of each variable if the topic has no subscriptions.
 _NOBODY: Final[dict[str, Any]] = {
     **{each.value.lower(): 0 for each in _COUNTED},
     "subscriptions": 0,

@@ -23,21 +23,21 @@ FORGET_EVERY: Final = timedelta(seconds=20)
 
 
 class Claims(Protocol):
-    """Claims ids for a block."""
+    """Claims deduplication ids for a block."""
 
     def __call__(
         self, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
     ) -> AbstractAsyncContextManager[IdClaim]:
-        """Claim ids for a block (`app.storage.runtime.published_ids.claimed_ids`)."""
+        """Claim ids until the block ends (`app.storage.runtime.published_ids.claimed_ids`)."""
 
 
 class IdempotentPublisher:
-    """Publishes each message, unless its topic removes duplicates and knows the message's id.
+    """Publishes each message, unless its topic has deduplication and knows the message's id.
 
-    Ids are claimed in a transaction that is committed when the log has the messages: another
-    request with the same id waits for the commit. If the process dies in between, or the log does
-    not respond, the id is not stored: a message stored twice is better than a lost message. Only
-    topics that remove duplicates need the database.
+    Ids are claimed in a transaction that is committed when the log has the messages. Another
+    request with the same id waits for this commit. If the process dies before it, or the log does
+    not respond, the id is not stored, because a message that is stored twice is better than a lost
+    message. Only topics with deduplication need the database.
     """
 
     def __init__(self, publisher: Publisher, claims: Claims) -> None:
@@ -45,7 +45,7 @@ class IdempotentPublisher:
         self._claims = claims
 
     async def publish(self, topic: Topic, record: NewRecord, own_id: bytes | None) -> bool:
-        """Return whether the message is a duplicate, and so not stored; else publish the record.
+        """Publish the record, unless it is a duplicate. Return whether it is a duplicate.
 
         `own_id` is the id from the publisher, if any.
 
@@ -114,7 +114,7 @@ class IdempotentPublisher:
     ) -> tuple[Sequence[AngeliaError | bool], set[str]]:
         """Return the results, and the new ids under which nothing is stored.
 
-        A record with an error instead of an id is not stored.
+        A record is not stored if it has an error instead of an id.
         """
         first = {each: place for place, each in reversed(list(enumerate(ids)))}
         wanted = [
@@ -146,7 +146,7 @@ def _answer_of(topic: Topic, message_id: str, before: Mapping[str, str | None]) 
 
 
 def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None:  # noqa: FBT001 - `_require(stored, …)` reads well
-    """Raise the error, unless the messages are stored: then only their ids are lost."""
+    """Raise the error, unless the messages are stored. In that case only their ids are lost."""
     if not stored:
         raise error
     _log.warning("published_ids_lost", topic=topic.name, reason=error.message)
@@ -155,7 +155,7 @@ def _require(stored: bool, topic: Topic, error: StorageUnavailableError) -> None
 class IdForgetter:
     """Deletes published ids that are too old or too many.
 
-    Every API process does this; two at the same time do no harm.
+    Every API process does this. If two of them do it at the same time, this does no harm.
     """
 
     def __init__(self, database: Database, directory: TopicDirectory) -> None:

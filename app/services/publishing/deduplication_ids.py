@@ -23,9 +23,9 @@ _BYTES_PER_TURN: Final = 32 * 1024
 
 
 def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str | None:
-    """Return the id by which the topic recognises duplicates of the message; None if it has no id.
+    """Return the id by which the topic recognises duplicates of the message.
 
-    Without an expression this is the id from the publisher, if any.
+    None if the message has no id. Without an expression, the id is the publisher's, if any.
 
     Raises:
         ValidationFailedError: The expression has no value for the message, which could then be
@@ -42,7 +42,10 @@ def published_id(topic: Topic, record: NewRecord, own_id: bytes | None) -> str |
 async def published_ids(
     topic: Topic, records: Sequence[NewRecord], own_ids: Sequence[bytes | None]
 ) -> list[str | ValidationFailedError | None]:
-    """Return `published_id` of each record. Other requests are handled in between."""
+    """Return the result of `published_id` for each record.
+
+    Other requests are handled in between.
+    """
     ids: list[str | ValidationFailedError | None] = []
     size = 0
     for record, own_id in zip(records, own_ids, strict=True):
@@ -67,13 +70,13 @@ def _evaluated(expression: str, topic: Topic, record: NewRecord) -> str | None:
         raise ValidationFailedError.of(_PATH, f"has no value for this message: {exc}") from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise ValidationFailedError.of(_PATH, f"has no value that is JSON: {exc}") from exc
-    # Include the expression: ids of an old expression must not match ids of a new one.
+    # Include the expression. Ids that an old expression made must not match ids of a new one.
     return sha256(f"{expression}\0{written}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _compiled(expression: str) -> MessageExpression:
-    # Keep no parsed body: nothing is read twice.
+    # Keep no parsed bodies, because no body is read twice.
     return MessageExpression(expression, path=_PATH, bodies=ParsedBodies(bytes_max=0))
 
 

@@ -28,10 +28,9 @@ def message_ids(
 async def stored_before(
     rule: Deduplication, claim: IdClaim, ids: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
-    """Return, for each deduplication id, the id of the message that is or will be stored.
+    """Return, for each deduplication id, the id of the message that is stored, or will be.
 
-    The value is None if that is no longer known. The result is empty if publishers are not
-    informed.
+    The value is None if that id is no longer known. The result is empty if publishers are not told.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.

@@ -24,7 +24,7 @@ from app.services.directory.topics import TopicDirectory
 _COMPILED_MAX: Final = 1_000
 # How many bytes are checked before other requests are handled: at most about 10 ms.
 _BYTES_PER_TURN: Final = 32 * 1024
-# The bytes that one check counts at least, for very small messages.
+# The number of bytes that each check counts at least, because small messages take time too.
 _BYTES_PER_LOOK: Final = 1024
 
 _log = structlog.get_logger(__name__)
@@ -39,7 +39,8 @@ async def is_wanted(
     """
     if directory.takes_all(topic.name):
         return True
-    # Use the topic with the schema versions that were looked up for this message.
+    # Use the current state of the topic. It has the schema versions that were looked up for this
+    # message.
     message = _message(directory.known(topic.name) or topic, record, parsed)
     looked_at = 0
     # Copy the subscriptions, because they may change while other requests are handled.
@@ -57,7 +58,7 @@ def _message(topic: Topic, record: NewRecord, parsed: object) -> Message:
     """Return the record as a worker reads it, with its body parsed once for all subscriptions."""
     stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
     message = reading(topic)(stored, Partition(topic.name, 0))
-    # Ignore the error: if the body cannot be parsed, the filters report it.
+    # Ignore the error. If the body cannot be parsed, the filters report that.
     with suppress(MessageInvalidError):
         body = message.body or b""
         message.parsed = json_body(body) if parsed is UNPARSED else parsed
@@ -75,5 +76,5 @@ def _wants(filters: tuple[Filter, ...], message: Message) -> bool:
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def _chain(filters: tuple[Filter, ...]) -> FilterChain:
-    # Cache no bodies: they are parsed before.
+    # Cache no bodies, because each is parsed before.
     return FilterChain(filters, ParsedBodies(bytes_max=0))

@@ -31,7 +31,8 @@ _log = structlog.get_logger(__name__)
 
 # The time limit of an append, so that a publisher gets a response within two seconds.
 APPEND_TIMEOUT: Final = timedelta(milliseconds=1700)
-# The maximum size of all bodies that wait for the log; above this, publishers are refused at once.
+# The maximum size of all bodies that wait for the log. Above it, publishers are refused
+# immediately.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 WAITING_RECORDS_MAX: Final = 20_000
 # The maximum number of records in one call to the log.
@@ -124,7 +125,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         size = len(record.value)
         self._quotas.admit(topic, size)
         self._admit(1, size)
-        # Append in the request's own task, which is never cancelled.
+        # Append in the task of the request, because that task is never cancelled.
         if error := await self._append(topic, (record,), size=size):
             raise error
 
@@ -134,8 +135,8 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
         """Return for each record, in order, why it is not acknowledged; None if it is.
 
         Records with the same key keep their order. One call to the log has up to CALL_RECORDS_MAX
-        records, or more if records with the same key belong together. Records of a call that fails
-        may be stored, as in `publish`, but are never reported as stored.
+        records, or more if records with the same key belong together. If a call fails, its records
+        may be stored anyway, as in `publish`, but they are not reported as stored.
 
         Raises:
             ThroughputQuotaError: The topic has used up its quota; nothing is stored.
@@ -162,7 +163,7 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
     async def _append(
         self, topic: Topic, records: Sequence[NewRecord], *, size: int
     ) -> AngeliaError | None:
-        # Return errors: a raised error would cancel the task group, and all other appends.
+        # Return errors. A raised error would cancel the task group, and with it all other appends.
         began = perf_counter()
         try:
             with self._patience.limit():
@@ -196,8 +197,8 @@ class Publisher(AbstractAsyncContextManager["Publisher"]):
 def calls_of(records: Sequence[NewRecord]) -> list[list[int]]:
     """Return the indexes of the records for each call to the log.
 
-    There are few calls, because each has a cost. There is more than one, because records fail
-    together with their call. Records with the same key share a call, which keeps their order.
+    There are few calls, because each takes time. There is more than one, because all records of a
+    call fail together. Records with the same key share a call, so that they keep their order.
     """
     without_key: list[list[int]] = []
     with_key: dict[int, list[int]] = {}

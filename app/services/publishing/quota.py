@@ -9,7 +9,7 @@ from app.domain.catalogue.topic import Topic
 from app.domain.errors import ThroughputQuotaError
 
 SLOT_S: Final = 0.1
-# The number of time slots: the current slot, and those of the second before it. So no second
+# The number of time slots: the current slot, and the slots of the second before. So no second
 # exceeds the quota.
 _SLOTS: Final = 11
 _TOPICS_MAX: Final = 10_000
@@ -18,14 +18,14 @@ Clock = Callable[[], float]
 
 
 class ThroughputQuotas:
-    """Counts what is published to topics with a quota, in a sliding window of one second."""
+    """Counts the bytes published to topics with a quota, in a sliding window of one second."""
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
         self._windows: dict[str, _Window] = {}
 
     def admit(self, topic: Topic, size: int) -> None:
-        """Count `size` bytes, if they fit.
+        """Count `size` bytes, if the quota allows them.
 
         A size above the whole quota is accepted if nothing was published for a second.
 
@@ -42,7 +42,7 @@ class ThroughputQuotas:
             )
 
     def _opened(self, name: str) -> "_Window":
-        # Forget all windows, so that those of unused topics are not kept forever. The others
+        # Forget all windows. Otherwise windows of unused topics would be kept forever. The others
         # start again.
         if len(self._windows) >= _TOPICS_MAX:
             self._windows.clear()

@@ -40,7 +40,7 @@ class TracedPublisher(IdempotentPublisher):
         self, topic: Topic, record: NewRecord, own_id: bytes | None
     ) -> Coroutine[Any, Any, bool]:
         """Publish the record, unless it is a duplicate, and write its trace."""
-        # Return the other publisher's coroutine directly, because there is nothing to trace.
+        # Return the other publisher's coroutine directly, because this topic is not traced.
         if topic.tracking is TrackingMode.OFF:
             return super().publish(topic, record, own_id)
         return self._traced(topic, record, own_id)
@@ -123,7 +123,8 @@ def _said(
     message_id: bytes,
 ) -> tuple[str, str]:
     if isinstance(answer, DuplicateMessageError) and _is_of(answer, message_id):
-        # Record SUCCESS: the publisher gets a refusal, but the trace is that of the stored message.
+        # Record SUCCESS. The publisher gets a refusal, but the trace is about the message that is
+        # stored.
         return _SUCCESS, DUPLICATE
     if isinstance(answer, AngeliaError):
         return _ERROR, answer.message[:TEXT_LENGTH_MAX]

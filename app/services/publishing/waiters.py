@@ -17,7 +17,7 @@ from app.services.directory.subscribers import TopicSubscriber
 # The maximum number of waiting publishers in this process; each holds a client's connection.
 WAITERS_MAX: Final = 1_000
 WAIT_MAX: Final = timedelta(seconds=30)
-# The longest time that storing a message takes; a publisher waits for subscribers only after that.
+# The longest time that storing a message takes. A publisher waits for subscribers only after that.
 _STORING_MAX: Final = timedelta(seconds=10)
 
 
@@ -36,7 +36,7 @@ class PendingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberOutcome:
-    """The state of a message in one subscription; for a discard, with the reason."""
+    """The state of a message in one subscription. For a discard, it has the reason."""
 
     name: str
     outcome: FinalOutcome | PendingReason
@@ -71,7 +71,8 @@ class Waiting:
         self._enough = enough
         self._within = within
         self._subscribers = subscribers
-        # Copy the subscriptions: those that are created or suspended later are not waited for.
+        # Copy the subscriptions. The publisher does not wait for subscriptions that are created or
+        # suspended later.
         self._asked = dict(subscribers())
         self._receipts: dict[str, Receipt] = {}
         self._open = {own_id for own_id, each in self._asked.items() if each.active}
@@ -89,8 +90,8 @@ class Waiting:
         """
         self._receipts.setdefault(receipt.subscription_id, receipt)
         self._open.discard(receipt.subscription_id)
-        # Wake the waiting task, which evaluates the condition once for all receipts so far. So the
-        # condition does not delay reading receipts.
+        # Wake the waiting task, which evaluates the condition once for all receipts so far. So
+        # evaluation does not delay the reading of receipts.
         if self.complete or self._enough is not None:
             self._news.set()
 
@@ -107,7 +108,7 @@ class Waiting:
                     await self._news.wait()
                     found = self._judged()
         except TimeoutError:
-            found = self._judged()  # the time is over: return what is known
+            found = self._judged()  # the time is over: return the outcomes that are known
         return found
 
     def _judged(self) -> Sequence[SubscriberOutcome]:
@@ -137,7 +138,7 @@ class Waiting:
 
 
 class Waiters:
-    """The waiting publishers of this process, by the number in their records."""
+    """The waiting publishers of this process, by the number that is in their records."""
 
     def __init__(self, *, waiters_max: int = WAITERS_MAX) -> None:
         self.name = uuid4().hex
@@ -149,7 +150,7 @@ class Waiters:
     def waiting(
         self, subscribers: Subscribers, *, within: timedelta, enough: Enough | None = None
     ) -> Iterator[Waiting]:
-        """Let a publisher wait in the block.
+        """Let a publisher wait until the block ends.
 
         Raises:
             TooManyWaitersError: Too many publishers wait.
@@ -166,7 +167,7 @@ class Waiters:
             del self._waiting[number]
 
     def receive(self, payload: str) -> None:
-        """Pass each receipt to the publisher that waits for it; ignore others."""
+        """Pass each receipt to the publisher that waits for it; ignore other receipts."""
         for receipt in receipts_in(payload):
             waiting = self._waiting.get(receipt.number)
             if waiting is not None:

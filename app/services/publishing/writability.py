@@ -4,10 +4,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-# How long a failure counts: after this, a publisher has to try again.
+# How long a failure counts. After this time, a publisher has to try again.
 COUNTS_FOR_S: Final = 10.0
-# A message stored this short before a failure shows that the log accepts messages: perhaps only a
-# single partition lacks a leader.
+# If a message was stored within this time before a failure, the log accepts messages. Perhaps only
+# a single partition lacks a leader.
 STORED_BEFORE_S: Final = 2.0
 
 _NEVER: Final = float("-inf")
@@ -17,7 +17,7 @@ class Writability:
     """The results of the last messages that this process gave to the log.
 
     A log can respond and still store nothing, because its disk is full or replicas are missing.
-    This is judged by real messages; no test record is written.
+    Only real messages show this; no test record is written.
     """
 
     __slots__ = ("_clock", "_failed_at", "_reason", "stored_at")
@@ -26,7 +26,7 @@ class Writability:
         self._clock = clock
         self._failed_at = _NEVER
         self._reason = ""
-        # When the last message was stored, by `clock`; set for each message.
+        # When the last message was stored, by `clock`. This is set for each message.
         self.stored_at = _NEVER
 
     def failed(self, reason: str) -> None:
@@ -36,7 +36,10 @@ class Writability:
 
     @property
     def problem(self) -> str:
-        """Return why a message was not stored; empty after a stored one, or after some time."""
+        """Return why the last message was not stored.
+
+        The result is empty after a message was stored, and some time after the failure.
+        """
         failed_at = self._failed_at
         stored_lately = self.stored_at > failed_at - STORED_BEFORE_S
         forgotten = self._clock() - failed_at > COUNTS_FOR_S

@@ -20,7 +20,7 @@ from app.storage.replay.republishing import OfflineTaskRepository
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksSeen:
-    """Tasks, and whether there is a Spark runner for tasks that wait."""
+    """Tasks. Tells whether a Spark runner runs, which waiting tasks need."""
 
     tasks: Sequence[RepublishTask]
     runner_live: bool
@@ -36,7 +36,7 @@ class OfflineService:
     async def request(
         self, source: str, target: str, *, since: datetime, until: datetime
     ) -> TasksSeen:
-        """Request a task, with the messages that are in the log and the archive now.
+        """Request a task for the messages that are in the log and the archive now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.

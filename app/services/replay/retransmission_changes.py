@@ -25,7 +25,7 @@ class RetransmissionChanges:
     async def request(
         self, subscription: Subscription, request: Request, scope: JobScope
     ) -> Retransmission:
-        """Request the retransmission, for the next free Spark runner.
+        """Request the retransmission. The next free Spark runner does its job.
 
         Raises:
             JobQueueFullError: Too many jobs are waiting.
@@ -37,7 +37,7 @@ class RetransmissionChanges:
 
     async def cancel(self, item: Retransmission) -> bool:
         """Cancel the retransmission with its job; return whether it had not ended."""
-        # Lock the job first, as its runner does, so that the two do not wait for each other.
+        # Lock the job first, as its runner does. So the two do not wait for each other.
         with suppress(JobEndedError):
             await self._jobs.cancel(item.id)
         if not await self._retransmissions.end(item.id, RetransmissionState.CANCELLED):

@@ -1,4 +1,7 @@
-"""Retransmissions: requests, states, cancellation. Spark chooses messages, workers send them."""
+"""Retransmissions: requests, states, cancellation.
+
+Spark chooses the messages, and workers send them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +51,10 @@ _MOMENT: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetransmissionsSeen:
-    """Retransmissions, and whether there is a Spark runner; `rate` is their subscription's rate."""
+    """Retransmissions.
+
+    Tells whether a Spark runner runs. `rate` is the rate of their subscription.
+    """
 
     items: Sequence[Retransmission]
     runner_live: bool
@@ -64,7 +70,7 @@ class RetransmissionService:
         self._applied = applied
 
     async def request(self, topic: str, name: str, wanted: WantedSpans) -> RetransmissionsSeen:
-        """Request a retransmission, by the current state of log and subscription.
+        """Request a retransmission of messages that the log, and the archive, have now.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -122,7 +128,7 @@ class RetransmissionService:
     async def cancel(self, topic: str, name: str, retransmission_id: str) -> RetransmissionsSeen:
         """Cancel the retransmission: messages not sent yet are dropped.
 
-        A second cancellation changes nothing. This returns when the workers know of the
+        A second cancellation changes nothing. This returns when the workers have applied the
         cancellation, or after APPLIED_WITHIN.
 
         Raises:
@@ -176,17 +182,16 @@ class RetransmissionService:
         """Return the requested range in each partition, from the first offset that still exists."""
         only = wanted.selection.only
         spans = await spans_in_log(self._log, bounds, wanted)
-        # Read the bounds again: messages that retention has removed since are not in the log any
-        # more.
+        # Read the bounds again. Retention may have removed messages from the log meanwhile.
         bounds = await bounds_of(self._log, list(bounds))
         starts = {each.index: bound.start for each, bound in bounds.items()}
         archive = ArchivedOffsets()
-        # Read the archive only if it is needed: discards are sent from their stored copies.
+        # Read the archive only if it is needed. Discards are sent from their stored copies.
         if only is not Only.UNDELIVERED and any(starts.values()):
             archive = await archived(self._database, subscription.topic, wanted.times)
             spans = [before_log(each, wanted, starts=starts, archive=archive) for each in spans]
         if only is Only.MISSING:
-            # Count no missing offsets here: this is possible only when the start of the traces is
+            # Count no missing offsets yet. They can be counted only when the start of the traces is
             # known.
             return FoundSpans(await self._passed(subscription, sorted(bounds), spans), ())
         return found_spans(spans, starts=starts, archive=archive)

@@ -22,9 +22,9 @@ from app.storage.database import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """The new position of a subscription in each partition, and whether all workers know it.
+    """The new position of a subscription in each partition.
 
-    The latter is None for a dry run.
+    `applied` tells whether all workers know it; None for a dry run.
     """
 
     topic: str
@@ -35,8 +35,8 @@ class Moved:
 class SeekService:
     """Moves subscriptions by writing the new position into their rows; see `Seek`.
 
-    A subscription may be active, suspended, or without a worker. Messages in flight are completed,
-    and waiting retries are dropped.
+    A subscription may be active or suspended, or may have no worker. Messages in flight are
+    completed, and waiting retries are dropped.
     """
 
     def __init__(self, database: Database, log: MessageLog, applied: AppliedChanges) -> None:
@@ -47,8 +47,8 @@ class SeekService:
     async def seek(self, topic: str, name: str, *, to: datetime, dry_run: bool) -> Moved:
         """Continue in each partition with the first message at or after `to`.
 
-        If a partition has no such message, continue with the next one that comes. After an error
-        nothing is moved.
+        If a partition has no such message, continue with the next message that is published. If an
+        error is raised, nothing is moved.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -105,9 +105,10 @@ class SeekService:
     async def _set_by_tools(
         self, subscription: Subscription, partitions: Collection[Partition]
     ) -> Mapping[int, int]:
-        """Return the commits that tools have written, which do not tell which moves they know.
+        """Return the commits that tools have written, as offsets by partition.
 
-        Such commits look the same before and after this move.
+        These commits do not contain a move's number, so they look the same before and after this
+        move.
         """
         found = await self._log.committed({subscription.group: partitions})
         return {

@@ -55,7 +55,7 @@ class ArchivedOffsets:
 
 
 class FoundSpans(NamedTuple):
-    """Ranges from their first offset that still exists, and how many offsets before it are gone."""
+    """Ranges of offsets, each from its first existing offset, and how many offsets are gone."""
 
     spans: Sequence[OffsetSpan]
     gone: Sequence[int]
@@ -64,7 +64,7 @@ class FoundSpans(NamedTuple):
 async def spans_of_time(
     database: Database, log: MessageLog, *, topic: str, wanted: WantedSpans
 ) -> FoundSpans:
-    """Return all offsets, in log or archive, whose messages may be from that time.
+    """Return all offsets, in log or archive, whose messages may be from the requested time.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
@@ -73,7 +73,7 @@ async def spans_of_time(
     """
     bounds = await bounds_of(log, await log.partitions(topic))
     spans = await spans_in_log(log, bounds, wanted)
-    # Read the bounds again: messages that retention has removed since are not in the log any more.
+    # Read the bounds again. Retention may have removed messages from the log meanwhile.
     bounds = await bounds_of(log, list(bounds))
     starts = {each.index: bound.start for each, bound in bounds.items()}
     archive = ArchivedOffsets()
@@ -86,7 +86,7 @@ async def spans_of_time(
 async def spans_in_log(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> list[OffsetSpan]:
-    """Return the requested range of each partition; for times, only the part in the log.
+    """Return the requested range of each partition. For a time, return only the part in the log.
 
     Raises:
         ValidationFailedError: A value is not valid.
@@ -118,11 +118,11 @@ async def spans_in_log(
 async def _places_of_time(
     log: MessageLog, bounds: Mapping[Partition, Bounds], wanted: WantedSpans
 ) -> Mapping[int, tuple[int, int | None]]:
-    """Return the offsets whose messages may be from that time. None means the end of the log.
+    """Return the offsets whose messages may be from the requested time.
 
-    The clocks of publishers differ, so after the first newer message there may be more messages of
-    that time. Only if the log has lost its start, and now starts with newer messages, all messages
-    of that time are assumed to be before it.
+    None as an end means the end of the log. The clocks of publishers differ, so after the first
+    newer message there may be more messages of that time. If the log has lost its start, and now
+    starts with newer messages, all messages of that time are assumed to be before it.
     """
     starts = await offsets_at(log, sorted(bounds), wanted.since or EPOCH)
     if wanted.until is None:
@@ -150,7 +150,7 @@ async def archived(database: Database, topic: str, times: Times) -> ArchivedOffs
 def before_log(
     span: OffsetSpan, wanted: WantedSpans, *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> OffsetSpan:
-    """Return the range extended by all offsets before the log's start that may be of that time."""
+    """Return the range, extended by all offsets before the log's start that may be of that time."""
     times, log_start = wanted.times, starts[span.partition]
     if times.since_ms is None or span.start > log_start:
         return span
@@ -166,7 +166,7 @@ def before_log(
 def found_spans(
     spans: Sequence[OffsetSpan], *, starts: Mapping[int, int], archive: ArchivedOffsets
 ) -> FoundSpans:
-    """Return the ranges without the offsets that no longer exist, and the number of these.
+    """Return the ranges without offsets that no longer exist, and the number of these offsets.
 
     `starts` are the first offsets in the log.
     """
