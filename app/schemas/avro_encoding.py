@@ -31,11 +31,9 @@ _FEW: Final = 4
 _BYTES_PER_STEP: Final = 1_024  # the bytes of texts that one step can copy
 _DEFAULT_BYTES_PER_STEP: Final = 16  # the bytes of defaults that one step can copy
 _DEFAULT_BYTES_FREE: Final = 4  # a default up to this size is copied without a step
-# The bytes of a fixed decimal that are written in one step. Such a decimal always has all its
-# bytes.
+# The bytes of a fixed decimal that one step writes. Such a decimal always has all its bytes.
 _FIXED_BYTES_PER_STEP: Final = 16
-# A message with at most this many levels can surely be written as JSON again; orjson allows 254
-# levels.
+# A message with at most this many levels can surely be written as JSON; orjson allows 254.
 _SHALLOW: Final = 100
 _EXHAUSTED: Final = (
     "takes more work than a message of its size may to be written as Avro: name the types of unions"
@@ -85,8 +83,7 @@ class _Walk:
 
 
 _Write = Callable[[Any, _Walk], None]
-# One type of a union: its position, a check whether a value can have the type, and the steps of the
-# check.
+# One type of a union: its position, a check whether a value can have it, and the check's steps.
 _Choice = tuple[int, Callable[[Any], bool] | None, float]
 
 
@@ -246,10 +243,7 @@ class AvroWriter:
 
 
 class _Defaults:
-    """The encoded defaults of a record's fields.
-
-    They are written for fields that an object lacks.
-    """
+    """The encoded defaults of a record's fields, to be written for fields that an object lacks."""
 
     __slots__ = ("_fields", "_joined", "_known", "_needed", "_places", "_starts", "_tried")
 
@@ -306,8 +300,7 @@ class _Defaults:
                 found += b"" if field in self._needed else self._made(field)
                 starts.append(len(found))
         except (MismatchError, AvroExhaustedError, RecursionError):
-            # Stop here. Some defaults may not be needed; those that are needed are written one by
-            # one.
+            # Stop here. Some defaults may not be needed; the others are written one by one.
             return
         self._joined, self._starts = bytes(found), starts
 
