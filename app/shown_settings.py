@@ -11,10 +11,10 @@ from app.config import Settings
 from app.secret_files import SecretFile, variable_of
 
 _MASK: Final = "*****"
-# The form of hosts: names or addresses, each with a port if needed. PostgreSQL's URLs may have
-# several.
+# The form of hosts: names or addresses, each with an optional port. A URL of PostgreSQL may have
+# several hosts.
 _HOSTS: Final = re.compile(r"((\[[0-9a-fA-F:.]+\]|[^:,/@]*)(:[0-9]*)?(,|$))*")
-# The settings that are URLs; in all other secrets, every part may be secret.
+# The settings that are URLs. In all other secret settings, every part may be secret.
 _SECRET_URLS: Final = frozenset(
     {
         "database_url",

@@ -141,9 +141,9 @@ class Messages:
     ) -> Iterator[Message]:
         """Yield the topic's messages of a time (default: the last hour), by partition.
 
-        One condition is required: the partition key `key`, the `message_id`, a `text` in the body, or a
-        `path` (JSONPath) at which a message has the `value`, which is a text, or JSON such as 42 or
-        true. Many messages may be read between two results.
+        One condition is required: the partition key `key`, the `message_id`, a `text` in the body,
+        or a `path` (JSONPath) at which a message has the `value`, which is a text, or JSON such as
+        42 or true. Many messages may be read between two results.
         """
         query = {
             "key": key,

@@ -156,7 +156,7 @@ class ClusterNotFoundError(NotFoundError):
 
 
 class ImplementationAbsentError(NotFoundError):
-    """The request needs an optional part of Hermes that this installation does not have."""
+    """This installation does not have this optional part of Hermes."""
 
     code = "IMPLEMENTATION_ABSENT"
 

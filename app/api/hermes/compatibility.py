@@ -58,10 +58,7 @@ async def inconsistent_groups(
         list[str] | None, Query(description="those to compare")
     ] = None,
 ) -> Response:
-    """Return groups that differ between data centres.
-
-    There are none, because there is one data centre.
-    """
+    """Return groups that differ between data centres: none, because there is only one."""
     del groupNames
     return answer([])
 
@@ -79,9 +76,9 @@ async def inconsistent_topics(
 ) -> Response:
     """Return topics that only the log has, and topics that only the database has, each by name.
 
-    Such a topic remains if the log did not confirm a creation or deletion in time. DELETE removes a
+    The reason is a creation or deletion that the log did not confirm in time. DELETE removes a
     topic that only the log has. `POST /consistency/sync/topics/{topic}` creates a topic that only
-    the database has. To create or delete the topic again also repairs the difference.
+    the database has.
     """
     found = await services.consistency.topics()
     match only:
@@ -106,7 +103,7 @@ async def delete_inconsistent_topic(
         bool, Query(description="also if it was adopted until it was deleted here")
     ] = False,
 ) -> Response:
-    """Delete a topic that only the log has, with its messages, whichever program created the topic.
+    """Delete a topic that only the log has, with its messages.
 
     A topic that was adopted and then deleted here is refused without `onceAdopted=true`. Angelia
     does not know other foreign topics in Kafka. So find out first who writes to the topic.
@@ -160,10 +157,7 @@ async def sync_subscription(
     responses=errors(404, ImplementationAbsentError),
 )
 async def offline_clients(topic: TopicName, services: ServicesOf) -> Response:
-    """Return readers of a topic's offline storage.
-
-    The list is always empty, because nobody registers them.
-    """
+    """Return readers of a topic's offline storage: none are known."""
     await services.topics.get(topic)
     raise ImplementationAbsentError("Readers of offline storage are not listed here")
 
@@ -200,7 +194,7 @@ async def subscription_dashboard(
     responses=_NONE | errors(404),
 )
 async def topic_tracking_urls(topic: TopicName, services: ServicesOf) -> Response:
-    """Return tools besides this API that show a topic's traces: there are none."""
+    """Return other tools that show a topic's traces: there are none."""
     await services.topics.get(topic)
     return answer([])
 
@@ -213,7 +207,7 @@ async def topic_tracking_urls(topic: TopicName, services: ServicesOf) -> Respons
 async def subscription_tracking_urls(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Return tools besides this API that show a subscription's traces: there are none."""
+    """Return other tools that show a subscription's traces: there are none."""
     await services.subscriptions.get(topic, name)
     return answer([])
 

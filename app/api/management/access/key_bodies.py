@@ -41,7 +41,7 @@ class KeyBody(OwnSchema):
 
 
 class KeyRead(Schema):
-    """An API key without its token. Times are in the form of RFC 3339."""
+    """An API key without its token. Times are as in RFC 3339."""
 
     id: str = Field(description="also the beginning of the token, after `ang_`")
     name: str

@@ -59,7 +59,7 @@ async def get_group(group: GroupName, services: ServicesOf) -> Response:
     openapi_extra=takes(GroupBody, {"groupName": "shop"}, patch=True),
 )
 async def change_group(request: Request, group: GroupName, services: ServicesOf) -> Response:
-    """Change nothing, and answer as Hermes does: a group has only its name, which cannot change."""
+    """Change nothing: a group has only its name, which cannot change."""
     requested = await json_request(request)
     new_group({"groupName": group, **requested.body}, strict=requested.strict, fixed=group)
     await services.groups.require(group)

@@ -49,10 +49,7 @@ _SET = (
     responses=answers(WorkloadConstraintsRead) | errors(),
 )
 async def list_constraints(services: ServicesOf) -> Response:
-    """Return all workload constraints.
-
-    They are stored without effect, because workers share all topics.
-    """
+    """Return all workload constraints. They have no effect: workers share all topics."""
     return answer(WorkloadConstraintsRead.of(await services.operations.constraints()))
 
 
@@ -65,10 +62,7 @@ async def list_constraints(services: ServicesOf) -> Response:
     ),
 )
 async def constrain_topic(request: Request, services: ServicesOf) -> Response:
-    """Store a topic's constraints, which have no effect.
-
-    The status is 201 if the topic had none.
-    """
+    """Store a topic's constraints, which have no effect; 201 if the topic had none."""
     requested = await json_request(request)
     body = _constraints(TopicConstraintsBody, requested)
     wanted = body.constraints.to_domain()
@@ -86,10 +80,7 @@ async def constrain_topic(request: Request, services: ServicesOf) -> Response:
     ),
 )
 async def constrain_subscription(request: Request, services: ServicesOf) -> Response:
-    """Store a subscription's constraints, which have no effect.
-
-    The status is 201 if it had none.
-    """
+    """Store a subscription's constraints, which have no effect; 201 if it had none."""
     requested = await json_request(request)
     body = _constraints(SubscriptionConstraintsBody, requested)
     topic, name = body.named()

@@ -75,7 +75,7 @@ async def query_groups(request: Request, services: ServicesOf) -> Response:
     openapi_extra=_TAKES,
 )
 async def query_topics(request: Request, services: ServicesOf, page: PageOf) -> Response:
-    """Return the topics that match a query, by name; `Link: rel="next"` leads to the next page."""
+    """Return the topics that match a query, by name; `Link` leads to the next page."""
     found = await services.catalogue.topics(await _requested(request), _keyed(page, 1))
     link = next_link(request, "/".join(found.after)) if found.after else {}
     return answer(await _topics(found.items), notes=AnswerNotes(extra=link))
@@ -105,7 +105,7 @@ async def query_topic_metrics(
 ) -> Response:
     """Return the metrics of topics that match a query over metrics, by name, in pages.
 
-    With `Prefer: figures=texts` the metrics have Hermes' form.
+    `Prefer: figures=texts` requests Hermes' form.
     """
     requested = await _requested(request)
     found = await services.catalogue_figures.topics(requested, _keyed(page, 1))
@@ -123,7 +123,7 @@ async def query_subscription_metrics(
 ) -> Response:
     """Return the metrics of subscriptions that match a query over metrics, in pages.
 
-    With `Prefer: figures=texts` the metrics have Hermes' form.
+    `Prefer: figures=texts` requests Hermes' form.
     """
     requested = await _requested(request)
     found = await services.catalogue_figures.subscriptions(requested, _keyed(page, 2))

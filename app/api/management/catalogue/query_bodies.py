@@ -94,7 +94,7 @@ class SearchRead(Schema):
 
 
 class TopicStatsRead(Schema):
-    """How many topics there are, and how many of each kind."""
+    """How many topics there are."""
 
     topic_count: int
     ack_all_topic_count: int
@@ -103,7 +103,7 @@ class TopicStatsRead(Schema):
 
 
 class SubscriptionStatsRead(Schema):
-    """How many subscriptions there are, and how many of each kind."""
+    """How many subscriptions there are."""
 
     subscription_count: int
     tracking_enabled_subscription_count: int

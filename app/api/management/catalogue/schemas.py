@@ -82,7 +82,7 @@ async def list_schema_versions(topic: TopicName, services: ServicesOf) -> Respon
     responses=_READ | errors(404, SchemaVersionNotFoundError, ValidationFailedError),
 )
 async def get_schema_version(topic: TopicName, version: Number, services: ServicesOf) -> Response:
-    """Return one version of the schema, whether it is in force or not."""
+    """Return one version of the schema, in force or not."""
     found = (await services.topics.get(topic)).schemas
     return _response_of(next((each for each in found if each.version == version), None))
 
@@ -97,7 +97,7 @@ async def get_schema_by_id(
     id: Number,  # noqa: A002 - the parameter has Hermes' name
     services: ServicesOf,
 ) -> Response:
-    """Return the version of the schema with this id, which messages name in `Schema-Id`."""
+    """Return the version of the schema with this id, as in `Schema-Id`."""
     found = (await services.topics.get(topic)).schemas
     return _response_of(next((each for each in reversed(found) if each.id == id), None))
 
@@ -136,10 +136,7 @@ async def add_schema(
     | errors(404, 412, OperationDisabledError, LogUnavailableError),
 )
 async def delete_schema(request: Request, topic: TopicName, services: ServicesOf) -> Response:
-    """Stop validating messages.
-
-    If a schema is added later, the numbers of its versions continue.
-    """
+    """Stop validating messages. The numbers of later versions continue."""
     changed = await services.schemas.remove(topic, check=check(request))
     return answer(notes=AnswerNotes(extra=etag(changed)))
 

@@ -124,10 +124,7 @@ async def create_subscription(
 async def get_subscription(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Return one subscription.
-
-    If there is none, answer 400 SUBSCRIPTION_NOT_EXISTS, as Hermes does.
-    """
+    """Return one subscription; if missing, answer 400 SUBSCRIPTION_NOT_EXISTS, as Hermes does."""
     found, state = await services.subscriptions.get(topic, name)
     return answer(subscription_read(found, state), notes=AnswerNotes(extra=etag(found)))
 
@@ -225,9 +222,9 @@ async def set_state(
 async def subscription_metrics(
     topic: TopicName, name: SubscriptionName, *, services: ServicesOf, texts: TextsWanted
 ) -> Response:
-    """Return counts since the subscription's creation, open messages, and rates per second.
+    """Return counts since the subscription's creation, open messages, and rates.
 
-    With `Prefer: figures=texts` the metrics have Hermes' form.
+    `Prefer: figures=texts` requests Hermes' form.
     """
     found = SubscriptionMetricsRead.of(await services.metrics.subscription(topic, name))
     return answer(hermes_metrics.SUBSCRIPTION.of(found.answered()) if texts else found)

@@ -391,7 +391,7 @@ def _without_keys(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class ChaosRead(Schema):
-    """Hermes' field for intentional failures of a topic. Angelia shows them as switched off."""
+    """Hermes' field for intentional failures of a topic: always off."""
 
     mode: Literal["DISABLED"] = "DISABLED"
 

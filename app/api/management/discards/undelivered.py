@@ -86,7 +86,7 @@ async def list_undelivered(
     services: ServicesOf,
     wanted: WantedOf,
 ) -> Response:
-    """Return discarded messages, newest first; `Link: rel="next"` leads to the next page."""
+    """Return discarded messages, newest first; `Link` leads to the next page."""
     page = await services.undelivered.page(topic, name, wanted)
     return _answer(request, page.items, page.after)
 

@@ -9,7 +9,7 @@ OWNER_LENGTH_MAX = 256
 
 
 class OwnerBody(Schema):
-    """An owner as a JSON object with `source` and `id`."""
+    """An owner: its `source` and `id`."""
 
     source: Text = Field(default="Plaintext", min_length=1, max_length=OWNER_LENGTH_MAX)
     id: Text = Field(default="anonymous", min_length=1, max_length=OWNER_LENGTH_MAX)

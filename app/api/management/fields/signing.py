@@ -18,7 +18,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 class SigningSecretBody(OwnSchema):
-    """A signing secret to add: the body has the secret, or asks for a new random one."""
+    """A signing secret to add: the given one, or a new random one."""
 
     type: Literal["v1", "v1a"] = Field(
         default="v1", description="HMAC-SHA256, or ed25519, whose receivers need no secret"

@@ -49,10 +49,7 @@ async def subscription_health(
 async def subscription_forecast(
     topic: TopicName, name: SubscriptionName, services: ServicesOf
 ) -> Response:
-    """Return how many messages wait in a subscription, and which of them are expected to be lost.
-
-    The forecast also has the time when all of them will be delivered.
-    """
+    """Return how many messages wait, when they will be delivered, and which will be lost."""
     return answer(ForecastRead.of(await services.health.subscription(topic, name)))
 
 
@@ -126,7 +123,7 @@ async def list_alerts(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="alerts older than the one of this id")] = None,
 ) -> Response:
-    """Return alerts, the newest first; `Link: rel="next"` leads to older ones.
+    """Return alerts, the newest first; `Link` leads to older ones.
 
     Alerts are also published to the topic `angelia.alerts`.
     """

@@ -19,7 +19,7 @@ _CODES = Literal[
 
 
 class HealthProblemRead(Schema):
-    """An indicator that says that the subscription is unhealthy."""
+    """An active indicator: what is wrong."""
 
     code: _CODES
     description: str

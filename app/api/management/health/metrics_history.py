@@ -55,7 +55,7 @@ async def topic_metrics_history(
 ) -> Response:
     """Return metrics of a topic over time, up to now.
 
-    Steps in which nothing happened are left out.
+    Steps without events are left out.
     """
     return answer(TopicHistoryRead.of(await services.metrics_history.topic(topic, wanted)))
 
@@ -70,8 +70,8 @@ async def subscription_metrics_history(
 ) -> Response:
     """Return metrics of a subscription over time, up to now.
 
-    Steps in which nothing happened are left out. The counts of delivered, discarded and filtered
-    messages count each message once, as `…/metrics` does.
+    Steps without events are left out. Delivered, discarded and filtered messages count once, as in
+    `…/metrics`.
     """
     found = await services.metrics_history.subscription(topic, name, wanted)
     return answer(SubscriptionHistoryRead.of(found))

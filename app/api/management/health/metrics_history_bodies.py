@@ -13,7 +13,7 @@ _SHARES: Final = (0.5, 0.95, 0.99)
 
 
 class FailedRead(Schema):
-    """Requests that got no 2xx response, by the response or failure that came instead."""
+    """Requests without a 2xx response, by what came instead."""
 
     codes4xx: int = Field(alias="codes4xx")
     codes5xx: int = Field(alias="codes5xx")

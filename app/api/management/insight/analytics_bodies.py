@@ -28,7 +28,7 @@ class UndeliveredCountRead(Schema):
 
 
 class UndeliveredAnalysisRead(Schema):
-    """Discards in groups, as the named job counted them, the largest count first."""
+    """Discards in groups, counted by the named job, the largest group first."""
 
     job_id: str
     scope: ScopeRead

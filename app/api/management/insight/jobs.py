@@ -76,7 +76,7 @@ async def list_jobs(
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
     after: Annotated[str | None, Query(description="jobs older than the one of this id")] = None,
 ) -> Response:
-    """Return the newest jobs, without their logs; `Link: rel="next"` leads to older ones."""
+    """Return the newest jobs, without their logs; `Link` leads to older ones."""
     wanted = limit_of(limit)
     seen = await services.jobs.newest(limit=wanted, state=job_state_of(state), after=after)
     link = next_link(request, seen.jobs[-1].id) if len(seen.jobs) == wanted else {}

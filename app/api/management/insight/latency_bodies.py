@@ -16,7 +16,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class TimesRead(Schema):
-    """Durations in milliseconds, over all delivered messages whose duration is known."""
+    """Milliseconds, over all delivered messages whose duration is known."""
 
     mean: float
     p50: float

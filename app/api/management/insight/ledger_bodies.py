@@ -51,10 +51,7 @@ class LedgerRangeRead(Schema):
 
 
 class LedgerReasonRead(Schema):
-    """How many discards have this reason and this status.
-
-    Variable parts of the reason are masked.
-    """
+    """How many discards have this reason (variable parts masked) and status."""
 
     reason: str
     status: int | None = None

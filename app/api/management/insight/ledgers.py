@@ -60,7 +60,7 @@ async def get_ledger(
     ] = None,
     limit: Annotated[str | None, Query(description=f"1 to {LIMIT_MAX}, 100 by default")] = None,
 ) -> Response:
-    """Return what happened to all messages of a time span, and the entries about it, oldest first.
+    """Return what happened to the messages of a time span, and the entries about it.
 
     Sums and doubts cover all entries that overlap the span, and the whole time of these entries.
     With `limit`, only the newest of these entries are shown.
@@ -110,8 +110,7 @@ async def check_ledger(
     """Verify the entries: whether one was changed or removed after it was written, and which one.
 
     If the service has its key, entries must be signed. New entries are anchored in the log, so
-    removed ones are found. If you give the number and the hash of an entry that you have stored,
-    the ledger must contain that entry.
+    removed ones are found. The ledger must contain the entry whose number and hash you give.
     """
     return answer(check_read(await services.ledgers.check(topic, name, known_of(number, hash_))))
 
@@ -134,7 +133,7 @@ async def export_ledger(
 ) -> Response:
     """Return the entries as they are stored, oldest first, so that you can verify them yourself.
 
-    `Link: rel="next"` leads to the next page. `GET /ledgers/keys` has the public keys.
+    `Link` leads to the next page. `GET /ledgers/keys` has the public keys.
     """
     most = limit_of(limit)
     links = await services.ledgers.exported(topic, name, after=after, limit=most)

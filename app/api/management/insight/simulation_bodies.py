@@ -21,10 +21,7 @@ WINDOW_DEFAULT: Final = timedelta(days=1)
 
 
 class SimulateBody(OwnSchema):
-    """The filters and the rate to try on published messages.
-
-    A missing field has the subscription's current value.
-    """
+    """What to try on published messages. Missing fields have the subscription's values."""
 
     from_: Text | None = Field(
         default=None,

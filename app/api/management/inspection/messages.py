@@ -52,8 +52,7 @@ async def find_messages(  # noqa: PLR0913 - the parameters are filters of the qu
 ) -> Response:
     """Return messages published between two times that the log still has, by partition.
 
-    One call reads for three seconds, or 32 MiB. `Link: rel="next"` continues after the messages
-    that were read, even if nothing was found so far.
+    One call reads for three seconds, or 32 MiB. `Link` leads on, even if nothing was found so far.
     """
     end = instant_of(until, path="until") or datetime.now(UTC)
     sought = Sought(

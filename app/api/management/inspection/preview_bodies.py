@@ -63,8 +63,7 @@ class GroupMemberRead(Schema):
 class ConsumerGroupRead(Schema):
     """A subscription as its consumer group in the log.
 
-    Workers own partitions in a group of their own and commit to this group. So standard tools show
-    this group without members.
+    Workers own partitions in another group, so standard tools show this group without members.
     """
 
     cluster_name: str = DATACENTER

@@ -63,7 +63,7 @@ class RedrivableRead(Schema):
 
 
 class RedriveRead(Schema):
-    """What was sent again, or would be sent with a dry run: the oldest discards first."""
+    """What was sent again, or would be in a dry run: the oldest discards first."""
 
     id: str | None = Field(
         default=None, description="in `Hermes-Retransmission` of the requests; absent if none"

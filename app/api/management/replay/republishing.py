@@ -76,7 +76,7 @@ async def request_offline_task(
     responses=answers(OfflineTaskRead, many=True) | errors(400),
 )
 async def offline_tasks(services: ServicesOf, limit: Limit = None) -> Response:
-    """Return the newest tasks that publish messages of a topic again."""
+    """Return the newest tasks that publish a topic's messages again."""
     seen = await services.offline.newest(limit=limit_of(limit))
     return answer([task.answered() for task in tasks_read(seen)])
 

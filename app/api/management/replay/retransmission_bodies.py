@@ -15,10 +15,7 @@ CLUSTER: Final = DATACENTER
 
 
 class RetransmissionBody(Schema):
-    """The time from which messages are sent again.
-
-    A time in the future skips all messages that are not sent yet.
-    """
+    """The time from which messages are sent again; a future time skips all unsent ones."""
 
     retransmission_date: str = Field(
         description="RFC 3339, UTC unless it has an offset, or -30m, -6h, -2d",

@@ -71,7 +71,7 @@ class RetransmitBody(OwnSchema):
 
 
 class SpanRead(Schema):
-    """The range of offsets of one partition that the retransmission reads."""
+    """The range of offsets that is read in one partition."""
 
     topic: TopicNameRead
     partition: int
