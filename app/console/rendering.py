@@ -46,6 +46,7 @@ def _environment() -> Environment:
         span=words.span,
         share=words.share,
         counted=words.counted,
+        happened=words.happened,
         ago=_time,
         excerpt=excerpt,
         pretty=pretty,

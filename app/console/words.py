@@ -17,6 +17,18 @@ _RESTING: Final[Mapping[str, str]] = {
     "SUSPENDED": "Suspended: nothing is sent. New messages wait in the log.",
     "PENDING": "Created, and not taken up by a worker yet.",
 }
+_UNREPORTED: Final = "No worker reports this subscription, so nothing is sent now."
+# What entries of a trace say of a subscription, and of the publication.
+_DELIVERIES: Final[Mapping[str, str]] = {
+    "INFLIGHT": "sent",
+    "SUCCESS": "delivered",
+    "FILTERED": "filtered out",
+}
+_PUBLICATIONS: Final[Mapping[str, str]] = {
+    "INFLIGHT": "received",
+    "SUCCESS": "stored",
+    "ERROR": "not published",
+}
 _FAILURES: Final = (
     ("codes5xx", "the endpoint answers 5xx to"),
     ("codes4xx", "the endpoint answers 4xx to"),
@@ -117,7 +129,9 @@ def pace(metrics: Mapping[str, Any], policy: Mapping[str, Any], state: str) -> s
     if state in _RESTING:
         return _RESTING[state]
     if metrics.get("outputRate") is None:
-        return "No worker reports this subscription, so nothing is sent now."
+        # Workers report a subscription only while they have something to do for it.
+        waits = bool(metrics.get("lag"))
+        return _UNREPORTED if waits else "Nothing waits, so nothing is sent now."
     delivered, allowed = metrics.get("codes2xx", 0.0), policy["rate"]
     start = f"Delivers {rate(delivered)} of {rate(allowed)}"
     reasons = [
@@ -160,6 +174,13 @@ def _mode(metrics: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
             return f"the rate is rising, {rate(metrics['outputRate'])} may leave"
         case _:
             return ""
+
+
+def happened(entry: Mapping[str, Any]) -> str:
+    """Return what an entry of a trace says, such as `delivered`."""
+    status = str(entry["status"])
+    known = _DELIVERIES if entry.get("subscription") else _PUBLICATIONS
+    return known.get(status, status.lower())
 
 
 def failing(metrics: Mapping[str, Any]) -> float:

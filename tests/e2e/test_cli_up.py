@@ -31,6 +31,7 @@ def test_a_message_travels_from_curl_to_listen_and_ctrl_c_leaves_nothing(place: 
     place = replace(place, with_java=True)
     with place.started("up") as up:
         up.says(f"Angelia is ready at {place.url}")
+        up.says(f"{place.url}/console")
         up.says(str(place.home))
         with place.started("listen", "--topic", TOPIC, "--name", "me") as listen:
             listen.says(f"Listening to {TOPIC} as me")

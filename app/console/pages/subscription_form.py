@@ -151,7 +151,9 @@ FIELDS: Final[Sequence[Field]] = (
         group="What it gets",
         label="Traces",
         kind="choice",
-        choices=("trackingOff", "discardedOnly", "trackingAll"),
+        choices=("trackingAll", "discardedOnly", "trackingOff"),
+        hint="trackingAll: the trace of a message shows each attempt, and ledgers and latencies"
+        " can be made. discardedOnly: only what it did not get.",
     ),
     Field(
         path="filters",
@@ -195,8 +197,11 @@ _NEW: Final[Mapping[str, Any]] = {
 
 async def show_new(view: PageView) -> ShownPage:
     """Show the form for a new subscription of the topic."""
-    await view.api.get(view.topic_path)
-    return await _new_page(view, _NEW, NO_PROBLEMS)
+    topic = await view.api.get(view.topic_path)
+    # Who traces what is published mostly wants to see what became of it, too.
+    traced = topic["trackingMode"] == "trackingAll"
+    mode = {"trackingMode": "trackingAll"} if traced else {}
+    return await _new_page(view, {**_NEW, **mode}, NO_PROBLEMS)
 
 
 async def create(view: PageView) -> Result:

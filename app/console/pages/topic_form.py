@@ -71,7 +71,7 @@ FIELDS: Final[Sequence[Field]] = (
     Field(
         path="retentionTime.retentionUnit",
         group="In the log",
-        label="… of these",
+        label="Kept for, in",
         kind="choice",
         choices=("DAYS", "HOURS", "MINUTES", "SECONDS"),
         optional=True,

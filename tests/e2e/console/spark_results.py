@@ -92,13 +92,17 @@ def _discards(job: Job) -> Parts:
     last = job.scope.end.replace(minute=0, second=0, microsecond=0)
     end = (last, last, "order-1", "billing", _HOSTILE)
     late = "timeout after # ms"
+    wrong = ("total must be a number: it is a text", "{country, order, total}")
     clusters = [
+        (_TOPIC, 400, *wrong, "ONE_SHAPE", 1_730, 3, 1, *end),
         (_TOPIC, 422, _HOSTILE, "{line, order}", "ONE_SHAPE", 840, 3, 1, *end),
         (_TOPIC, None, late, "large", "ONE_SUBSCRIPTION", 400, 1, 4, *end),
     ]
     counts: list[tuple[object, ...]] = []
     for number in range(1, 20):
         hour = last - timedelta(hours=number)
+        shown = (number * 37) % 90
+        counts.append((_TOPIC, "billing", wrong[0], 400, hour, shown, shown, 9_000))
         counts.append((_TOPIC, "billing", _HOSTILE, 422, hour, 10 * number % 70, number, 9_000))
         counts.append((_TOPIC, "billing", late, None, hour, 7, 70, 900))
     return {FAILURES: clusters, UNDELIVERED: counts}

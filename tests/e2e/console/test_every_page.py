@@ -10,8 +10,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.cli import Place
-from tests.e2e.console.endpoint import an_endpoint
+from tests.e2e.cli import Place, wait_until
+from tests.e2e.console.endpoint import Endpoint, an_endpoint
 from tests.e2e.console.spark_results import do_jobs
 from tests.e2e.console.watched import Watched
 
@@ -31,6 +31,7 @@ PAGES: Final[Mapping[str, str]] = {
     "newest": f"{TOPIC}/newest",
     "publish": f"{TOPIC}/publish",
     "message": f"{TOPIC}/messages/order-1",
+    "delivered-message": f"{TOPIC}/messages/order-2",
     "messages": "messages?topic=looked.orders&text=order&since=-1h",
     "undelivered": "undelivered",
     "undelivered-of-topic": f"{TOPIC}/undelivered",
@@ -89,8 +90,14 @@ def filled(served_place: Place) -> Iterator[Filled]:
             "schema": '{"type": "object", "required": ["order"]}',
         }
         api.post("/topics", json=topic).raise_for_status()
-        subscription = {"name": "billing", "endpoint": endpoint.url}
+        subscription = {
+            "name": "billing",
+            "endpoint": endpoint.url,
+            "trackingMode": "trackingAll",
+            "subscriptionPolicy": {"messageBackoff": 250},
+        }
         api.post(f"/{TOPIC}/subscriptions", json=subscription).raise_for_status()
+        retried(api, endpoint)
         endpoint.status = 400
         hostile = '{"order": "<script>alert(1)</script>\u202e", "line": "%s"}' % ("x" * 9_000)
         sent = {"Idempotency-Key": "order-1", "Content-Type": "application/json"}
@@ -102,6 +109,20 @@ def filled(served_place: Place) -> Iterator[Filled]:
         do_jobs(served_place, 3)
         api.post("/jobs", json={"kind": "UNDELIVERED_ANALYTICS"}).raise_for_status()
         yield Filled(f"{served_place.url}/console/", simulation.json()["id"])
+
+
+def retried(api: httpx.Client, endpoint: Endpoint) -> None:
+    """Publish a message that is delivered at its second attempt or later."""
+    endpoint.status = 503
+    headers = {"Idempotency-Key": "order-2", "Content-Type": "application/json"}
+    body = {"order": 2, "item": "coffee", "country": "PL"}
+    api.post(f"/{TOPIC}", json=body, headers=headers).raise_for_status()
+    wait_until(lambda: bool(endpoint.bodies), "there was no attempt")
+    endpoint.status = 200
+    metrics = f"/{SUBSCRIPTION}/metrics"
+    wait_until(lambda: api.get(metrics).json()["delivered"] > 0, "it was not delivered")
+    entries = f"/{TOPIC}/events/order-2/trace"
+    wait_until(lambda: '"address"' in api.get(entries).text, "its trace was not stored")
 
 
 @pytest.mark.parametrize("name", PAGES)

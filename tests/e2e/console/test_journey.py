@@ -40,7 +40,7 @@ def test_from_nothing_to_a_delivered_message_and_a_failing_endpoint_understood(
     expect(console.locator("#state")).to_contain_text("active")
 
     publish(console, "journey.orders", '{"order": 1}')
-    expect(console.locator("#trace")).to_contain_text("success")
+    expect(console.locator("#trace")).to_contain_text("delivered billing")
     assert endpoint.bodies == [b'{"order": 1}']
 
     endpoint.status = 400

@@ -47,7 +47,7 @@ def test_from_an_empty_install_to_a_ledger_that_proves_that_nothing_is_missing(
     with an_endpoint() as endpoint:
         create_subscription(page, "billing", endpoint.url)
         publish(page, "walk.orders", '{"order": 1}')
-        expect(page.locator("#trace")).to_contain_text("success")
+        expect(page.locator("#trace")).to_contain_text("delivered billing")
 
         endpoint.status = 400
         publish(page, "walk.orders", '{"order": 2}')

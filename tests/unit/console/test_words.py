@@ -103,3 +103,22 @@ def test_the_pace_of_a_resting_subscription_is_its_state(state: str) -> None:
 
 def test_without_a_report_nothing_is_claimed() -> None:
     assert "No worker" in words.pace({"lag": 3}, POLICY, "ACTIVE")
+
+
+def test_a_subscription_with_nothing_to_do_is_not_called_neglected() -> None:
+    assert words.pace({"lag": 0}, POLICY, "ACTIVE") == "Nothing waits, so nothing is sent now."
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"status": "SUCCESS"}, "stored"),
+        ({"status": "SUCCESS", "subscription": "billing"}, "delivered"),
+        ({"status": "INFLIGHT"}, "received"),
+        ({"status": "INFLIGHT", "subscription": "billing"}, "sent"),
+        ({"status": "DISCARDED", "subscription": "billing"}, "discarded"),
+        ({"status": "NEW"}, "new"),
+    ],
+)
+def test_entries_of_a_trace_say_what_happened(entry: dict[str, str], said: str) -> None:
+    assert words.happened(entry) == said

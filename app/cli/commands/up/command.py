@@ -72,6 +72,7 @@ def _screen(settings: Settings, *, with_spark: bool) -> str:
     return f"""
 [bold green]Angelia is ready[/] at [bold]{escape(url)}[/]
 
+  Console     {url}/console
   Data        {escape(_database(settings))}
   Message log {escape(_log(settings))}
   Spark jobs  {_spark(with_spark=with_spark)}
