@@ -1,6 +1,7 @@
 """JSON in the form that topics accept. All readers support this form (I-JSON, RFC 7493)."""
 
 import asyncio
+from collections.abc import AsyncIterator, Collection
 from typing import Any, Final
 
 import orjson
@@ -48,11 +49,47 @@ async def check_json_body(body: bytes) -> None:
     if len(body) <= WHOLE_BYTES_MAX:
         json_body(body)
         return
+    async for _ in _piece_values(body):
+        pass
+
+
+async def root_members(body: bytes, names: Collection[str]) -> dict[str, Any] | None:
+    """Check a body as `check_json_body` does, and return the named members of the object in it.
+
+    Lists and objects among them may lack a part. None means that the body is not an object.
+
+    Raises:
+        MessageInvalidError: The body is not accepted; the error has the reason.
+    """
+    found: dict[str, Any] = {}
+    is_object = False
+    async for value in _piece_values(body):
+        # If one piece is an object, all are.
+        if is_object := isinstance(value, dict):
+            found |= {name: value[name] for name in names if name in value}
+    return found if is_object else None
+
+
+async def _piece_values(body: bytes) -> AsyncIterator[Any]:
+    """Yield the value of each piece of a large body, or the value of a small body.
+
+    Raises:
+        MessageInvalidError: A piece, and so the body, is not JSON.
+    """
+    if len(body) <= WHOLE_BYTES_MAX:
+        yield json_body(body)
+        return
     for piece in pieces(body):
+        if len(piece.text) > WHOLE_BYTES_MAX:
+            # It has a large text, whose end was looked for: that took a turn.
+            await asyncio.sleep(0)
         try:
-            read_json(piece.text)
+            value = read_json(piece.text)
         except orjson.JSONDecodeError as exc:
             raise _refusal(body, _in_whole(body, piece, exc)) from exc
+        yield value
+        # Drop the value before the next piece is read.
+        del value
         await asyncio.sleep(0)
 
 

@@ -5,7 +5,7 @@ the interpreter's lock all the time.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 # The size of a piece in bytes, if there are enough commas outside of texts.
@@ -31,6 +31,19 @@ class BodyPiece(NamedTuple):
     text: bytes
 
 
+class JsonPart(NamedTuple):
+    """A part of a JSON value: what is between `start` and `stop`.
+
+    `opening` opens the containers that are open before it, and `closing` closes those that are open
+    behind it. In the last part, `closing` is None: the value ends there, at `stop` or before it.
+    """
+
+    start: int
+    stop: int
+    opening: bytes
+    closing: bytes | None
+
+
 class _Cut(NamedTuple):
     # The position of a comma outside of texts, and the brackets before this comma.
     at: int
@@ -43,17 +56,23 @@ def pieces(body: bytes, size: int = PIECE_BYTES) -> Iterator[BodyPiece]:
     Each cut is behind a comma. Both pieces have this comma, with a value in place of the values on
     the other side.
     """
+    for start, stop, opening, closing in value_parts(body, 0, size):
+        # The last piece has all of the rest: if the value ends before that, it is not JSON.
+        rest = body[start:] if closing is None else body[start:stop] + closing
+        yield BodyPiece(start, len(opening), opening + rest)
+
+
+def value_parts(body: bytes, at: int, size: int = PIECE_BYTES) -> Iterator[JsonPart]:
+    """Yield the parts, of about `size` bytes, of the JSON value that begins at `at`."""
     open_ones = bytearray()
-    start = 0
     while True:
         opening = _opening(open_ones)
-        cut = _cut(body, start, size)
+        cut = _cut(body, at, size)
         if cut is None or not _follow(open_ones, cut.brackets):
-            # Yield the rest. It is not JSON if the comma is outside of all containers.
-            yield BodyPiece(start, len(opening), opening + body[start:])
+            yield JsonPart(at, len(body) if cut is None else cut.at, opening, None)
             return
-        yield BodyPiece(start, len(opening), opening + body[start : cut.at] + _closed(open_ones))
-        start = cut.at + 1
+        yield JsonPart(at, cut.at, opening, _closed(open_ones))
+        at = cut.at + 1
 
 
 def _opening(open_ones: bytearray) -> bytes:
@@ -71,7 +90,7 @@ def _closed(open_ones: bytearray) -> bytes:
 
 
 def _follow(open_ones: bytearray, brackets: bytes) -> bool:
-    """Apply the brackets; return whether any container is open after all of them.
+    """Apply the brackets; return whether one of the containers is open behind each of them.
 
     The kinds of closing brackets are not compared: if one is wrong, its piece is not JSON.
     """
@@ -81,37 +100,55 @@ def _follow(open_ones: bytearray, brackets: bytes) -> bool:
     for run in _RUNS(brackets):
         if run[0] in _CLOSING:
             open_ones += run
-        elif len(run) > len(open_ones):
+        elif len(run) >= len(open_ones):
             return False
         else:
             del open_ones[-len(run) :]
     return bool(open_ones)
 
 
-def _cut(body: bytes, start: int, size: int) -> _Cut | None:
-    """Return the last comma in the next `size` bytes, or in more bytes if there is none.
+def without_escapes(body: bytes, at: int, size: int) -> bytes:
+    """Return the next `size` bytes, without backslashes and escaped quotation marks.
 
-    None means that there is no comma up to the end of `body`.
+    The result is as long as what it stands for: that is one byte longer if it would end within an
+    escape.
     """
-    end = start + size
-    while end < len(body):
-        if found := _last_comma(body[start:end]):
-            return found._replace(at=start + found.at)
-        end += end - start
+    window = body[at : at + size]
+    if b"\\" not in window:
+        return window
+    if (len(window) - len(window.rstrip(b"\\"))) % 2:
+        window = body[at : at + size + 1]
+    # First replace double backslashes: then a backslash before a quote always escapes it.
+    return window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+
+
+def _cut(body: bytes, start: int, size: int) -> _Cut | None:
+    """Return the last comma in the next `size` bytes, or in the first ones behind that have any.
+
+    None means that there is no comma up to the last `size` bytes, or that this is not JSON.
+    """
+    brackets, at, in_text = b"", start, 0
+    while at + size < len(body):
+        window = without_escapes(body, at, size)
+        # Every second one of the parts is outside of texts.
+        parts = window.split(b'"')
+        if found := _last_comma(parts, in_text):
+            return _Cut(at + found.at, brackets + found.brackets)
+        # Stop here: to search more and more texts for a comma would take long.
+        if len(parts) > _TEXTS_MAX:
+            return None
+        brackets += b"".join(parts[in_text::2]).translate(None, _NO_BRACKET)
+        in_text = (in_text + len(parts) - 1) % 2
+        at += len(window)
     return None
 
 
-def _last_comma(window: bytes) -> _Cut | None:
-    """Return the last comma outside of texts. `window` must begin outside of texts."""
-    if b"\\" in window:
-        # Replace double backslashes first. After that, a backslash before a quotation mark always
-        # escapes it.
-        window = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-    parts = window.split(b'"')
-    at = len(window) + 1
-    for index in range(len(parts) - 1, max(-1, len(parts) - _TEXTS_MAX), -1):
-        at -= len(parts[index]) + 1
-        if index % 2 == 0 and (place := parts[index].rfind(b",")) >= 0:
-            before = [*parts[:index:2], parts[index][:place]]
-            return _Cut(at + place, b"".join(before).translate(None, _NO_BRACKET))
+def _last_comma(parts: Sequence[bytes], outside: int) -> _Cut | None:
+    """Return the last comma in every second one of the `parts`, beginning at `outside`."""
+    last = len(parts) - 1 - (len(parts) - 1 - outside) % 2
+    for index in range(last, max(-1, last - _TEXTS_MAX), -2):
+        if (place := parts[index].rfind(b",")) >= 0:
+            before = [*parts[outside:index:2], parts[index][:place]]
+            brackets = b"".join(before).translate(None, _NO_BRACKET)
+            return _Cut(sum(map(len, parts[:index])) + index + place, brackets)
     return None

@@ -1,6 +1,8 @@
 """Limits the work of validating all messages of one request."""
 
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Self
 
 from app.domain.errors import ThroughputQuotaError
 
@@ -23,6 +25,23 @@ class RequestWork:
         """Create a `RequestWork` for a request of `size` bytes."""
         self.left_ns: float = LIMIT_NS + BYTE_LIMIT_NS * size
         self._ample_ns = self.left_ns / 2
+
+    @classmethod
+    def of(cls, ns: float) -> Self:
+        """Return a `RequestWork` with that limit."""
+        work = cls(0)
+        work.left_ns, work._ample_ns = ns, ns / 2
+        return work
+
+    @contextmanager
+    def spent_from(self, whole: "RequestWork | None") -> Iterator[None]:
+        """Subtract from `whole` what the block subtracts from this, which is a part of it."""
+        before = self.left_ns
+        try:
+            yield
+        finally:
+            if whole is not None:
+                whole.left_ns -= before - self.left_ns
 
     @property
     def is_ample(self) -> bool:

@@ -20,20 +20,19 @@ from app.api.publish.batch_slices import BatchTurns
 from app.api.publish.headers import PublishHeaders, flag, media_type, query_value
 from app.api.publish.message_ids import MessageIds
 from app.api.publish.route import now_ms
-from app.api.publish.schema_check import RequestedSchema, SchemaCheck, requested_schema_of, stored
+from app.api.publish.schema_check import RequestedSchema, SchemaCheck, requested_schema_of
 from app.api.publish.topic import publish_topic, said_of_topic, unwanted
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import (
     AngeliaError,
     DuplicateMessageError,
-    MessageInvalidError,
     MessageTooLargeError,
     TopicNotFoundError,
     ValidationFailedError,
 )
 from app.domain.message import NewRecord
 from app.metrics.publish_counts import PublishCounts
-from app.schemas.json_bodies import WHOLE_BYTES_MAX, check_json_body, json_body
+from app.schemas.json_bodies import check_json_body
 from app.schemas.request_work import RequestWork
 from app.services.access.authorization import Gate
 from app.services.catalogue.alternate_topics import Routes
@@ -146,6 +145,7 @@ class BatchRoute:
             envelope=envelope,
             ids=self._ids,
             now_ms=now_ms(),
+            schemas=self._schemas,
             work=RequestWork(len(body)),
         )
         batches = [batch, *await self._following(batch, routes, headers)]
@@ -235,6 +235,7 @@ class ReceivedBatch:
     envelope: bool
     ids: MessageIds
     now_ms: int
+    schemas: SchemaCheck
     # The work that may be spent on all messages of the batch.
     work: RequestWork
 
@@ -277,7 +278,7 @@ async def _outcomes(
     batch = batches[0]
     per_turn = _CHECKED_BYTES_PER_TURN if batch.topic.schemas else _BYTES_PER_TURN
     turns = BatchTurns(bytes_max=per_turn, clock=perf_counter)
-    for item in items(batch.body, batch.form, envelope=batch.envelope):
+    async for item in items(batch.body, batch.form, envelope=batch.envelope):
         # Check the time before each message, because finding its end takes as long as parsing it.
         if turns.is_over(0):
             await asyncio.sleep(0)
@@ -286,32 +287,13 @@ async def _outcomes(
             message = f"has more than the limit of {BATCH_MESSAGES_MAX} messages"
             raise ValidationFailedError.of("batch", message)
         if routes is None:
-            outcomes.append(await _checked(item, batch))
+            outcomes.append(await outcome_of(item, batch))
         else:
             outcomes.append(await _routed(item, batches, routes, directory=directory))
         if turns.is_over(len(item.body) if isinstance(item, BatchItem) else 0):
             await asyncio.sleep(0)
             turns.begin()
     return outcomes
-
-
-async def _checked(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
-    """Return what to store for one message.
-
-    While a large message is checked, other requests are handled.
-    """
-    if isinstance(item, BatchItem) and _is_checked_in_pieces(item, batch.topic):
-        try:
-            await check_json_body(item.body)
-        except MessageInvalidError as error:
-            return Outcome(item.id or batch.ids.new(), batch.topic, error=error)
-        item = item._replace(checked=True)
-    return outcome_of(item, batch)
-
-
-def _is_checked_in_pieces(item: BatchItem, topic: Topic) -> bool:
-    is_large = WHOLE_BYTES_MAX < len(item.body) <= topic.message_size_max
-    return is_large and not item.checked and not topic.schemas
 
 
 async def _routed(
@@ -326,7 +308,7 @@ async def _routed(
     If no subscription wants the message, the result is an error.
     """
     for batch in batches:
-        outcome = outcome_of(item, batch)
+        outcome = await outcome_of(item, batch)
         if outcome.record is None or (batch is batches[-1] and routes.last_takes_all):
             return outcome
         if await is_wanted(batch.topic, outcome.record, directory):
@@ -334,8 +316,11 @@ async def _routed(
     return replace(outcome, topic=batches[0].topic, record=None, error=unwanted(routes))
 
 
-def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
-    """Return what to store for one message, or its error, which affects no other message."""
+async def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
+    """Return what to store for one message, or its error, which affects no other message.
+
+    While a large message is checked, other requests are handled.
+    """
     if isinstance(item, AngeliaError):
         return Outcome(batch.ids.new(), batch.topic, error=item)
     message_id = item.id or batch.ids.new()
@@ -351,11 +336,11 @@ def outcome_of(item: BatchItem | AngeliaError, batch: ReceivedBatch) -> Outcome:
     )
     try:
         if batch.topic.schemas:
-            publication = stored(
+            publication = await batch.schemas.stored(
                 batch.topic, publication, batch.named, now_ms=batch.now_ms, work=batch.work
             )
         elif not item.checked:
-            json_body(item.body)
+            await check_json_body(item.body)
     except Exception as error:  # noqa: BLE001 - the other messages still get their results
         return Outcome(message_id, batch.topic, error=_reported(error, batch.topic))
     record = record_of(publication, now_ms=batch.now_ms)

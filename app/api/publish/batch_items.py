@@ -1,16 +1,18 @@
-"""Divides a batch into messages, with the exact bytes that the publisher sent (pure)."""
+"""Divides a batch into messages, with the exact bytes that the publisher sent."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import Enum, auto
 from typing import Final, NamedTuple
+
+import orjson
 
 from app.api.errors import RequestRefusedError
 from app.api.publish.cloudevents import BATCHED, STRUCTURED, event_of
 from app.api.publish.headers import OWN_ID_RULE, is_own_id
 from app.domain.errors import AngeliaError, FormatInvalidError, ValidationFailedError
-from app.domain.json_text import members, skip_space, value_end
-from app.schemas.json_bodies import json_body
+from app.schemas.json_bodies import check_json_body
+from app.schemas.json_cursor import JsonCursor, JsonTextError
 
 JSON: Final = b"application/json"
 EVENT: Final = STRUCTURED.encode()
@@ -49,7 +51,7 @@ class BatchItem(NamedTuple):
     checked: bool = False
 
 
-Read = Callable[[bytes], BatchItem]
+Read = Callable[[bytes], Awaitable[BatchItem]]
 
 
 def form_of(media: str) -> Form:
@@ -64,47 +66,73 @@ def form_of(media: str) -> Form:
     return _FORMS[media]
 
 
-def items(body: bytes, form: Form, *, envelope: bool = False) -> Iterator[BatchItem | AngeliaError]:
+async def items(
+    body: bytes, form: Form, *, envelope: bool = False
+) -> AsyncIterator[BatchItem | AngeliaError]:
     """Yield each message in order, or the error of an invalid one. Messages are parsed one by one.
 
     With `envelope`, each item is `{"message": …, "id": …, "key": …}`, and only `message` is stored.
+    While a large message is parsed, other requests are handled.
 
     Raises:
         FormatInvalidError: The body as a whole cannot be parsed. This may come after some messages.
     """
-    pieces = _lines(body) if form is Form.LINES else _elements(body)
     read = _enveloped if envelope else _READ[form]
-    for piece in pieces:
-        try:
-            yield read(piece)
-        except AngeliaError as error:
-            yield error
+    async for piece in _lines(body) if form is Form.LINES else _elements(body):
+        yield await _read_or_error(read, piece)
 
 
-def _event(raw: bytes) -> BatchItem:
-    event = event_of(raw)
+async def _read_or_error(read: Read, piece: bytes) -> BatchItem | AngeliaError:
+    try:
+        return await read(piece)
+    except AngeliaError as error:
+        return error
+
+
+async def _plain(raw: bytes) -> BatchItem:
+    return BatchItem(raw)
+
+
+async def _event(raw: bytes) -> BatchItem:
+    event = await event_of(raw)
     return BatchItem(raw, EVENT, id=event.id, key=event.key, checked=True)
 
 
-def _enveloped(raw: bytes) -> BatchItem:
-    envelope = json_body(raw)
-    if not isinstance(envelope, dict) or "message" not in envelope:
+async def _enveloped(raw: bytes) -> BatchItem:
+    await check_json_body(raw)
+    envelope = await _texts(raw)
+    if envelope is None or "message" not in envelope:
         raise FormatInvalidError('Each message must be an object: {"message": …}')
     if unknown := sorted(envelope.keys() - _ENVELOPE_MEMBERS):
         raise ValidationFailedError.of(unknown[0][:100], "is not one of id, key and message")
     return BatchItem(
-        _message_in(raw),
-        id=_id(envelope.get("id")),
-        key=_key(envelope.get("key")),
+        envelope["message"],
+        id=_id(_read_text(envelope.get("id", b"null"))),
+        key=_key(_read_text(envelope.get("key", b"null"))),
         checked=True,
     )
 
 
-def _message_in(raw: bytes) -> bytes:
+async def _texts(raw: bytes) -> dict[str, bytes] | None:
+    """Return the members of a JSON object, each as it stands there; None for other JSON."""
+    cursor = JsonCursor(raw)
+    if not await cursor.passes("{"):
+        return None
+    found: dict[str, bytes] = {}
     try:
-        return members(raw.decode())["message"].encode()
-    except ValueError as exc:
+        while await cursor.next() == '"':
+            name = orjson.loads(await cursor.value())
+            await cursor.passes(":")
+            found[name] = await cursor.value()
+            await cursor.passes(",")
+    except JsonTextError as exc:
         raise FormatInvalidError(f"The message is not JSON: {exc}") from exc
+    return found
+
+
+def _read_text(raw: bytes) -> object:
+    """Return a text or null; for any other JSON, which is not parsed, its bytes."""
+    return orjson.loads(raw) if raw[:1] in {b'"', b"n"} else raw
 
 
 def _id(given: object) -> bytes | None:
@@ -121,7 +149,7 @@ def _key(given: object) -> bytes | None:
     return given.encode() if given else None
 
 
-def _lines(body: bytes) -> Iterator[bytes]:
+async def _lines(body: bytes) -> AsyncIterator[bytes]:
     """Yield the lines that are not blank, fast even for megabytes of blank lines."""
     end = 0
     while found := _NOT_BLANK.search(body, end):
@@ -131,50 +159,20 @@ def _lines(body: bytes) -> Iterator[bytes]:
         yield body[begin:end].removesuffix(b"\r")
 
 
-def _elements(body: bytes) -> Iterator[bytes]:
+async def _elements(body: bytes) -> AsyncIterator[bytes]:
     """Yield the elements of a JSON array as raw bytes."""
-    text = _text(body)
-    # If the text is ASCII, positions in the text are positions in the body. Then nothing must be
-    # encoded again.
-    same = body.isascii()
-    at = _opened(text)
-    if text[at : at + 1] == "]":
-        _end(text, at)
-        return
-    while True:
-        end = _value_end(text, at)
-        yield body[at:end] if same else text[at:end].encode()
-        at = skip_space(text, end)
-        if text[at : at + 1] != ",":
-            break
-        at = skip_space(text, at + 1)
-    _end(text, at)
-
-
-def _text(body: bytes) -> str:
+    cursor = JsonCursor(body)
     try:
-        return body.decode()
-    except UnicodeDecodeError as exc:
-        raise FormatInvalidError("The body is not JSON: it is not UTF-8") from exc
-
-
-def _opened(text: str) -> int:
-    at = skip_space(text, 0)
-    if text[at : at + 1] != "[":
-        raise FormatInvalidError("The body must be a JSON array of messages")
-    return skip_space(text, at + 1)
-
-
-def _end(text: str, at: int) -> None:
-    if text[at : at + 1] != "]" or skip_space(text, at + 1) != len(text):
-        raise FormatInvalidError(f"The body is not a JSON array: unexpected character {at}")
-
-
-def _value_end(text: str, at: int) -> int:
-    try:
-        return value_end(text, at)
-    except ValueError as exc:
+        if not await cursor.passes("["):
+            raise FormatInvalidError("The body must be a JSON array of messages")
+        is_last = await cursor.next() == "]"
+        while not is_last:
+            yield await cursor.value()
+            is_last = not await cursor.passes(",")
+        if not await cursor.passes("]") or await cursor.next():
+            raise cursor.wrong("unexpected character")
+    except JsonTextError as exc:
         raise FormatInvalidError(f"The body is not JSON: {exc}") from exc
 
 
-_READ: Final[dict[Form, Read]] = {Form.ARRAY: BatchItem, Form.LINES: BatchItem, Form.EVENTS: _event}
+_READ: Final[dict[Form, Read]] = {Form.ARRAY: _plain, Form.LINES: _plain, Form.EVENTS: _event}

@@ -1,13 +1,16 @@
-"""Published CloudEvents 1.0: the parts of an event that Angelia uses (pure)."""
+"""Published CloudEvents 1.0: the parts of an event that Angelia uses."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from app.api.publish.headers import is_own_id
-from app.domain.errors import FieldProblem, FormatInvalidError, ValidationFailedError
-from app.json_reading import read_json
+from app.domain.errors import (
+    FieldProblem,
+    FormatInvalidError,
+    MessageInvalidError,
+    ValidationFailedError,
+)
+from app.schemas.json_bodies import root_members
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCHED: Final = "application/cloudevents-batch+json"
@@ -15,6 +18,8 @@ BATCHED: Final = "application/cloudevents-batch+json"
 _BINARY_ID: Final = b"ce-id"
 _BINARY_KEY: Final = b"ce-partitionkey"
 _REQUIRED: Final = ("id", "source", "type")
+# The attributes that are read of an event in structured mode.
+_USED: Final = (*_REQUIRED, "specversion", "partitionkey")
 
 
 class PublishedEvent(NamedTuple):
@@ -33,18 +38,18 @@ class PublishedEvent(NamedTuple):
 NO_EVENT: Final = PublishedEvent(id=None, key=None)
 
 
-def event_of(raw: bytes) -> PublishedEvent:
-    """Parse an event in structured mode.
+async def event_of(raw: bytes) -> PublishedEvent:
+    """Parse an event in structured mode. While a large event is parsed, other requests are handled.
 
     Raises:
         FormatInvalidError: The body is not JSON.
         ValidationFailedError: The body is not an event.
     """
     try:
-        event = read_json(raw)
-    except orjson.JSONDecodeError as exc:
-        raise FormatInvalidError(f"The event is not JSON: {exc}") from exc
-    if not isinstance(event, dict):
+        event = await root_members(raw, _USED)
+    except MessageInvalidError as exc:
+        raise FormatInvalidError(f"The event {exc.details[0].message}") from exc
+    if event is None:
         raise FormatInvalidError("The event must be a JSON object")
     if problems := _problems(event):
         raise ValidationFailedError(problems)

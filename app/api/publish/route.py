@@ -24,9 +24,8 @@ from app.api.publish.topic import publish_topic, said_of_topic, unwanted
 from app.api.publish.wait import stored_status, wait_of, waited, waiting_for
 from app.domain.catalogue.topic import Topic
 from app.domain.errors import FormatInvalidError, TopicNotFoundError, UnroutableError
-from app.domain.message import UNPARSED
 from app.metrics.publish_counts import PublishCounts
-from app.schemas.json_bodies import check_json_body, json_body
+from app.schemas.json_bodies import check_json_body
 from app.services.access.authorization import Gate
 from app.services.catalogue.alternate_topics import Routes
 from app.services.directory.topics import TopicDirectory
@@ -92,7 +91,7 @@ class PublishRoute:
                 receive, scope["headers"], size_max=topic.message_size_max
             )
             propagated = headers.propagated(topic)
-            event = _event(headers, propagated, body)
+            event = await _event(headers, propagated, body)
             if event.id and headers.given_id is None:
                 message_id = event.id
             publication = Publication(
@@ -147,17 +146,17 @@ class PublishRoute:
         """
         for place, topic in enumerate(routes.topics, 1):
             offered = given._replace(propagated=headers.propagated(topic))
-            parsed = UNPARSED
             if len(given.body) > topic.message_size_max:
                 raise too_large(topic.message_size_max)
             if topic.schemas:
                 offered = await self._schemas.checked(topic, offered, headers, now_ms=now_ms())
             elif not is_checked:
-                parsed = json_body(given.body)
+                await check_json_body(given.body)
+                is_checked = True
             if place == len(routes.topics) and routes.last_takes_all:
                 return topic, offered
             record = record_of(offered, now_ms=now_ms())
-            if await is_wanted(topic, record, self._directory, parsed=parsed):
+            if await is_wanted(topic, record, self._directory):
                 return topic, offered
         raise unwanted(routes)
 
@@ -181,12 +180,12 @@ class PublishRoute:
             raise
 
 
-def _event(
+async def _event(
     headers: PublishHeaders, propagated: Sequence[tuple[bytes, bytes]], body: bytes
 ) -> PublishedEvent:
     media = media_type(headers.content_type)
     if media == STRUCTURED:
-        return event_of(body)
+        return await event_of(body)
     if media == BATCHED:
         raise FormatInvalidError(_NO_BATCH)
     return event_in_binary_mode(propagated, body) if propagated else NO_EVENT

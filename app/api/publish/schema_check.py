@@ -1,13 +1,16 @@
 """Validates messages of topics with schemas before they are stored."""
 
-from typing import NamedTuple
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, NamedTuple
 
 from app.api.publish.headers import PublishHeaders, media_type
 from app.domain.catalogue.schema import ContentType, TopicSchema
 from app.domain.catalogue.topic import Topic
-from app.domain.errors import ValidationFailedError
+from app.domain.errors import ThroughputQuotaError, ValidationFailedError
 from app.schemas.compiled import is_made
-from app.schemas.json_bodies import json_body
+from app.schemas.json_bodies import WHOLE_BYTES_MAX, json_body
 from app.schemas.making import SchemaMaking
 from app.schemas.messages import prefix_id
 from app.schemas.publications import AVRO_BINARY, Given, Typed, typed
@@ -19,6 +22,8 @@ from app.services.publishing.publisher import Publication
 
 SCHEMA_VERSION = b"schema-version"
 SCHEMA_ID = b"schema-id"
+# The work of a check on the event loop. A message that takes more is checked again on a thread.
+TURN_NS: Final = 5_000_000
 # The maximum number of digits: more than any version or id has.
 _DIGITS_MAX = 18
 
@@ -40,6 +45,8 @@ class SchemaCheck:
         self._directory = directory
         self._fresh = fresh
         self._making = SchemaMaking()
+        # One thread, because more threads would take the event loop's CPU time.
+        self._one = ThreadPoolExecutor(max_workers=1, thread_name_prefix="schema-check")
 
     async def checked(
         self, topic: Topic, publication: Publication, headers: PublishHeaders, *, now_ms: int
@@ -50,7 +57,35 @@ class SchemaCheck:
         """
         named = requested_schema_of(headers)
         topic = await self.known(topic, _looked_up(topic, publication, named))
-        return stored(topic, publication, named, now_ms=now_ms)
+        return await self.stored(topic, publication, named, now_ms=now_ms)
+
+    async def stored(
+        self,
+        topic: Topic,
+        publication: Publication,
+        named: RequestedSchema,
+        *,
+        now_ms: int,
+        work: RequestWork | None = None,
+    ) -> Publication:
+        """Return the publication in the form in which it is stored, after at most `work`.
+
+        The topic must be known to this process. A check that takes long is done on a thread. Errors
+        are those of `typed`.
+        """
+        check = partial(_stored, topic, publication, named, now_ms=now_ms)
+        if len(publication.body) <= WHOLE_BYTES_MAX:
+            if topic.content_type is not ContentType.AVRO:
+                return check(work=work)
+            turn = RequestWork.of(TURN_NS if work is None else min(TURN_NS, work.left_ns))
+            try:
+                with turn.spent_from(work):
+                    return check(work=turn)
+            except ThroughputQuotaError:
+                if work is not None and work.is_spent:
+                    raise
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._one, partial(check, work=work))
 
     async def known(self, topic: Topic, named: RequestedSchema) -> Topic:
         """Return the topic as this process knows it, with its schema compiled.
@@ -87,7 +122,7 @@ def _looked_up(topic: Topic, publication: Publication, named: RequestedSchema) -
     return RequestedSchema(id=prefix_id(publication.body))
 
 
-def stored(
+def _stored(
     topic: Topic,
     publication: Publication,
     named: RequestedSchema,
@@ -95,10 +130,6 @@ def stored(
     now_ms: int,
     work: RequestWork | None = None,
 ) -> Publication:
-    """Return the publication in the form in which it is stored, after at most `work` units of work.
-
-    The topic must be known to this process.
-    """
     if topic.schema is None and named == RequestedSchema():
         # If all versions are retired, check only that the body is JSON.
         json_body(publication.body)

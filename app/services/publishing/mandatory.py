@@ -12,11 +12,10 @@ import structlog
 
 from app.domain.catalogue.filters import Filter
 from app.domain.catalogue.topic import Topic
-from app.domain.errors import MessageInvalidError
-from app.domain.message import UNPARSED, Message, NewRecord, Partition, Record
-from app.filtering.bodies import ParsedBodies, parsing_work
+from app.domain.message import Message, NewRecord, Partition, Record
+from app.filtering.bodies import ParsedBodies, parsed
+from app.filtering.budget import WORK_MAX, BodyError, Budget
 from app.filtering.matching import FilterChain
-from app.schemas.json_bodies import json_body
 from app.schemas.messages import reading
 from app.services.directory.topics import TopicDirectory
 
@@ -30,18 +29,15 @@ _BYTES_PER_LOOK: Final = 1024
 _log = structlog.get_logger(__name__)
 
 
-async def is_wanted(
-    topic: Topic, record: NewRecord, directory: TopicDirectory, *, parsed: object = UNPARSED
-) -> bool:
+async def is_wanted(topic: Topic, record: NewRecord, directory: TopicDirectory) -> bool:
     """Whether an active subscription would get the record if the topic stores it.
 
-    `parsed` is the record's body as JSON, if known. Other requests are handled in between.
+    Other requests are handled in between.
     """
     if directory.takes_all(topic.name):
         return True
-    # Use the current state of the topic. It has the schema versions that were looked up for this
-    # message.
-    message = _message(directory.known(topic.name) or topic, record, parsed)
+    # Use the topic with the schema versions that were looked up for this message.
+    message = _message(directory.known(topic.name) or topic, record)
     looked_at = 0
     # Copy the subscriptions, because they may change while other requests are handled.
     for each in list(directory.subscribers(topic.name).values()):
@@ -54,15 +50,15 @@ async def is_wanted(
     return False
 
 
-def _message(topic: Topic, record: NewRecord, parsed: object) -> Message:
+def _message(topic: Topic, record: NewRecord) -> Message:
     """Return the record as a worker reads it, with its body parsed once for all subscriptions."""
     stored = Record(0, record.timestamp_ms or 0, record.key, record.value, list(record.headers))
     message = reading(topic)(stored, Partition(topic.name, 0))
-    # Ignore the error. If the body cannot be parsed, the filters report that.
-    with suppress(MessageInvalidError):
-        body = message.body or b""
-        message.parsed = json_body(body) if parsed is UNPARSED else parsed
-        message.parsed_work = parsing_work(body)
+    budget = Budget()
+    # Ignore the error: if the body cannot be parsed, or takes too much work, the filters report it.
+    with suppress(BodyError):
+        message.parsed = parsed(message.body, budget)
+        message.parsed_work = WORK_MAX - budget.left
     return message
 
 

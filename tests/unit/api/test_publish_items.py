@@ -10,10 +10,17 @@ from app.domain.errors import AngeliaError, FormatInvalidError
 EVENT = b'{"specversion":"1.0","id":"e1","source":"/s","type":"t"%s}'
 
 
-def bodies(body: bytes, form: Form = Form.ARRAY) -> list[bytes | str]:
+async def taken(
+    body: bytes, form: Form = Form.ARRAY, *, envelope: bool = False
+) -> list[BatchItem | AngeliaError]:
+    return [each async for each in items(body, form, envelope=envelope)]
+
+
+async def bodies(body: bytes, form: Form = Form.ARRAY) -> list[bytes | str]:
     """The body of each message, or why it is refused."""
     return [
-        each.body if isinstance(each, BatchItem) else each.message for each in items(body, form)
+        each.body if isinstance(each, BatchItem) else each.message
+        for each in await taken(body, form)
     ]
 
 
@@ -32,10 +39,10 @@ def bodies(body: bytes, form: Form = Form.ARRAY) -> list[bytes | str]:
         (b"[" + b"9" * 5_000 + b"]", [b"9" * 5_000]),
     ],
 )
-def test_takes_the_elements_of_an_array_as_they_stand_there(
+async def test_takes_the_elements_of_an_array_as_they_stand_there(
     body: bytes, elements: list[bytes]
 ) -> None:
-    assert bodies(body) == elements
+    assert await bodies(body) == elements
 
 
 @pytest.mark.parametrize(
@@ -49,12 +56,12 @@ def test_takes_the_elements_of_an_array_as_they_stand_there(
         (b"1\n2", [b"1", b"2"]),
     ],
 )
-def test_takes_the_lines_that_are_not_blank(body: bytes, lines: list[bytes]) -> None:
-    assert bodies(body, Form.LINES) == lines
+async def test_takes_the_lines_that_are_not_blank(body: bytes, lines: list[bytes]) -> None:
+    assert await bodies(body, Form.LINES) == lines
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" ", b" \n", b"\r\n"])
-def test_a_million_blank_lines_are_passed_over_at_once(blank: bytes) -> None:
+async def test_a_million_blank_lines_are_passed_over_at_once(blank: bytes) -> None:
     body = blank * 1_000_000 + b"\n1\n" + blank * 1_000_000
     found: list[bytes | str] = []
     steps = 0
@@ -65,7 +72,7 @@ def test_a_million_blank_lines_are_passed_over_at_once(blank: bytes) -> None:
 
     sys.setprofile(count)
     try:
-        found = bodies(body, Form.LINES)
+        found = await bodies(body, Form.LINES)
     finally:
         sys.setprofile(None)
     assert found == [b"1"]
@@ -92,15 +99,15 @@ def test_a_million_blank_lines_are_passed_over_at_once(blank: bytes) -> None:
         b"[" * 200_000,
     ],
 )
-def test_refuses_what_is_no_array_of_json(body: bytes) -> None:
+async def test_refuses_what_is_no_array_of_json(body: bytes) -> None:
     with pytest.raises(FormatInvalidError):
-        bodies(body)
+        await bodies(body)
 
 
-def test_takes_lines_as_they_are() -> None:
+async def test_takes_lines_as_they_are() -> None:
     body = b'{"a" : 1}\r\n\n  \n 2 \n{"a":\n"x"'
     # Which of them are JSON depends on their topic: tests/integration/api/publish/test_batches.py.
-    assert bodies(body, Form.LINES) == [b'{"a" : 1}', b" 2 ", b'{"a":', b'"x"']
+    assert await bodies(body, Form.LINES) == [b'{"a" : 1}', b" 2 ", b'{"a":', b'"x"']
 
 
 @pytest.mark.parametrize(
@@ -116,9 +123,9 @@ def test_takes_lines_as_they_are() -> None:
     ],
 )
 @pytest.mark.parametrize("form", [Form.ARRAY, Form.LINES])
-def test_opens_envelopes(envelope: bytes, item: BatchItem, form: Form) -> None:
+async def test_opens_envelopes(envelope: bytes, item: BatchItem, form: Form) -> None:
     body = b"[" + envelope + b"]" if form is Form.ARRAY else envelope
-    assert list(items(body, form, envelope=True)) == [item]
+    assert await taken(body, form, envelope=True) == [item]
 
 
 @pytest.mark.parametrize(
@@ -132,23 +139,23 @@ def test_opens_envelopes(envelope: bytes, item: BatchItem, form: Form) -> None:
         (b'{"message":1,"ID":"x"}', "ID is not one of"),
     ],
 )
-def test_refuses_an_envelope_that_is_wrong_and_goes_on(envelope: bytes, says: str) -> None:
-    wrong, right = items(b'[%s, {"message":2}]' % envelope, Form.ARRAY, envelope=True)
+async def test_refuses_an_envelope_that_is_wrong_and_goes_on(envelope: bytes, says: str) -> None:
+    wrong, right = await taken(b'[%s, {"message":2}]' % envelope, Form.ARRAY, envelope=True)
     assert isinstance(wrong, AngeliaError)
     assert says in wrong.message
     assert right == BatchItem(b"2", checked=True)
 
 
-def test_takes_id_and_key_of_an_event_and_all_of_it_as_the_message() -> None:
+async def test_takes_id_and_key_of_an_event_and_all_of_it_as_the_message() -> None:
     event = EVENT % b', "partitionkey":"k"'
-    assert list(items(b"[ %s]" % event, Form.EVENTS)) == [
+    assert await taken(b"[ %s]" % event, Form.EVENTS) == [
         BatchItem(event, b"application/cloudevents+json", id=b"e1", key=b"k", checked=True)
     ]
 
 
-def test_an_event_whose_id_no_message_can_have_is_taken_without_it() -> None:
+async def test_an_event_whose_id_no_message_can_have_is_taken_without_it() -> None:
     event = EVENT.replace(b"e1", b"a.b c") % b""
-    (item,) = items(b"[%s]" % event, Form.EVENTS)
+    (item,) = await taken(b"[%s]" % event, Form.EVENTS)
     assert isinstance(item, BatchItem)
     assert (item.id, item.body) == (None, event)
 
@@ -157,10 +164,10 @@ def test_an_event_whose_id_no_message_can_have_is_taken_without_it() -> None:
     ("lacking", "path"),
     [("specversion", "specversion"), ("id", "id"), ("source", "source"), ("type", "type")],
 )
-def test_refuses_an_event_that_lacks_what_all_must_have(lacking: str, path: str) -> None:
+async def test_refuses_an_event_that_lacks_what_all_must_have(lacking: str, path: str) -> None:
     event = orjson.loads(EVENT % b"")
     del event[lacking]
-    (refused,) = items(orjson.dumps([event]), Form.EVENTS)
+    (refused,) = await taken(orjson.dumps([event]), Form.EVENTS)
     assert isinstance(refused, AngeliaError)
     assert refused.message.startswith(path)
 

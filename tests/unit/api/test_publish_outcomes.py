@@ -7,6 +7,8 @@ from app.api.publish.schema_check import RequestedSchema
 from app.domain.catalogue.schema import TopicSchema
 from app.domain.catalogue.topic import Topic
 from app.schemas.request_work import RequestWork
+from app.services.directory.topics import TopicDirectory
+from tests.fakes.schemas import schema_check
 
 
 class BreakingOnce(RequestWork):
@@ -21,7 +23,11 @@ class BreakingOnce(RequestWork):
         super().spend(ns)
 
 
-def test_a_message_that_breaks_the_check_fails_alone_and_tells_nothing() -> None:
+async def nowhere(name: str) -> Topic:
+    raise AssertionError(name)
+
+
+async def test_a_message_that_breaks_the_check_fails_alone_and_tells_nothing() -> None:
     schema = TopicSchema(version=1, id=1, text="{}")
     batch = ReceivedBatch(
         topic=Topic(name="shop.orders", schemas=(schema,)),
@@ -33,9 +39,10 @@ def test_a_message_that_breaks_the_check_fails_alone_and_tells_nothing() -> None
         envelope=False,
         ids=MessageIds(),
         now_ms=1,
+        schemas=schema_check(TopicDirectory(nowhere)),
         work=BreakingOnce(5),
     )
-    broken, taken = (outcome_of(BatchItem(body), batch) for body in (b"1", b"2"))
+    broken, taken = [await outcome_of(BatchItem(body), batch) for body in (b"1", b"2")]
     assert (broken.status, broken.record) == (500, None)
     assert broken.error is not None
     assert "Recursion" not in broken.error.message

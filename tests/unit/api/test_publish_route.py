@@ -7,9 +7,12 @@ import pytest
 
 from app.api.publish.batch import BatchRoute
 from app.api.publish.route import PublishRoute, published_topic
+from app.domain.catalogue.changes import Changes
+from app.domain.catalogue.filters import Filter, FilterType
+from app.domain.catalogue.subscription import Subscription
 from app.domain.catalogue.topic import MESSAGE_SIZE_MAX, Ack, Topic
 from app.domain.errors import LogUnavailableError
-from app.domain.message import NewRecord
+from app.domain.message import HEADER_ID, NewRecord
 from app.log.interface import Position
 from app.schemas.json_pieces import PIECE_BYTES
 from app.services.catalogue.topics import log_topic
@@ -25,6 +28,18 @@ from tests.fakes.turns import turns_beside
 
 TOPIC = Topic(name="a.b", message_size_max=MESSAGE_SIZE_MAX)
 LARGE = b"[" + b"[]," * 300_000 + b"0]"
+# Its attributes are before and behind the pieces of its data.
+EVENT = (
+    b'{"specversion":"1.0","id":"e-2","source":"s","data":%b,"type":"t","id":"e-1",'
+    b'"partitionkey":"k"}' % LARGE
+)
+FILTERED = Subscription(
+    id="s-1",
+    name="s",
+    topic=TOPIC.name,
+    endpoint="http://h/",
+    filters=(Filter(type=FilterType.CEL, expression="key == 'k'"),),
+)
 Message = dict[str, Any]
 
 
@@ -78,15 +93,17 @@ async def look_up(name: str) -> Topic:
     return TOPIC
 
 
-async def exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
+async def exchanged(exchange: Exchange, log: MemoryLog, *subscriptions: Subscription) -> Exchange:
     await log.create_topic(log_topic(TOPIC))
+    directory = TopicDirectory(look_up)
+    directory.apply(Changes(number=1, topics=(TOPIC,), subscriptions=subscriptions))
     async with Publisher(log) as publisher:
         route = PublishRoute(
-            TopicDirectory(look_up),
+            directory,
             IdempotentPublisher(publisher, no_claims),
             waiters=Waiters(),
             gate=open_gate(),
-            schemas=schema_check(TopicDirectory(look_up)),
+            schemas=schema_check(directory),
         )
         await route(exchange.scope, exchange.receive, exchange.send)
     return exchange
@@ -120,6 +137,47 @@ async def batch_exchanged(exchange: Exchange, log: MemoryLog) -> Exchange:
         )
         await route(exchange.scope, exchange.receive, exchange.send)
     return exchange
+
+
+async def test_others_have_their_turn_while_a_large_mandatory_message_is_checked() -> None:
+    exchange = Exchange(part(LARGE))
+    exchange.scope["query_string"] = b"mandatory=true"
+    turns = await turns_beside(exchanged(exchange, MemoryLog(), FILTERED))
+    assert turns > len(LARGE) // PIECE_BYTES
+    assert "has filters that let it through" in exchange.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "query", "body"),
+    [
+        (b"application/json", b"", b"[1, %b]" % LARGE),
+        (b"application/json", b"envelope=true", b'[{"id": "m", "message": %b}]' % LARGE),
+        (b"application/x-ndjson", b"envelope=true", b'{"message": %b, "key": "k"}' % LARGE),
+        (b"application/cloudevents-batch+json", b"", b"[%b]" % EVENT),
+    ],
+)
+async def test_others_have_their_turn_while_a_large_message_of_a_batch_is_taken_out_and_checked(
+    content_type: bytes, query: bytes, body: bytes
+) -> None:
+    log = MemoryLog()
+    exchange = Exchange(part(body), headers=[(b"content-type", content_type)])
+    exchange.scope["query_string"] = query
+    # To find its end, and to check it.
+    turns = await turns_beside(batch_exchanged(exchange, log))
+    assert turns > 2 * (len(LARGE) // PIECE_BYTES)
+    assert exchange.status == 201
+    wanted = EVENT if content_type.startswith(b"application/cloudevents") else LARGE
+    assert log.records("a.b")[-1].value == wanted
+
+
+async def test_others_have_their_turn_while_a_large_event_is_checked() -> None:
+    log = MemoryLog()
+    headers = [(b"content-type", b"application/cloudevents+json")]
+    exchange = Exchange(part(EVENT), headers=headers)
+    assert await turns_beside(exchanged(exchange, log)) > len(LARGE) // PIECE_BYTES
+    assert exchange.status == 201
+    (record,) = log.records("a.b")
+    assert (record.value, record.header(HEADER_ID), record.key) == (EVENT, b"e-1", b"k")
 
 
 async def test_large_lines_of_a_batch_are_checked_in_pieces_and_each_has_its_result() -> None:

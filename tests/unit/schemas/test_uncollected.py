@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from app.api.publish.cloudevents import event_of
 from app.domain.errors import MessageInvalidError
 from app.domain.json_text import value_end
 from app.domain.message import HEADER_CONTENT_TYPE, Message, Partition, Record
@@ -47,11 +46,10 @@ def a_message(body: bytes, content_type: str = "application/json") -> Message:
     [
         lambda: json_body(LISTS),
         lambda: is_json(LISTS),
-        lambda: event_of(an_event(LISTS)),
         lambda: parsed(LISTS, Budget(WORK_MAX * 100)),
         lambda: binary(a_message(an_event(LISTS), "application/cloudevents+json")),
     ],
-    ids=["message", "whether it is JSON", "event", "filter", "event taken apart"],
+    ids=["message", "whether it is JSON", "filter", "event taken apart"],
 )
 def test_hardly_anything_is_collected_while_a_large_message_is_read(
     read: Callable[[], object],

@@ -1,0 +1,166 @@
+"""Reads JSON from front to back, a window at a time, with other work in between."""
+
+import asyncio
+from collections.abc import Iterator
+from json import JSONDecodeError
+from typing import Final
+
+from app.domain.json_text import skip_space, value_end
+from app.schemas.json_pieces import PIECE_BYTES, JsonPart, value_parts, without_escapes
+
+# The bytes of UTF-8 that continue a character.
+_CONTINUING: Final = range(0x80, 0xC0)
+# The number of pieces in a window: smaller values are found in one go.
+_PIECES: Final = 2
+
+
+class JsonTextError(ValueError):
+    """The text is not JSON; the error says what is wrong, and where."""
+
+
+class JsonCursor:
+    """A place in a JSON text. It moves on by white space, single characters and whole values.
+
+    Values are found as Python's decoder reads them, and returned as they stand in the text.
+    """
+
+    def __init__(self, body: bytes, *, piece_bytes: int = PIECE_BYTES) -> None:
+        self._body = body
+        self._piece_bytes = piece_bytes
+        self._window_bytes = _PIECES * piece_bytes
+        # The window, and the place in it.
+        self._text = ""
+        self._at = 0
+        # The same place in `body`, and the end of the window there.
+        self._place = 0
+        self._stop = 0
+
+    async def next(self) -> str:
+        """Pass white space, and return the character behind it; empty at the end of the text.
+
+        Raises:
+            JsonTextError: The text is not UTF-8.
+        """
+        while True:
+            self._move(skip_space(self._text, self._at))
+            if self._at < len(self._text) or self._stop == len(self._body):
+                return self._text[self._at : self._at + 1]
+            await self._load()
+
+    async def passes(self, character: str) -> bool:
+        """Pass white space and that character; return False if another one comes next.
+
+        Errors are those of `next`.
+        """
+        if await self.next() != character:
+            return False
+        self._move(self._at + 1)
+        return True
+
+    async def value(self) -> bytes:
+        """Pass white space and a value, and return the value.
+
+        Raises:
+            JsonTextError: There is no value here.
+        """
+        kind = await self.next()
+        start = self._place
+        end = self._value_end()
+        if end is None and self._at:
+            await self._load()
+            end = self._value_end()
+        if end is not None:
+            self._move(end)
+        else:
+            self._go(await (self._end_of_text() if kind == '"' else self._end_of_container()))
+        return self._body[start : self._place]
+
+    def wrong(self, problem: str, place: int | None = None) -> JsonTextError:
+        """Return an error about what is here, or at another place of the text."""
+        before = self._body[: self._place if place is None else place]
+        return JsonTextError(f"{problem}: char {len(before.decode(errors='replace'))}")
+
+    def _value_end(self) -> int | None:
+        """Return where the value ends in the window; None if the value may be longer."""
+        is_all = self._stop == len(self._body)
+        try:
+            end = value_end(self._text, self._at)
+        except ValueError as exc:
+            if is_all:
+                raise self._no_value(exc, self._text[self._at :], self._at) from exc
+            return None
+        return end if is_all or end < len(self._text) else None
+
+    async def _end_of_text(self) -> int:
+        """Return the place behind the text that begins here, which is larger than a window."""
+        at = self._place + 1
+        while at < len(self._body):
+            window = without_escapes(self._body, at, self._window_bytes)
+            if (end := window.find(b'"')) >= 0:
+                return at + end + 1
+            at += len(window)
+            await asyncio.sleep(0)
+        raise self.wrong("a text that does not end")
+
+    async def _end_of_container(self) -> int:
+        """Return the place behind the list or object that begins here, larger than a window."""
+        end = self._place
+        for part in self._parts():
+            await asyncio.sleep(0)
+            text = part.opening + self._body[part.start : part.stop] + (part.closing or b"")
+            length = self._value_length(text, part)
+            end = part.start + length - len(part.opening)
+            if part.closing is not None and length < len(text):
+                raise self.wrong("unexpected character", end)
+        return end
+
+    def _value_length(self, text: bytes, part: JsonPart) -> int:
+        """Return the length of the value that `text` begins with."""
+        try:
+            decoded = text.decode()
+        except UnicodeDecodeError as exc:
+            raise self.wrong("not UTF-8", part.start) from exc
+        added = len(part.opening)
+        try:
+            end = value_end(decoded, 0)
+        except ValueError as exc:
+            raise self._no_value(exc, decoded[added:], added, start=part.start) from exc
+        return len(decoded[:end].encode())
+
+    def _no_value(
+        self, error: ValueError, text: str, added: int, *, start: int | None = None
+    ) -> JsonTextError:
+        """Return the error of a decoder that has read `text` with `added` characters before it."""
+        problem, at = str(error), 0
+        if isinstance(error, JSONDecodeError):
+            problem, at = error.msg, max(0, error.pos - added)
+        start = self._place if start is None else start
+        return self.wrong(problem, start + len(text[:at].encode()))
+
+    def _parts(self) -> Iterator[JsonPart]:
+        return value_parts(self._body, self._place, self._piece_bytes)
+
+    def _move(self, at: int) -> None:
+        """Move in the window."""
+        passed = self._text[self._at : at]
+        self._place += len(passed) if passed.isascii() else len(passed.encode())
+        self._at = at
+
+    def _go(self, place: int) -> None:
+        """Move to a place behind the window."""
+        self._text, self._at = "", 0
+        self._place = self._stop = place
+
+    async def _load(self) -> None:
+        """Make the window begin here."""
+        await asyncio.sleep(0)
+        stop = min(self._place + self._window_bytes, len(self._body))
+        # Do not divide a character: it has up to three more bytes.
+        for _ in range(3):
+            if stop < len(self._body) and self._body[stop] in _CONTINUING:
+                stop -= 1
+        try:
+            self._text = self._body[self._place : stop].decode()
+        except UnicodeDecodeError as exc:
+            raise self.wrong("not UTF-8") from exc
+        self._at, self._stop = 0, stop

@@ -1,0 +1,86 @@
+"""The longest turn of the event loop while a message is checked: bounded, whatever the message."""
+
+import math
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from app.api.publish.batch_items import Form, items
+from app.api.publish.cloudevents import event_of
+from app.domain.errors import AngeliaError
+from app.schemas.json_bodies import check_json_body
+from tests.unit.filtering.test_work import RATIO_MAX, plain_s
+
+SIZE: Final = 2_000_000
+EVENT: Final = b'{"specversion":"1.0","id":"1","source":"s","type":"t","data":%b}'
+
+
+def listed(item: bytes) -> bytes:
+    return b"[" + b",".join([item] * (SIZE // (len(item) + 1))) + b"]"
+
+
+BODIES: Final = {
+    "usual": listed(b'{"id":"ord-1","customer":{"name":"Jane Doe","vip":true},"tags":["new"]}'),
+    "numbers": listed(b"1"),
+    "lists": listed(b"[]"),
+    "objects": listed(b'{"a":{"b":{}}}'),
+    "deep lists": listed(b"[" * 900 + b"]" * 900),
+    "texts": listed(b'"a"'),
+    "members": b"{" + b",".join(b'"%d":1' % n for n in range(SIZE // 11)) + b"}",
+    "text": b'"' + b"a" * SIZE + b'"',
+    "text of other letters": '"{}"'.format("é€" * (SIZE // 5)).encode(),
+    "text of escapes": b'["' + b'\\\\\\"' * (SIZE // 4) + b'"]',
+    "text of backslashes": b'["' + b"\\" * SIZE + b'"]',
+    "text of numbered letters": b'["' + b"\\u00e9" * (SIZE // 6) + b'"]',
+    "quotation marks": b"[" + b'"' * SIZE + b"]",
+    "open lists": b"[" * SIZE,
+    "closed lists": b"[1" + b"]" * SIZE,
+    "white space": b"[1" + b" " * SIZE + b"]",
+    "commas": b"[1" + b"," * SIZE + b"]",
+    "colons": b'{"a"' + b":" * SIZE + b"}",
+    "digits": b"9" * SIZE,
+    "no UTF-8": b"[" + b"1," * (SIZE // 2) + b'"\xff"]',
+}
+
+
+async def all_items(body: bytes, form: Form, *, envelope: bool = False) -> None:
+    async for _ in items(body, form, envelope=envelope):
+        pass
+
+
+WAYS: Final[dict[str, Callable[[bytes], Coroutine[Any, Any, object]]]] = {
+    "message": check_json_body,
+    "event": lambda body: event_of(EVENT % body),
+    "element of a batch": lambda body: all_items(b"[%b,1]" % body, Form.ARRAY),
+    "event of a batch": lambda body: all_items(b"[%b]" % (EVENT % body), Form.EVENTS),
+    "envelope": lambda body: all_items(
+        b'{"message":%b,"id":"m"}' % body, Form.LINES, envelope=True
+    ),
+}
+
+
+def longest_turn_s(act: Coroutine[Any, Any, object]) -> float:
+    """The CPU time of the longest turn of what waits for nothing but its next turn."""
+    longest = 0.0
+    with suppress(StopIteration, AngeliaError):
+        while True:
+            began = time.thread_time()
+            try:
+                act.send(None)
+            finally:
+                longest = max(longest, time.thread_time() - began)
+    return longest
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("body", BODIES)
+def test_no_turn_takes_long(body: str, way: str) -> None:
+    least = math.inf
+    for _ in range(7):
+        least = min(least, longest_turn_s(WAYS[way](BODIES[body])) / plain_s())
+        if least <= RATIO_MAX / 2:
+            break
+    assert least <= RATIO_MAX
