@@ -32,7 +32,7 @@ SPARK := $(VENV)/spark.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom audit java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
+.PHONY: help setup up demo spark native compiler native-clean test tests test-native test-long test-s3 test-msk test-image check dist sbom audit fuzz java kafka previous old-kafka old-postgres helm lint style types unit bench openapi client cli settings lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -197,6 +197,13 @@ sbom: dist ## the same, with an SBOM (CycloneDX) and the licences of all that is
 audit: $(DEV) ## known weaknesses, secrets, bandit, ages of locks, what came since the version before; needs git and the network
 	$(BIN)/python -m tests.supply $(ARGS)
 
+# Minutes for each target.
+MINUTES ?= 10
+
+fuzz: $(DEV) ## try bytes that nobody thought of on all that reads those of others: make fuzz MINUTES=1 ARGS="--only avro"
+	$(BIN)/python -m tests.fuzz install
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(ARGS)
+
 lock: $(DEV) ## pin the newest versions that pyproject.toml allows
 	$(LOCK) --output-file requirements.lock
 	$(LOCK) --output-file requirements-spark.lock --constraint requirements.lock --extra spark
@@ -204,6 +211,7 @@ lock: $(DEV) ## pin the newest versions that pyproject.toml allows
 		--extra spark --group dev
 	$(subst pyproject.toml,tests/servers/s3.in,$(LOCK)) --output-file tests/servers/s3.lock
 	$(subst pyproject.toml,tests/servers/msk.in,$(LOCK)) --output-file tests/servers/msk.lock
+	$(subst pyproject.toml,tests/fuzz/atheris.in,$(LOCK)) --output-file tests/fuzz/atheris.lock
 
 LOCK = $(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command 'make lock'

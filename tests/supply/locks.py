@@ -14,6 +14,7 @@ LOCKS: Final = (
     "requirements.lock",
     "requirements-spark.lock",
     "requirements-dev.lock",
+    "tests/fuzz/atheris.lock",
     "tests/servers/msk.lock",
     "tests/servers/s3.lock",
 )

@@ -9,6 +9,7 @@ import httpx
 from workers.transport.limits import BODY_MAX, HEAD_MAX, INTERIM_MAX, RECEIVED_MAX
 
 _PARSE_ERRORS: Final = (httptools.HttpParserError, httptools.HttpParserUpgrade)
+_FIRST_STATUS: Final = 100
 _FIRST_FINAL_STATUS: Final = 200
 # The length up to which a response is remembered: a longer one has a body that is unlikely to come
 # again.
@@ -171,6 +172,9 @@ class AnswerReader:
         """Keep the status."""
         if not self._complete and self._parser is not None:
             self._status = self._parser.get_status_code()
+            if self._status < _FIRST_STATUS:
+                # Such an answer may have a body, which would become that of the next answer.
+                raise ValueError(f"a status below {_FIRST_STATUS}")
 
     def on_body(self, data: bytes) -> None:
         """Keep the body up to its limit.

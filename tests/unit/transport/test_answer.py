@@ -224,3 +224,10 @@ def test_a_length_has_at_most_twenty_digits(zeros: int) -> None:
     said = b"HTTP/1.1 200 OK\r\nContent-Length: " + b"0" * zeros + b"2\r\n\r\nok"
     assert (read_by_us(said, ()).status is None) == (zeros >= 20)
     assert difference(said, ()) is None
+
+
+@pytest.mark.parametrize("status", ["000", "012", "099"])
+def test_a_status_below_100_is_no_answer_and_its_body_is_not_that_of_the_next(status: str) -> None:
+    said = b"HTTP/1.1 %b \r\nContent-Length: 3\r\n\r\nabc" % status.encode()
+    with pytest.raises(httpx.RemoteProtocolError, match="not an HTTP answer: a status below 100"):
+        AnswerReader().feed(said + WITH_LENGTH)

@@ -1,101 +1,32 @@
 """HTTP/2 from the bytes of the other side: no server, and no network."""
 
-import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import httpx
 import pytest
-from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import FrameTooLargeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.http2_client import REQUEST, Client, a_server, conversation
 from tests.fakes.http2_server import IDLE_FRAMES, frame
-from tests.fakes.sockets import Unread
 from workers.transport.answer import RawAnswer
-from workers.transport.deadline_timer import DeadlineTimer
 from workers.transport.exchange import Exchange
-from workers.transport.http2 import Http2Connection
 from workers.transport.http2_frames import FloodError, FrameBudget, GoAway, GoAways
 from workers.transport.http2_stream import Stream
 from workers.transport.limits import SMALL_FRAMES_MAX, SMALL_FRAMES_PER_S, UNREAD_MAX
 from workers.transport.wire import request_start, whole_request
 
-REQUEST = whole_request(request_start(b"POST", b"/", [(b"Host", b"h")]), [], b"{}")
+if TYPE_CHECKING:
+    import asyncio
+
 PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
-
-
-class Tls:
-    def selected_alpn_protocol(self) -> str:
-        return "h2"
-
-
-class Pool:
-    def __init__(self) -> None:
-        self.gone = False
-
-    def released(self, connection: Http2Connection) -> None: ...
-
-    def discard(self, connection: Http2Connection) -> None:
-        del connection
-        self.gone = True
-
-
-class Client:
-    """A connection with a request under way, which must come to one end."""
-
-    def __init__(self, requests: int = 1) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.deadline_timer = DeadlineTimer(self.loop)
-        self.pool = Pool()
-        self.socket = Unread({"ssl_object": Tls()})
-        self.connection = Http2Connection(self.pool, self.deadline_timer)
-        self.connection.connection_made(self.socket)
-        self.answers: list[asyncio.Future[RawAnswer]] = []
-        for _ in range(requests):
-            answer: asyncio.Future[RawAnswer] = self.loop.create_future()
-            self.answers.append(answer)
-            self.connection.start(Exchange(REQUEST, self.loop.time() + 10, answer))
-
-    def feed(self, data: bytes, cuts: Sequence[int] = ()) -> None:
-        places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-        for start, end in pairwise(places):
-            if not self.socket.closed:
-                self.connection.data_received(data[start:end])
-
-    def end(self) -> list[object]:
-        """The other side closes; what became of the requests."""
-        self.connection.connection_lost(None)
-        assert len(self.deadline_timer) == 0
-        assert self.pool.gone
-        return [each.exception() or each.result() for each in self.answers]
-
-
-def a_server() -> H2Connection:
-    server = H2Connection(H2Configuration(client_side=False))
-    server.initiate_connection()
-    return server
-
-
-def conversation(*, go_away: bool = False) -> bytes:
-    """All that a good server says to two requests."""
-    client, server = Client(requests=2), a_server()
-    server.receive_data(client.socket.written)
-    server.send_headers(1, [(":status", "103"), ("link", "<a>")])
-    for stream in (1, 3):
-        server.send_headers(stream, [(":status", "200"), ("x-a", "1")])
-        server.send_data(stream, b"body", end_stream=True)
-    said = server.data_to_send()
-    if go_away:
-        said += bytes((0, 0, 8, 7, 0, 0, 0, 0, 0)) + (1).to_bytes(4, "big") + bytes(4)
-    client.end()
-    return said
 
 
 async def test_answers_are_read_however_they_are_cut() -> None:

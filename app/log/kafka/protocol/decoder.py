@@ -28,6 +28,8 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
+# The shift of the last byte of a number of 64 bits.
+_VARINT_SHIFT_MAX: Final = 63
 
 # The maximum decompressed size of all batches of a response. Further batches wait for the next
 # response. A single batch above the limit is skipped; no producer makes such a batch.
@@ -228,6 +230,9 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
         return (byte >> 1) ^ -(byte & 1), position + 1
     value, shift = byte & 0x7F, 7
     while byte > 0x7F:  # noqa: PLR2004 - the bit for more bytes
+        if shift > _VARINT_SHIFT_MAX:
+            # Without an end, the number would grow with each byte of a corrupt batch.
+            raise IndexError
         position += 1
         byte = buffer[position]
         value |= (byte & 0x7F) << shift
@@ -235,7 +240,7 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position + 1
 
 
-def _decode_records(  # noqa: PLR0912 - calls would take most of the time
+def _decode_records(  # noqa: C901, PLR0912, PLR0915 - calls would take most of the time
     body: bytes, batch: _Batch, offset: int
 ) -> list[Record]:
     """Return the records at or above `offset`.
@@ -252,6 +257,9 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
     # Do not use the variable `size`, which changes below. A compiled loop would follow the change.
     for _ in range(records):
         length, position = varint(body, position)
+        if length <= 0:
+            # Each record must lead further, or a corrupt batch would be read for ever.
+            raise IndexError
         end = position + length
         # Skip one byte for the record's attributes, which have no meaning yet.
         elapsed, position = varint(body, position + 1)
@@ -282,6 +290,8 @@ def _decode_records(  # noqa: PLR0912 - calls would take most of the time
                 size >>= 1
             else:
                 size, position = varint(body, position)
+                if size < 0:
+                    raise IndexError
             name = body[position : position + size]
             position += size
             size = body[position]
