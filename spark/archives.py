@@ -23,9 +23,13 @@ def read_archived(session: SparkSession, path: str) -> DataFrame:
 
 
 def archived_messages(
-    session: SparkSession, folders: Sequence[str], *, spans: Sequence[OffsetSpan], times: Times
+    session: SparkSession,
+    folders: Sequence[str],
+    *,
+    spans: Sequence[OffsetSpan],
+    times: Times | None = None,
 ) -> DataFrame:
-    """Return the messages of a time in these ranges of offsets of one topic, read from the folders.
+    """Return the messages in these spans of one topic, all or of a time, read from the folders.
 
     The result has the columns `MESSAGES`. The ranges of a partition must have no gaps between them.
     """
@@ -39,7 +43,7 @@ def archived_messages(
     place = F.col("offset")
     inside = (place >= min(starts.values())) & (place < max(ends.values()))
     inside &= (place >= of_partition(starts)) & (place < of_partition(ends))
-    return of_time(read.where(inside), times)
+    return of_time(read.where(inside), times or Times())
 
 
 def of_time(messages: DataFrame, times: Times) -> DataFrame:

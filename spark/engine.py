@@ -1,7 +1,8 @@
-"""Spark for the runner: one session that stays open, and one job at a time."""
+"""Spark for the runner: one session that stays open, for the jobs of all lanes."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from threading import Lock
 from typing import Final
 
 import structlog
@@ -21,6 +22,7 @@ from spark.jobs import (
     simulation,
     undelivered_analytics,
 )
+from spark.lanes import lane_of
 from spark.session import new_session
 from spark.tasks import SessionJobs
 from spark.work import Work, WorkProgress, work_of
@@ -33,13 +35,20 @@ JOBS: Final[Mapping[JobKind, Callable[[SparkSession, Work], JobResult]]] = {
     JobKind.OFFLINE_RETRANSMISSION: offline_retransmission.run,
     JobKind.ARCHIVE: archive.run,
     JobKind.LEDGER: ledger.run,
+    JobKind.LEDGERS: ledger.run,
 }
+
+# The property of a thread that names its pool of Spark's fair scheduler.
+POOL: Final = "spark.scheduler.pool"
 
 _log = structlog.get_logger(__name__)
 
 
 class SparkEngine:
-    """Runs jobs. The session starts with the first job and stays open. All methods block."""
+    """Runs jobs, each in a thread of its own. All methods block.
+
+    The session starts with the first job and stays open.
+    """
 
     def __init__(
         self,
@@ -52,6 +61,7 @@ class SparkEngine:
         self._start = start
         self._database_url = database_url
         self._session: SparkSession | None = None
+        self._starting = Lock()
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Run the job, and return its result.
@@ -65,9 +75,12 @@ class SparkEngine:
         if self._session is None:
             progress.step("Starting Spark", done=0.0, until=0.05)
         session = self._warm()
-        # Put the work of this thread into a group, by which all of it can be cancelled on Spark.
-        session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
-        progress.watch(SessionJobs(session))
+        # Name a group for this thread, by which all its work on Spark can be cancelled, and a pool,
+        # which shares Spark's cores with those of other lanes.
+        context = session.sparkContext
+        context.setJobGroup(job.id, f"{job.kind} {job.id}", interruptOnCancel=True)
+        context.setLocalProperty(POOL, lane_of(job.kind))
+        progress.watch(SessionJobs(session, job.id))
         work = work_of(
             job, self._settings, database_url=libpq_url(self._database_url), progress=progress
         )
@@ -96,10 +109,11 @@ class SparkEngine:
             self._session = None
 
     def _warm(self) -> SparkSession:
-        if self._session is None:
-            self._session = self._start(self._settings)
-            _log.info("spark_started", master=self._settings.spark_master)
-        return self._session
+        with self._starting:
+            if self._session is None:
+                self._session = self._start(self._settings)
+                _log.info("spark_started", master=self._settings.spark_master)
+            return self._session
 
     def _lost(self) -> bool:
         if self._session is None:

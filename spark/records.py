@@ -1,33 +1,27 @@
 """Reads messages as data frames: records of the log by offsets, discards, and finished messages.
 
-Spark's own connector reads Kafka. Tables are read with psycopg, as in `spark.sources`, in slices
-that become Arrow batches. This needs no jar, and also works with an embedded PostgreSQL. Every task
-reads its own range.
+Spark's own connector reads Kafka. Tables are read by `spark.rows`.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from app.domain.message import HEADER_CONTENT_TYPE, HEADER_ID, HEADER_PROPAGATED_PREFIX
 from app.domain.replay.retransmission import OffsetSpan
 from app.log.bulk import topic_rows
 from app.log.factory import LogPlace
 from app.storage.spark.discard_rows import undelivered_ranges
-from app.storage.spark.ledger_rows import discarded_places
 from app.storage.spark.resent_rows import resent_places
 from app.storage.spark.retransmission_rows import Discards, discards, finished_places, hours
-from spark.batches import Batches, batch_of
 from spark.kafka_options import kafka_options
-from spark.schemas import MESSAGES, PLACED_DISCARDS, PLACES, RESENT
+from spark.rows import KindsSource, Part, RowsReader, rows_of
+from spark.schemas import MESSAGES, PLACES, RESENT
 
 # The number of offsets that one task reads. So several tasks share a long partition.
 SPAN_MAX: Final = 100_000
@@ -47,7 +41,7 @@ def messages(
         split = [part for span in spans for part in parts_of(span)]
         ranges = [[each.partition, each.start, each.end] for each in split]
         given = {"topic": log.namespace + spans[0].topic, "spans": ranges}
-        return _rows(session, database_url, kind="messages", given=given)
+        return rows_of(session, RowsSource, database_url, kind="messages", given=given)
     return _from_kafka(session, log, spans)
 
 
@@ -74,7 +68,7 @@ def unsent_discards(session: SparkSession, database_url: str, wanted: Discards) 
         "statuses": list(wanted.statuses),
         "reason": wanted.reason,
     }
-    return _rows(session, database_url, kind="discards", given=given)
+    return rows_of(session, RowsSource, database_url, kind="discards", given=given)
 
 
 def finished(
@@ -89,46 +83,17 @@ def finished(
         "since": since.isoformat(),
         "until": datetime.now(UTC).isoformat(),
     }
-    return _rows(session, database_url, kind="finished", given=given)
+    return rows_of(session, RowsSource, database_url, kind="finished", given=given)
 
 
 def resent(session: SparkSession, database_url: str, retransmissions: Sequence[str]) -> DataFrame:
     """Return messages that these retransmissions have sent or are sending (columns `RESENT`)."""
     given = {"retransmissions": list(retransmissions)}
-    return _rows(session, database_url, kind="resent", given=given)
-
-
-def discarded(
-    session: SparkSession, database_url: str, *, subscription_id: str, spans: Sequence[OffsetSpan]
-) -> DataFrame:
-    """Return the last discard of each position in these ranges of offsets (`PLACED_DISCARDS`)."""
-    if not spans:
-        return session.createDataFrame([], PLACED_DISCARDS)
-    ranges = [[each.partition, each.start, each.end] for each in spans]
-    given = {"subscription_id": subscription_id, "spans": ranges}
-    return _rows(session, database_url, kind="discarded", given=given)
+    return rows_of(session, RowsSource, database_url, kind="resent", given=given)
 
 
 def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
-    topic = log.namespace + spans[0].topic
-    options = {
-        **kafka_options(log.kafka_security),
-        "kafka.client.rack": log.kafka_rack,
-        "kafka.bootstrap.servers": log.kafka_bootstrap or "",
-        "kafka.isolation.level": "read_committed"
-        if log.kafka_committed_only
-        else "read_uncommitted",
-        "assign": json.dumps({topic: [span.partition for span in spans]}),
-        "startingOffsets": json.dumps({topic: {str(s.partition): s.start for s in spans}}),
-        "endingOffsets": json.dumps({topic: {str(s.partition): s.end for s in spans}}),
-        "includeHeaders": "true",
-        "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
-        # Do not fail if messages are missing. Retention may have removed them, and then they cannot
-        # be sent again.
-        "failOnDataLoss": "false",
-    }
-    read = session.read.format("kafka").options(**options).load()
-    return read.select(
+    return kafka_records(session, log, spans).select(
         "partition",
         "offset",
         F.unix_millis("timestamp").alias("timestamp_ms"),
@@ -139,77 +104,42 @@ def _from_kafka(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan
     )
 
 
-def _rows(
-    session: SparkSession, database_url: str, *, kind: str, given: Mapping[str, Any]
-) -> DataFrame:
+def kafka_records(session: SparkSession, log: LogPlace, spans: Sequence[OffsetSpan]) -> DataFrame:
+    """Return the records of these spans of any topics, with the columns of Spark's connector.
+
+    The names of topics include the namespace.
+    """
+    starts, ends = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
+    for span in spans:
+        starts[log.namespace + span.topic][str(span.partition)] = span.start
+        ends[log.namespace + span.topic][str(span.partition)] = span.end
+    assigned = {topic: [int(index) for index in each] for topic, each in starts.items()}
     options = {
-        # Pass the URL in the option `password`, because Spark does not show its value.
-        "password": database_url,
-        "kind": kind,
-        "given": json.dumps(given),
+        **kafka_options(log.kafka_security),
+        "kafka.client.rack": log.kafka_rack,
+        "kafka.bootstrap.servers": log.kafka_bootstrap or "",
+        "kafka.isolation.level": "read_committed"
+        if log.kafka_committed_only
+        else "read_uncommitted",
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+        "includeHeaders": "true",
+        "minPartitions": str(min(SPANS_MAX, sum(len(parts_of(span)) for span in spans))),
+        # Do not fail if messages are missing: retention may have removed them, and they cannot be
+        # sent again.
+        "failOnDataLoss": "false",
     }
-    return session.read.format(RowsSource.name()).options(**options).load()
+    return session.read.format("kafka").options(**options).load()
 
 
-class RowsSource(DataSource):
-    """A data source with rows of Angelia's tables; the option `kind` selects the rows."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format in Spark."""
-        return "angelia_rows"
-
-    def schema(self) -> StructType:
-        """Return the columns of the rows."""
-        return _READERS[self.options["kind"]].columns
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader for the options."""
-        del schema  # ignore `schema`: there is only one
-        reader = _READERS[self.options["kind"]]
-        return reader(self.options["password"], json.loads(self.options["given"]))
-
-
-@dataclass(frozen=True)
-class _Part(InputPartition):
-    # The limits of the range: times as ISO texts, or ids. None means that there is no range.
-    first: Any
-    end: Any
-    partition: int = 0
-
-
-class _RowsReader(DataSourceReader):
-    columns: StructType
-
-    def __init__(self, database_url: str, given: Mapping[str, Any]) -> None:
-        self._url = database_url
-        self._given = given
-
-    def partitions(self) -> Sequence[InputPartition]:
-        # Return at least one partition, because Spark requires one.
-        return self.parts() or [_Part(0, 0)]
-
-    def parts(self) -> list[_Part]:
-        raise NotImplementedError
-
-    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
-        raise NotImplementedError
-
-    def read(self, partition: InputPartition) -> Batches:
-        if not isinstance(partition, _Part):
-            raise TypeError(f"No range: {partition}")
-        schema = to_arrow_schema(self.columns, timezone="UTC")
-        for rows in self.slices(partition):
-            yield batch_of(rows, schema)
-
-
-class _Messages(_RowsReader):
+class _Messages(RowsReader):
     columns = MESSAGES
 
-    def parts(self) -> list[_Part]:
-        return [_Part(start, end, index) for index, start, end in self._given["spans"]]
+    def parts(self) -> list[Part]:
+        return [Part(start, end, index) for index, start, end in self._given["spans"]]
 
-    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
         span = (part.first, part.end)
         for rows in topic_rows(self._url, self._given["topic"], part.partition, span=span):
             yield [
@@ -219,13 +149,13 @@ class _Messages(_RowsReader):
             ]  # fmt: skip
 
 
-class _Discards(_RowsReader):
+class _Discards(RowsReader):
     columns = MESSAGES
 
-    def parts(self) -> list[_Part]:
-        return [_Part(*ids) for ids in undelivered_ranges(self._url)]
+    def parts(self) -> list[Part]:
+        return [Part(*ids) for ids in undelivered_ranges(self._url)]
 
-    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
         wanted = Discards(
             subscription_id=self._given["subscription_id"],
             since=datetime.fromisoformat(self._given["since"]),
@@ -240,50 +170,46 @@ class _Discards(_RowsReader):
             ]
 
 
-class _Finished(_RowsReader):
+class _Finished(RowsReader):
     columns = PLACES
 
-    def parts(self) -> list[_Part]:
+    def parts(self) -> list[Part]:
         since, until = (datetime.fromisoformat(self._given[name]) for name in ("since", "until"))
         times = hours(since, until, at_most=SPANS_MAX)
-        traced = [_Part(first.isoformat(), end.isoformat()) for first, end in times]
-        return [*traced, _Part(None, None)]
+        traced = [Part(first.isoformat(), end.isoformat()) for first, end in times]
+        return [*traced, Part(None, None)]
 
-    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
         when = None
         if part.first is not None:
             when = (datetime.fromisoformat(part.first), datetime.fromisoformat(part.end))
         yield from finished_places(self._url, self._given["subscription_id"], when)
 
 
-class _Resent(_RowsReader):
+class _Resent(RowsReader):
     columns = RESENT
 
-    def parts(self) -> list[_Part]:
-        return [_Part(each, None) for each in self._given["retransmissions"]]
+    def parts(self) -> list[Part]:
+        return [Part(each, None) for each in self._given["retransmissions"]]
 
-    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
+    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
         yield from resent_places(self._url, part.first)
 
 
-class _Discarded(_RowsReader):
-    columns = PLACED_DISCARDS
+class RowsSource(KindsSource):
+    """A data source with messages, and with what became of them."""
 
-    def parts(self) -> list[_Part]:
-        return [_Part(start, end, index) for index, start, end in self._given["spans"]]
+    readers: ClassVar[Mapping[str, type[RowsReader]]] = {
+        "messages": _Messages,
+        "discards": _Discards,
+        "finished": _Finished,
+        "resent": _Resent,
+    }
 
-    def slices(self, part: _Part) -> Iterator[Iterable[Sequence[Any]]]:
-        whose, span = self._given["subscription_id"], (part.first, part.end)
-        yield from discarded_places(self._url, whose, part.partition, span=span)
-
-
-_READERS: Final[Mapping[str, type[_RowsReader]]] = {
-    "messages": _Messages,
-    "discards": _Discards,
-    "finished": _Finished,
-    "discarded": _Discarded,
-    "resent": _Resent,
-}
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format in Spark."""
+        return "angelia_rows"
 
 
 def _headers(message_id: str, headers: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

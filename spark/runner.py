@@ -1,12 +1,9 @@
-"""The runner: runs one job after the other.
-
-It runs a job only while it holds the claim on the job.
-"""
+"""The runner: runs jobs, one of each lane at a time, each only while it holds the claim."""
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final, Protocol
@@ -14,8 +11,9 @@ from typing import Final, Protocol
 import structlog
 
 from app.domain.errors import LogUnavailableError, StorageUnavailableError, UnavailableError
-from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
+from app.domain.job import Claim, ClaimState, Job, JobKind, JobProgress, JobResult
 from spark.errors import EngineLostError
+from spark.lanes import LANES
 from spark.work import WorkProgress, WorkStoppedError
 
 # After this many attempts, a job fails finally, if the database or the log is down each time.
@@ -34,7 +32,9 @@ class JobStore(Protocol):
     async def wait(self, at_most: timedelta) -> None: ...  # noqa: D102 - documented in the class that the docstring names
     async def beat(self) -> None: ...  # noqa: D102 - documented in the class that the docstring names
     async def leave(self) -> None: ...  # noqa: D102 - documented in the class that the docstring names
-    async def take(self, lease: timedelta) -> Job | None: ...  # noqa: D102 - documented in the class that the docstring names
+    async def take(  # noqa: D102 - documented in the class that the docstring names
+        self, lease: timedelta, kinds: Collection[JobKind]
+    ) -> Job | None: ...
     async def report(  # noqa: D102 - documented in the class that the docstring names
         self, claim: Claim, progress: JobProgress, lease: timedelta
     ) -> ClaimState: ...
@@ -45,7 +45,7 @@ class JobStore(Protocol):
 
 
 class Engine(Protocol):
-    """Runs a job; both methods block. See `spark.engine.SparkEngine`."""
+    """Runs jobs, several at a time; both methods block. See `spark.engine.SparkEngine`."""
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult: ...  # noqa: D102 - documented in the class that the docstring names
     def cancel(self, job: Job) -> None: ...  # noqa: D102 - documented in the class that the docstring names
@@ -79,6 +79,14 @@ class _Failure:
     again: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lane:
+    """The kinds of jobs that run one after the other. `wake` is set when one may wait."""
+
+    kinds: Collection[JobKind]
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Runner:
     """Runs the jobs of a store on an engine until it is stopped."""
 
@@ -88,45 +96,51 @@ class Runner:
         self._pace = pace or RunnerPace()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Run jobs until `stopping` is set.
-
-        The current job is then released, and waits for another runner.
+        """Run jobs until `stopping` is set; the current jobs then wait for another runner.
 
         Raises:
             EngineLostError: Raised inside an ExceptionGroup: this process cannot continue.
         """
+        lanes = [_Lane(kinds=kinds) for kinds in LANES.values()]
         async with asyncio.TaskGroup() as tasks:
-            beating = tasks.create_task(self._beat())
-            while not stopping.is_set():
-                if job := await self._taken():
-                    await self.carry_out(job, stopping)
-                else:
-                    await self._rest(stopping)
-            beating.cancel()
+            aside = [tasks.create_task(self._beat()), tasks.create_task(self._notice(lanes))]
+            async with asyncio.TaskGroup() as running:
+                for lane in lanes:
+                    running.create_task(self._run_lane(lane, stopping))
+                await stopping.wait()
+                for lane in lanes:
+                    lane.wake.set()
+            for each in aside:
+                each.cancel()
         await self._tried(self._store.leave, "runner_sign_off_failed")
+
+    async def _run_lane(self, lane: _Lane, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
+            # Clear it before looking, so that no notice in between is lost.
+            lane.wake.clear()
+            if job := await self._taken(lane.kinds):
+                await self.carry_out(job, stopping)
+            elif not stopping.is_set():
+                await lane.wake.wait()
+
+    async def _notice(self, lanes: Collection[_Lane]) -> None:
+        """Wake all lanes at each notice of a new job, and regularly."""
+        while True:
+            await self._store.wait(self._pace.look_every)
+            for lane in lanes:
+                lane.wake.set()
 
     async def _beat(self) -> None:
         while True:
             await self._tried(self._store.beat, "runner_beat_failed")
             await asyncio.sleep(self._pace.beat_every.total_seconds())
 
-    async def _taken(self) -> Job | None:
+    async def _taken(self, kinds: Collection[JobKind]) -> Job | None:
         try:
-            return await self._store.take(self._pace.lease)
+            return await self._store.take(self._pace.lease, kinds)
         except UnavailableError as exc:
             _log.warning("no_job_taken", error=exc.message)
             return None
-
-    async def _rest(self, stopping: asyncio.Event) -> None:
-        """Wait for a notice of a new job, for the next poll, or for `stopping`."""
-        async with asyncio.TaskGroup() as tasks:
-            waits = [
-                tasks.create_task(self._store.wait(self._pace.look_every)),
-                tasks.create_task(_until(stopping)),
-            ]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for each in waits:
-                each.cancel()
 
     async def carry_out(self, job: Job, stopping: asyncio.Event) -> None:
         """Run a claimed job, and store how it ended. If `stopping` is set, release the job.
@@ -251,10 +265,6 @@ class Runner:
             await action()
         except UnavailableError as exc:
             _log.warning(problem, error=exc.message)
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
 
 
 def _ending_for(claim_state: ClaimState | None, *, overdue: bool, stopping: bool) -> _Ending | None:

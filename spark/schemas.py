@@ -165,9 +165,20 @@ RESENT: Final = StructType(
         StructField("offset", LongType()),
     ]
 )
-# The number of records of a partition, by kind: see `app.domain.insight.ledger.Counted`.
+# The positions of records, with the header that names their target (`app.domain.targeted`).
+LEDGER_RECORDS: Final = StructType(
+    [
+        StructField("topic", StringType(), nullable=False),
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("target", BinaryType()),
+    ]
+)
+# The number of records of a partition, by subscription and kind: see
+# `app.domain.insight.ledger.Counted`.
 LEDGER_COUNTS: Final = StructType(
     [
+        StructField("subscription_id", StringType(), nullable=False),
         StructField("partition", IntegerType(), nullable=False),
         StructField("carried", BooleanType(), nullable=False),
         StructField("passed", BooleanType(), nullable=False),
@@ -176,9 +187,10 @@ LEDGER_COUNTS: Final = StructType(
         StructField("first", LongType(), nullable=False),
     ]
 )
-# The last discard at each position of a partition.
+# The last discard of a subscription at each position of a partition.
 PLACED_DISCARDS: Final = StructType(
     [
+        StructField("subscription_id", StringType(), nullable=False),
         StructField("partition", IntegerType(), nullable=False),
         StructField("offset", LongType(), nullable=False),
         StructField("reason", StringType(), nullable=False),

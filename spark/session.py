@@ -11,6 +11,7 @@ from app.config import Settings, let_spark_run
 from spark.connectors import connectors
 from spark.defaults import operator_settings
 from spark.kafka_options import java_options
+from spark.ledger_records import LedgerSource
 from spark.records import RowsSource
 from spark.sources import UndeliveredSource
 from spark.traces import TracesSource
@@ -32,7 +33,9 @@ _LOCAL_ALWAYS: Final[Mapping[str, str]] = {"spark.executorEnv.PYTHONSAFEPATH": "
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Keep only a few details of old work. A session runs for long, and its plans are large.
+    # Share the cores among the lanes of the runner: see `spark.lanes`.
+    "spark.scheduler.mode": "FAIR",
+    # Keep few old details: a session runs for long, and its plans are large.
     **dict.fromkeys(_KEPT, "50"),
 }
 _LOCAL_DEFAULTS: Final[Mapping[str, str]] = {
@@ -104,5 +107,6 @@ def prepared(session: SparkSession) -> SparkSession:
         session.conf.set(name, value)
     session.dataSource.register(UndeliveredSource)
     session.dataSource.register(RowsSource)
+    session.dataSource.register(LedgerSource)
     session.dataSource.register(TracesSource)
     return session

@@ -21,19 +21,13 @@ class Begun:
 
 
 class SparkJobs(Protocol):
-    """Reads which Spark jobs a session has started. Both methods block.
-
-    The session runs one job of Angelia at a time.
-    """
+    """The Spark jobs of one Angelia job. Both methods block."""
 
     def begun(self) -> int:
-        """Return how many Spark jobs the session has started so far."""
+        """Return the number that the next Spark job gets; all sessions' Spark jobs are numbered."""
 
     def since(self, first: int) -> Begun:
-        """Return the Spark jobs that started after the first `first` jobs.
-
-        The result is empty if Spark does not report them.
-        """
+        """Return the Spark jobs from number `first` on; empty if Spark does not report them."""
 
 
 def done_within(start: float, until: float, begun: Begun) -> float:

@@ -1,7 +1,7 @@
 """Implements the runner's store of jobs by the database."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Final
@@ -9,17 +9,16 @@ from typing import Final
 import structlog
 
 from app.domain.errors import AngeliaError, SecretKeyMissingError
-from app.domain.insight.ledger import LedgerEntry
 from app.domain.insight.ledger_anchors import LedgerAnchor
-from app.domain.job import Claim, ClaimState, Job, JobProgress, JobResult
+from app.domain.job import Claim, ClaimState, Job, JobKind, JobProgress, JobResult
 from app.log.interface import MessageLog
-from app.services.insight.ledger_anchors import append_anchor
+from app.services.insight.ledger_anchors import append_anchors
 from app.storage.database import Database
 from app.storage.insight.analytics import AnalyticsRepository
 from app.storage.insight.archives import ArchiveRepository
 from app.storage.insight.jobs import JobRepository
 from app.storage.insight.latencies import LatencyRepository
-from app.storage.insight.ledgers import LedgerRepository
+from app.storage.insight.ledgers import LedgerRepository, NewEntry
 from app.storage.insight.simulations import SimulationRepository
 from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import Notices
@@ -69,10 +68,10 @@ class DatabaseJobs:
         async with self._database.transaction() as session:
             await SparkRunnerRepository(session).remove(self._runner)
 
-    async def take(self, lease: timedelta) -> Job | None:
-        """Claim the next job for `lease`."""
+    async def take(self, lease: timedelta, kinds: Collection[JobKind]) -> Job | None:
+        """Claim the next job of these kinds for `lease`."""
         async with self._database.transaction() as session:
-            return await JobRepository(session).take(self._runner, lease)
+            return await JobRepository(session).take(self._runner, lease, kinds=kinds)
 
     async def report(self, claim: Claim, progress: JobProgress, lease: timedelta) -> ClaimState:
         """Store the job's progress, and renew the claim for another `lease`."""
@@ -100,24 +99,22 @@ class DatabaseJobs:
             await SimulationRepository(session).keep(claim, result.samples)
             await ArchiveRepository(session).keep(claim)
             new = await LedgerRepository(session).write(claim)
-        if new is not None:
-            _log_written(claim, new.entry)
-            await self._anchor(new.anchor)
+        for each in new:
+            _log_written(claim, each)
+        if new:
+            await self._anchor([each.anchor for each in new])
         return True
 
-    async def _anchor(self, anchor: LedgerAnchor) -> None:
-        """Append the anchor to the log.
-
-        If that fails, the anchor of the next entry also proves this entry.
-        """
+    async def _anchor(self, anchors: Sequence[LedgerAnchor]) -> None:
+        """Append the anchors to the log. If that fails, the next entry's anchor covers both."""
         if self._open_a_log is None:
             return
         try:
             async with asyncio.timeout(ANCHORED_WITHIN.total_seconds()), self._open_a_log() as log:
-                await append_anchor(log, anchor)
+                await append_anchors(log, anchors)
         except (AngeliaError, TimeoutError) as exc:
-            # Go on: the job is done, because its entry is stored.
-            _log.warning("ledger_entry_not_anchored", number=anchor.number, error=str(exc))
+            # The job is done in any case: its entries are stored.
+            _log.warning("ledger_entries_not_anchored", entries=len(anchors), error=str(exc))
 
     async def fail(self, claim: Claim, reason: str) -> bool:
         """Store that the job has failed."""
@@ -135,12 +132,14 @@ class DatabaseJobs:
             return await JobRepository(session).release(claim)
 
 
-def _log_written(claim: Claim, entry: LedgerEntry) -> None:
-    """Log the entry. Somebody who can change the database cannot change the files of logs."""
+def _log_written(claim: Claim, new: NewEntry) -> None:
+    """Log the entry, because somebody who can change the database cannot change the log files."""
+    entry = new.entry
     report = _log.warning if entry.sums.missing else _log.info
     report(
         "ledger_entry_written",
         job=claim.job_id,
+        subscription_id=new.anchor.subscription_id,
         number=entry.number,
         hash=entry.hash,
         signed_with=entry.key_id,

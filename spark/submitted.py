@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
@@ -40,8 +40,8 @@ from spark.work import Work, WorkProgress, work_of
 Do = Callable[[SparkSession, Work], JobResult]
 
 
-def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
-    """Run the named job of that kind, or the one that has waited longest.
+def carry_out(kinds: Collection[JobKind], do: Do, arguments: Sequence[str]) -> None:
+    """Run the named job of these kinds, or the one that has waited longest.
 
     The last line of standard output says how the job ended, as JSON. `spark-submit` writes standard
     error there too.
@@ -49,7 +49,7 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     Raises:
         SystemExit: Always; the exit code is 0 if the job is DONE.
     """
-    wanted = _parser(kind).parse_args(arguments).job
+    wanted = _parser(kinds).parse_args(arguments).job
     settings = Settings()
     configure_logging(settings.log_level)
     # Show only warnings of py4j. It logs every connection that it closes.
@@ -61,7 +61,7 @@ def carry_out(kind: JobKind, do: Do, arguments: Sequence[str]) -> None:
     # fails.
     engine = SubmittedEngine(submitted_session(), settings, libpq_url(url), do)
     try:
-        job = asyncio.run(_ended(url, engine, kind=kind, wanted=wanted))
+        job = asyncio.run(_ended(url, engine, kinds=kinds, wanted=wanted))
     except AngeliaError as error:
         raise SystemExit(error.message) from error
     said = {"id": job.id, "state": job.state, "counts": job.result.counts, "reason": job.reason}
@@ -80,8 +80,8 @@ class SubmittedEngine:
 
     def run(self, job: Job, progress: WorkProgress) -> JobResult:
         """Run the job, and return its result. Errors of the job are raised."""
-        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark passes it by position
-        progress.watch(SessionJobs(self.session))
+        self.session.sparkContext.setJobGroup(job.id, f"{job.kind} {job.id}", True)  # noqa: FBT003 - PySpark has it by position
+        progress.watch(SessionJobs(self.session, job.id))
         work = work_of(job, self.settings, database_url=self.database_url, progress=progress)
         return self.do(self.session, work)
 
@@ -91,7 +91,7 @@ class SubmittedEngine:
 
 
 async def _ended(
-    url: DatabaseUrl, engine: SubmittedEngine, *, kind: JobKind, wanted: str | None
+    url: DatabaseUrl, engine: SubmittedEngine, *, kinds: Collection[JobKind], wanted: str | None
 ) -> Job:
     """Return the job in the state that it has after the run.
 
@@ -104,7 +104,7 @@ async def _ended(
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     opened = open_database(url, vault=open_vault(engine.settings))
     async with opened as database, listen(url, [JOBS]) as notices:
-        job = await _taken(database, name, kind=kind, wanted=wanted)
+        job = await _taken(database, name, kinds=kinds, wanted=wanted)
         log = partial(open_log, engine.settings, database_url=url)
         store = DatabaseJobs(database, notices, name, open_a_log=log)
         await Runner(store, engine).carry_out(job, stopping)
@@ -112,19 +112,25 @@ async def _ended(
             return await JobRepository(session).get(job.id)
 
 
-async def _taken(database: Database, name: str, *, kind: JobKind, wanted: str | None) -> Job:
+async def _taken(
+    database: Database, name: str, *, kinds: Collection[JobKind], wanted: str | None
+) -> Job:
     lease = RunnerPace().lease
     async with database.transaction() as session:
         jobs = JobRepository(session)
-        if job := await jobs.take(name, lease, kind=kind, job_id=wanted):
+        if job := await jobs.take(name, lease, kinds=kinds, job_id=wanted):
             return job
         if wanted is None:
-            raise JobNotFoundError(f"No job of kind {kind} waits")
+            raise JobNotFoundError(f"No job of kind {_named(kinds)} waits")
         known = await jobs.get(wanted)
     raise JobNotFoundError(f"Job {wanted} does not wait: it is of kind {known.kind}, {known.state}")
 
 
-def _parser(kind: JobKind) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=f"Do a requested job of kind {kind}.")
+def _named(kinds: Collection[JobKind]) -> str:
+    return " or ".join(kinds)
+
+
+def _parser(kinds: Collection[JobKind]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=f"Do a requested job of kind {_named(kinds)}.")
     parser.add_argument("--job", help="its id; the one that has waited longest")
     return parser

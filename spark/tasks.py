@@ -12,17 +12,15 @@ _RUNNING: Final = "RUNNING"
 
 
 class SessionJobs:
-    """The Spark jobs of a session, numbered from 0. See `spark.steps.SparkJobs`.
+    """The Spark jobs of one Angelia job, whose id is the `group`. See `spark.steps.SparkJobs`."""
 
-    Spark forgets old jobs, so only the newest job is read.
-    """
-
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, group: str) -> None:
+        self._group = group
         self._context = session.sparkContext
         self._tracker = session.sparkContext.statusTracker()
 
     def begun(self) -> int:
-        """Return how many Spark jobs the session has started so far.
+        """Return the number that the next Spark job gets, in any group.
 
         Raises:
             Py4JError: Spark has ended.
@@ -34,19 +32,17 @@ class SessionJobs:
         return int(scheduler.numTotalJobs())
 
     def since(self, first: int) -> Begun:
-        """Return the Spark jobs that started after the first `first` jobs.
-
-        The result is empty if Spark does not report them.
-        """
+        """Return the group's Spark jobs from that number on; empty if Spark reports none."""
         with suppress(Py4JError, OSError):
             return self._since(first)
         return Begun()
 
     def _since(self, first: int) -> Begun:
-        jobs = self.begun() - first
-        job = self._tracker.getJobInfo(first + jobs - 1) if jobs > 0 else None
+        numbers = [each for each in self._tracker.getJobIdsForGroup(self._group) if each >= first]
+        job = self._tracker.getJobInfo(max(numbers)) if numbers else None
         if job is None:
-            return Begun(jobs=max(jobs, 0))
+            return Begun()
+        jobs = len(numbers)
         if job.status != _RUNNING:
             return Begun(jobs=jobs, completed=1, tasks=1)
         stages = [self._tracker.getStageInfo(each) for each in job.stageIds]

@@ -32,6 +32,8 @@ class JobKind(StrEnum):
     ARCHIVE = "ARCHIVE"
     # A job for one subscription (app.domain.insight.ledger).
     LEDGER = "LEDGER"
+    # Requested daily for many subscriptions: the entries that are due.
+    LEDGERS = "LEDGERS"
 
 
 class JobState(StrEnum):

@@ -3,6 +3,6 @@
 Spark's own connector reads Kafka.
 """
 
-from app.log.postgres.bulk import BulkRow, topic_rows
+from app.log.postgres.bulk import BulkRow, header_rows, topic_rows
 
-__all__ = ["BulkRow", "topic_rows"]
+__all__ = ["BulkRow", "header_rows", "topic_rows"]

@@ -63,7 +63,7 @@ def carry_out(
         SystemExit: Always, with the exit code.
     """
     if given.job is not None:
-        submitted.carry_out(kind, run, ["--job", given.job])
+        submitted.carry_out([kind], run, ["--job", given.job])
         return
     end = given.to or datetime.now(UTC)
     scope = JobScope(

@@ -225,4 +225,4 @@ def _tidied(session: SparkSession, work: Work, patience: FileRetention) -> int:
 
 
 if __name__ == "__main__":
-    carry_out(JobKind.ARCHIVE, run, sys.argv[1:])
+    carry_out([JobKind.ARCHIVE], run, sys.argv[1:])

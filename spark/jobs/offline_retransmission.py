@@ -29,6 +29,7 @@ from app.storage.spark.republishing_tasks import (
 )
 from spark.jobs.reached import Reached, gone, messages_of, reached
 from spark.jobs.republishing import Republishing
+from spark.lanes import long_tasks_max
 from spark.submitted import carry_out
 from spark.work import Work
 
@@ -88,7 +89,8 @@ def _published(
     left = _left(request.spans, positions)
     all_of_it = reached(work, request.source, request.spans)
     read = reached(work, request.source, left)
-    messages = in_order(messages_of(session, work, read, times=request.times), request)
+    found = messages_of(session, work, read, times=request.times)
+    messages = in_order(found, request, tasks_max=long_tasks_max(session))
     try:
         messages.foreachPartition(republishing)
     except Exception as exc:
@@ -98,7 +100,7 @@ def _published(
     return all_of_it
 
 
-def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
+def in_order(messages: DataFrame, request: RepublishRequest, *, tasks_max: int) -> DataFrame:
     """Return the messages of the requested time, in order (columns `MESSAGES`).
 
     One task reads a whole partition, from the log and from many files. So messages with the same
@@ -106,7 +108,7 @@ def in_order(messages: DataFrame, request: RepublishRequest) -> DataFrame:
     """
     times, at = request.times, F.col("timestamp_ms")
     inside = messages.where((at >= F.lit(times.since_ms)) & (at < F.lit(times.until_ms)))
-    tasks = min(_TASKS_MAX, max(1, len(request.spans)))
+    tasks = min(_TASKS_MAX, tasks_max, max(1, len(request.spans)))
     return inside.repartition(tasks, "partition").sortWithinPartitions("partition", "offset")
 
 
@@ -125,4 +127,4 @@ def _ends(work: Work, topic: str) -> Mapping[int, int]:
 
 
 if __name__ == "__main__":
-    carry_out(JobKind.OFFLINE_RETRANSMISSION, run, sys.argv[1:])
+    carry_out([JobKind.OFFLINE_RETRANSMISSION], run, sys.argv[1:])

@@ -1,6 +1,6 @@
 """Finds where the messages of a job are: in the log, or only in the archive."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +35,43 @@ def reached(work: Work, topic: str, spans: Sequence[OffsetSpan]) -> Reached:
         LogUnavailableError: The log cannot be reached.
         StorageUnavailableError: The database cannot be reached.
     """
-    if not kept_folders(work.database_url, topic):
-        return Reached(log=tuple(spans), starts={})
-    # Read the starts of the log before the folders. Then the folders contain what retention removes
-    # between the two reads.
-    starts = log_starts(work, topic)
+    return reached_in(spans, places_of(work, [topic])[topic])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlaces:
+    """Where the messages of a topic are: the starts of the log, and the folders of the archive."""
+
+    starts: Mapping[int, int]
+    folders: tuple[KeptFolder, ...]
+
+
+def places_of(work: Work, topics: Collection[str]) -> Mapping[str, TopicPlaces]:
+    """Return where the messages of each topic are now.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+        StorageUnavailableError: The database cannot be reached.
+    """
+    archived = kept_folders(work.database_url, topics).keys()
+    # Read the log's starts before the folders: then the folders have what retention removes in
+    # between.
+    bounds = topic_bounds(work.database_url, archived, work.log) if archived else {}
+    folders = kept_folders(work.database_url, archived) if archived else {}
+    return {
+        topic: TopicPlaces(
+            starts={index: each.start for index, each in bounds.get(topic, {}).items()},
+            folders=tuple(folders.get(topic, ())),
+        )
+        for topic in topics
+    }
+
+
+def reached_in(spans: Sequence[OffsetSpan], places: TopicPlaces) -> Reached:
+    """Return where the spans of that topic are."""
+    starts, folders = places.starts, places.folders
     if all(span.start >= starts.get(span.partition, 0) for span in spans):
         return Reached(log=tuple(spans), starts=starts)
-    folders = kept_folders(work.database_url, topic)
     in_log, archived = [], []
     for span in spans:
         index = span.partition

@@ -223,4 +223,4 @@ def _sample(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 if __name__ == "__main__":
-    carry_out(JobKind.RETRANSMISSION, run, sys.argv[1:])
+    carry_out([JobKind.RETRANSMISSION], run, sys.argv[1:])

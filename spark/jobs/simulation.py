@@ -128,4 +128,4 @@ def _queue(waiting: DataFrame, request: SimulationRequest, empty: float | None) 
 
 
 if __name__ == "__main__":
-    carry_out(JobKind.SIMULATION, run, sys.argv[1:])
+    carry_out([JobKind.SIMULATION], run, sys.argv[1:])

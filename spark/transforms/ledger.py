@@ -1,154 +1,262 @@
-"""Counts records of the log and discards by their outcome, for ledgers.
+"""Counts records of the log and discards by their outcome, for many ledgers at once.
 
-Each task counts its input in Arrow batches, and returns a few sums, which are added later. Nothing
-is shuffled. Only discards are not summed in the tasks: they have one row for each position.
+Each task reads its input in Arrow batches once, whatever the number of subscriptions, and returns a
+few sums for each of them, which are added later. Nothing is shuffled. Only discards leave a task
+without being summed, as one row for each position.
 """
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from app.domain.commit import Ranges
-from app.domain.insight.ledger import Book, RecordAudience
-from app.domain.message import HEADER_TARGET
-from app.domain.targeted import target_of
+from app.domain.insight.ledger import Book, RecordAudience, common, left_of
+from app.domain.targeted import RecordTarget, target_of
 from spark.batches import Batches, batch_of
 from spark.schemas import LEDGER_COUNTS, PLACED_DISCARDS
 from spark.transforms.undelivered import masked
 
 _COUNTS: Final = to_arrow_schema(LEDGER_COUNTS, timezone="UTC")
-_TARGET: Final = HEADER_TARGET.decode("ascii")
+_EVER: Final = 2**63 - 1
 
-_Kind = tuple[int, bool, bool, str]
+Offsets = NDArray[np.int64]
+# A topic and a partition, or a subscription and a partition.
+_Place = tuple[str, int]
+_Row = tuple[str, int, bool, bool, str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAccount:
-    """What a ledger counts: partitions between two snapshots, and cancelled retransmissions."""
+    """The partitions of a ledger between two snapshots, and the cancelled retransmissions.
 
+    Of a partition in `starts`, only records from that offset on are counted.
+    """
+
+    topic: str
     subscription_id: str
     books: tuple[Book, ...]
     dropped: frozenset[str] = frozenset()
+    starts: Mapping[int, int] = field(default_factory=dict, hash=False)
 
 
-def counted(messages: DataFrame, account: LedgerAccount) -> DataFrame:
-    """Return counts (columns `LEDGER_COUNTS`) of the account's records (columns `MESSAGES`).
+def counted(records: DataFrame, accounts: Sequence[LedgerAccount]) -> DataFrame:
+    """Return counts (columns `LEDGER_COUNTS`) of the records (columns `LEDGER_RECORDS`).
 
     There may be several rows of a kind, one from each task.
     """
-    named = F.filter("headers", lambda header: header["key"] == _TARGET)
-    record_target = F.try_element_at(named, F.lit(-1))["value"].alias("addressed")
-    narrow = messages.select("partition", "offset", record_target)
-    return narrow.mapInArrow(_counting(account), LEDGER_COUNTS)
+    return records.mapInArrow(_counting(_shares(accounts)), LEDGER_COUNTS)
 
 
-def passed_discards(discards: DataFrame, account: LedgerAccount) -> DataFrame:
-    """Return discards of messages that were finished between the snapshots.
-
-    Input and result have the columns `PLACED_DISCARDS`.
-    """
-    return discards.mapInArrow(_keeping(account), PLACED_DISCARDS)
+def passed_discards(discards: DataFrame, accounts: Sequence[LedgerAccount]) -> DataFrame:
+    """Return discards of messages finished between the snapshots (columns `PLACED_DISCARDS`)."""
+    return discards.mapInArrow(_keeping(_passed(accounts)), PLACED_DISCARDS)
 
 
 def discards_by_reason(discards: DataFrame) -> DataFrame:
-    """Return the number of discards by partition, masked reason and status.
+    """Return the number of discards by subscription, partition, masked reason and status.
 
     The input has the columns `PLACED_DISCARDS`.
     """
-    alike = ("partition", masked(F.col("reason")).alias("reason"), "status")
+    reason = masked(F.col("reason")).alias("reason")
+    alike = ("subscription_id", "partition", reason, "status")
     return discards.groupBy(*alike).agg(F.count(F.lit(1)).alias("messages"))
 
 
-class _Places(NamedTuple):
-    """Three sets of offsets of one partition.
+class _Region(NamedTuple):
+    """Offsets of one kind (see `app.domain.insight.ledger.Counted`), as edges of ranges."""
 
-    Each set is stored as the ordered edges of its ranges.
-    """
-
-    carried: Sequence[int]
-    published: Sequence[int]
-    unfinished: Sequence[int]
+    carried: bool
+    passed: bool
+    edges: Offsets
 
 
-def _places(account: LedgerAccount) -> Mapping[int, _Places]:
-    return {
-        book.closing.partition: _Places(
-            carried=_edges(book.carried()),
-            published=_edges(book.published()),
-            unfinished=_edges(book.unfinished()),
+class _Share(NamedTuple):
+    """What an account counts of one partition."""
+
+    account: LedgerAccount
+    regions: Sequence[_Region]
+
+
+def _shares(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Sequence[_Share]]:
+    """Return what is counted of each partition of a topic, by all its subscriptions."""
+    found: dict[_Place, list[_Share]] = defaultdict(list)
+    for account in accounts:
+        for book in account.books:
+            index = book.closing.partition
+            regions = _regions(book, account.starts.get(index, 0))
+            found[account.topic, index].append(_Share(account, regions))
+    return dict(found)
+
+
+def _regions(book: Book, start: int) -> Sequence[_Region]:
+    unfinished = book.unfinished()
+    there = ((start, _EVER),)
+    return [
+        _Region(carried, passed, _edges(part))
+        for carried, ranges in ((True, book.carried()), (False, book.published()))
+        for found in [common(ranges, there)]
+        for passed, part in (
+            (False, common(found, unfinished)),
+            (True, _without(found, unfinished)),
         )
-        for book in account.books
-    }
+        if part
+    ]
 
 
-def _edges(ranges: Ranges) -> Sequence[int]:
-    return [edge for each in ranges for edge in each]
+def _without(ranges: Ranges, others: Ranges) -> Ranges:
+    return tuple(each for low, high in ranges for each in left_of(low, high, others))
 
 
-def _within(edges: Sequence[int], offset: int) -> bool:
-    # Count the edges up to the offset. Their number is odd if the offset is inside a range.
-    return bisect_right(edges, offset) % 2 == 1
+def _edges(ranges: Ranges) -> Offsets:
+    return np.array([edge for each in ranges for edge in each], dtype=np.int64)
 
 
-def _counting(account: LedgerAccount) -> Callable[[Batches], Batches]:
+def _counting(shares: Mapping[_Place, Sequence[_Share]]) -> Callable[[Batches], Batches]:
     def count(batches: Batches) -> Batches:
-        places = _places(account)
-        found: Counter[_Kind] = Counter()
-        first: dict[_Kind, int] = {}
+        found: dict[_Place, _Records] = defaultdict(_Records)
         for batch in batches:
-            columns = [column.to_pylist() for column in batch.columns]
-            for partition, offset, record_target in zip(*columns, strict=True):
-                kind = _kind(places.get(partition), partition, offset)
-                if kind is not None:
-                    whole = (*kind, _audience_of(record_target, account))
-                    found[whole] += 1
-                    first[whole] = min(offset, first.get(whole, offset))
-        rows = [(*kind, messages, first[kind]) for kind, messages in found.items()]
+            for place, start, end in _stretches(batch):
+                found[place].add(batch.slice(start, end - start))
+        rows = (
+            row
+            for place, records in found.items()
+            for row in _rows(records.sorted(), shares.get(place, ()), place[1])
+        )
         yield batch_of(rows, _COUNTS)
 
     return count
 
 
-def _kind(there: _Places | None, partition: int, offset: int) -> tuple[int, bool, bool] | None:
-    """Return the audience of a record, and whether the record is carried and passed.
+def _stretches(batch: pa.RecordBatch) -> Iterator[tuple[_Place, int, int]]:
+    """Yield the parts of a batch that have the same values in the first two columns."""
+    if not batch.num_rows:
+        return
+    names = batch.column(0).dictionary_encode()
+    codes, indexes = _numbers(names.indices), _numbers(batch.column(1))
+    differ = (np.diff(codes) != 0) | (np.diff(indexes) != 0)
+    edges = [0, *(np.flatnonzero(differ) + 1).tolist(), batch.num_rows]
+    for start, end in pairwise(edges):
+        name = names.dictionary[int(codes[start])].as_py()
+        yield (name, int(indexes[start])), start, end
 
-    Return None if the record does not count. See `app.domain.insight.ledger.Counted`.
+
+def _numbers(column: Any) -> NDArray[Any]:  # noqa: ANN401 - an Arrow array
+    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+class _Found(NamedTuple):
+    """The records of a partition that a task has read, in order.
+
+    `targeted` has those for one subscription, with their `targets`; `free` has all others.
     """
-    if there is None:
-        return None
-    carried = _within(there.carried, offset)
-    if not carried and not _within(there.published, offset):
-        return None
-    return partition, carried, not _within(there.unfinished, offset)
+
+    free: Offsets
+    targeted: Offsets
+    targets: Sequence[RecordTarget]
 
 
-def _audience_of(header: bytes | None, account: LedgerAccount) -> str:
-    record_target = None if header is None else target_of(header)
-    if record_target is None:
-        return RecordAudience.EVERYBODY.value
-    if record_target.subscription_id != account.subscription_id:
-        return RecordAudience.OTHERS.value
-    return (
-        RecordAudience.CANCELLED
-        if record_target.job_id in account.dropped
-        else RecordAudience.RESENT
-    ).value
+class _Records:
+    """Collects the records of a partition."""
+
+    def __init__(self) -> None:
+        self._free: list[Offsets] = []
+        self._targeted: list[tuple[int, RecordTarget]] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add records (columns `LEDGER_RECORDS`)."""
+        offsets, targets = _numbers(batch.column(2)), batch.column(3)
+        is_free = np.ones(len(offsets), dtype=bool)
+        if targets.null_count < len(targets):
+            for at in np.flatnonzero(_numbers(targets.is_valid())).tolist():
+                target = target_of(targets[at].as_py())
+                if target is not None:
+                    self._targeted.append((int(offsets[at]), target))
+                    is_free[at] = False
+        self._free.append(offsets[is_free])
+
+    def sorted(self) -> _Found:
+        """Return all records in order."""
+        targeted = sorted(self._targeted)
+        return _Found(
+            np.sort(np.concatenate(self._free)),
+            np.array([offset for offset, _ in targeted], dtype=np.int64),
+            [target for _, target in targeted],
+        )
 
 
-def _keeping(account: LedgerAccount) -> Callable[[Batches], Batches]:
+def _rows(found: _Found, shares: Iterable[_Share], partition: int) -> Iterator[_Row]:
+    owned: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for offset, target in zip(found.targeted.tolist(), found.targets, strict=True):
+        owned[target.subscription_id].append((offset, target.job_id))
+    for account, regions in shares:
+        audiences = _audiences(found, account, owned.get(account.subscription_id, ()))
+        for audience, offsets in audiences:
+            for region in regions:
+                messages, first = _within(offsets, region.edges)
+                if messages:
+                    kind = (region.carried, region.passed, audience.value)
+                    yield account.subscription_id, partition, *kind, messages, first
+
+
+def _audiences(
+    found: _Found, account: LedgerAccount, own: Sequence[tuple[int, str]]
+) -> Iterator[tuple[RecordAudience, Offsets]]:
+    yield RecordAudience.EVERYBODY, found.free
+    if not len(found.targeted):
+        return
+    resent = [offset for offset, job_id in own if job_id not in account.dropped]
+    cancelled = [offset for offset, job_id in own if job_id in account.dropped]
+    yield RecordAudience.RESENT, np.array(resent, dtype=np.int64)
+    yield RecordAudience.CANCELLED, np.array(cancelled, dtype=np.int64)
+    # Only few subscriptions have records of their own: for the others, use all as they are.
+    others = found.targeted
+    if own:
+        others = np.setdiff1d(others, [offset for offset, _ in own], assume_unique=True)
+    yield RecordAudience.OTHERS, others
+
+
+def _within(offsets: Offsets, edges: Offsets) -> tuple[int, int]:
+    """Return how many of the ordered offsets are in the ranges, and the first of these."""
+    at = np.searchsorted(offsets, edges)
+    counts = at[1::2] - at[0::2]
+    total = int(counts.sum())
+    if not total:
+        return 0, 0
+    return total, int(offsets[at[0::2][np.argmax(counts > 0)]])
+
+
+def _passed(accounts: Iterable[LedgerAccount]) -> Mapping[_Place, Offsets]:
+    """Return the offsets that were finished between the snapshots, as edges of ranges."""
+    return {
+        (account.subscription_id, book.closing.partition): _edges(
+            _without((*book.carried(), *book.published()), book.unfinished())
+        )
+        for account in accounts
+        for book in account.books
+    }
+
+
+def _keeping(passed: Mapping[_Place, Offsets]) -> Callable[[Batches], Batches]:
     def keep(batches: Batches) -> Batches:
-        places = _places(account)
+        nothing = np.array([], dtype=np.int64)
         for batch in batches:
-            pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-            kinds = [_kind(places.get(partition), partition, offset) for partition, offset in pairs]
-            passed = [kind is not None and kind[2] for kind in kinds]
-            yield batch.filter(pa.array(passed, type=pa.bool_()))
+            offsets = _numbers(batch.column(2))
+            is_passed = np.zeros(len(offsets), dtype=bool)
+            for place, start, end in _stretches(batch):
+                edges = passed.get(place, nothing)
+                # Count the edges at or below the offset: the number is odd inside a range.
+                below = np.searchsorted(edges, offsets[start:end], side="right")
+                is_passed[start:end] = below % 2 == 1
+            yield batch.filter(pa.array(is_passed))
 
     return keep

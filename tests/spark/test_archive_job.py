@@ -160,7 +160,7 @@ async def test_what_the_log_lost_while_it_was_read_does_not_count_as_archived(
     result = await written(bench, job, progress=Watched(lose))
     assert await bench.finished(job, result)
     assert (result.counts["messages"], result.counts["missed"]) == (6, 4)
-    [folder] = await asyncio.to_thread(kept_folders, bench.url, TOPIC)
+    [folder] = (await asyncio.to_thread(kept_folders, bench.url, [TOPIC]))[TOPIC]
     assert folder.spans == {partition.index: Stretch(4, 10)}
     assert await kept_places(bench) == once(positions[4:])
     assert (await done(bench)).counts["missed"] == 0

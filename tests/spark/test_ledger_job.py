@@ -1,29 +1,42 @@
 """Entries of ledgers as Spark makes them, on both logs."""
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
+from app.domain.catalogue.subscription import Subscription
 from app.domain.commit import Progress
-from app.domain.insight.ledger import Doubt, Sums, books_of, spans_of
-from app.domain.job import JobState
+from app.domain.insight.ledger import Doubt, Finding, Sums, spans_of
+from app.domain.job import Claim, Job, JobKind, JobState
+from app.domain.message import NewRecord
 from app.domain.targeted import RecordTarget
+from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.discards.undelivered import UndeliveredRepository
 from app.storage.insight.jobs import JobRepository
-from app.storage.spark.ledger_rows import requested_ledger
-from spark.records import messages
-from spark.transforms.ledger import LedgerAccount, counted
+from app.storage.insight.ledgers import LedgerRepository
+from app.storage.spark.ledger_rows import RequestedEntry, requested_entries
+from spark.jobs.ledger import account_of
+from spark.jobs.reached import places_of
+from spark.ledger_records import ledger_records
+from spark.transforms.ledger import counted
 from tests.contract.harness import Harness
-from tests.integration.storage.builders import TOPIC
+from tests.contract.logs import a_topic
+from tests.integration.storage.builders import TOPIC, a_subscription, add_topic
 from tests.spark.archives import archived
 from tests.spark.archives import done as archive_done
 from tests.spark.ledgers import EVER, Books
 from tests.spark.plans import plan_of
 from tests.spark.retransmissions import EMBEDDED, STREAM, Bench, trimmed
+from tests.spark.taking import LEASE
 
 # The first test starts Spark, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
+
+LATER = datetime.now(UTC) + timedelta(days=1)
 
 
 @pytest.fixture
@@ -171,17 +184,111 @@ async def test_a_job_that_is_cancelled_makes_none_and_the_next_goes_on_from_the_
     assert (entry.number, entry.sums) == (1, Sums(published=1, unfinished=1))
 
 
-async def test_tasks_share_the_offsets_and_nothing_is_shuffled(books: Books) -> None:
+async def test_a_topic_is_read_once_for_all_its_subscriptions_and_nothing_is_shuffled(
+    books: Books,
+) -> None:
     for key in (b"a", b"b", b"c", b"d"):
         await books.bench.publish(b"1", b"2", key=key)
     job = await books.asked()
-    _, topic, request = requested_ledger(books.bench.url, job.id)
-    spans = [span for span in spans_of(topic, request) if span.start < span.end]
-    account = LedgerAccount(subscription_id="s", books=tuple(books_of(request)))
+    [entry] = requested_entries(books.bench.url, job.id)
+    spans = [span for span in spans_of(entry.topic, entry.request) if span.start < span.end]
     work = books.bench.work(job)
-    read = messages(books.bench.spark, work.database_url, log=work.log, spans=spans)
-    found = counted(read, account)
-    assert found.rdd.getNumPartitions() == len(spans)
+    account = account_of(entry, (await asyncio.to_thread(places_of, work, [TOPIC]))[TOPIC])
+    read = ledger_records(books.bench.spark, work.database_url, log=work.log, spans=spans)
+    # One task reads many partitions that have little.
+    assert len(spans) > 1
+    found = counted(read, [account, account])
+    assert found.rdd.getNumPartitions() == 1
     plan = plan_of(found)
     assert "Exchange" not in plan
     assert "postgresql" not in plan
+    assert plan.count("Scan ") == 1
+
+
+async def test_one_job_makes_the_entries_of_many_topics_as_one_job_each_would(
+    books: Books,
+) -> None:
+    bench = books.bench
+    others = await more_subscriptions(bench)
+    await books.publish(6, again=RecordTarget(others[0].id, "b" * 32))
+    await bench.log.append("shop.other", [NewRecord(value=b"1", key=b"k") for _ in range(7)])
+    positions = await books.publish(20)
+    index = positions[0].partition.index
+    await books.commit(index, Progress(
+        subscription_id=bench.subscription.id, offset=9, finished=((12, 15),),
+        delivered=4, discarded=2,
+    ))  # fmt: skip
+    async with bench.database.transaction() as session:
+        discards = await bench.discard(positions[0], positions[7], status=400)
+        await UndeliveredRepository(session).record(discards, STREAM, 1)
+    ids = [bench.subscription.id, *(each.id for each in others)]
+    job = await books.service.request_all(ids)
+    assert job is not None
+    assert (job.kind, job.scope.topic, job.scope.subscription) == (JobKind.LEDGERS, None, None)
+    alone = [await of_one(books, job, each) for each in requested_entries(bench.url, job.id)]
+    taken = await bench.taken()
+    assert taken.id == job.id
+    result = await books.done(taken)
+    assert result.counts["entries"] == len(ids)
+    together = await findings(bench, taken.claim)
+    assert together == {owner: finding for each in alone for owner, finding in each.items()}
+    assert len(together) == len(ids)
+    assert await bench.finished(taken, result)
+    [entry] = await books.entries()
+    assert entry.sums == Sums(published=20, delivered=4, discarded=2, unfinished=14, recorded=2)
+    for each in others:
+        found = await books.service.between(each.topic, each.name, since=EVER, until=LATER, limit=9)
+        [other] = found.entries
+        published = 7 if each.topic == "shop.other" else 20
+        resent = 6 if each is others[0] else 0
+        assert other.sums == Sums(published=published, resent=resent, unfinished=published + resent)
+        check = await books.service.check(each.topic, each.name)
+        assert (check.entries, check.anchored, check.broken) == (1, 1, None)
+    # Nothing is kept of what they were made of.
+    assert await findings(bench, taken.claim) == {}
+
+
+async def more_subscriptions(bench: Bench) -> list[Subscription]:
+    """Two of the topic, and one of another."""
+    await bench.log.create_topic(a_topic("shop.other", partitions=1))
+    start = dict.fromkeys(range(3), 0)
+    async with bench.database.transaction() as session:
+        await add_topic(session, "shop.other")
+        repository = SubscriptionRepository(session)
+        named = ((TOPIC, "audit"), (TOPIC, "mail"), ("shop.other", "audit"))
+        return [
+            await repository.add(
+                a_subscription(name, topic=topic, start=start, id=f"{number:032x}")
+            )
+            for number, (topic, name) in enumerate(named)
+        ]
+
+
+async def of_one(books: Books, like: Job, entry: RequestedEntry) -> Mapping[str, Finding]:
+    """What a job finds that makes this entry alone."""
+    bench = books.bench
+    async with bench.database.transaction() as session:
+        jobs = JobRepository(session)
+        job = await jobs.add(JobKind.LEDGER, like.scope)
+        owner = await SubscriptionRepository(session).with_ids([entry.subscription_id])
+        await LedgerRepository(session).add(job, owner[0], entry.request)
+        taken = await jobs.take("r-2", LEASE, job_id=job.id)
+    assert taken is not None
+    await books.done(taken)
+    found = await findings(bench, taken.claim)
+    async with bench.database.transaction() as session:
+        assert await JobRepository(session).fail(taken.claim, "not to be kept")
+    return found
+
+
+async def findings(bench: Bench, claim: Claim) -> Mapping[str, Finding]:
+    """What was counted, by subscription, in an order of its own."""
+    async with bench.database.transaction() as session:
+        found = await LedgerRepository(session).found(claim)
+    return {
+        owner: Finding(
+            counted=tuple(sorted(each.counted, key=str)),
+            discards=tuple(sorted(each.discards, key=str)),
+        )
+        for owner, each in found.items()
+    }

@@ -135,7 +135,8 @@ def test_a_partition_is_one_tasks_in_its_order_and_times_have_an_end(spark: Spar
         for index in range(3)
     ]
     asked = a_request(until=SINCE + timedelta(milliseconds=40))
-    frame = in_order(spark.createDataFrame(rows, MESSAGES).repartition(5), asked)
+    scattered = spark.createDataFrame(rows, MESSAGES).repartition(5)
+    frame = in_order(scattered, asked, tasks_max=200)
     by_task = frame.rdd.glom().map(lambda rows: [(row[0], row[1]) for row in rows]).collect()
     assert all(each == sorted(each) for each in by_task)
     found = [place for each in by_task for place in each]
@@ -145,13 +146,13 @@ def test_a_partition_is_one_tasks_in_its_order_and_times_have_an_end(spark: Spar
 
 
 # From the second that is to be said on, nothing is: what is appended by then is in the target.
-_HELD = """
+HELD = """
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN PERFORM pg_advisory_xact_lock_shared(77); RETURN NEW; END $$;
 CREATE TRIGGER hold BEFORE UPDATE ON offline_parts FOR EACH ROW WHEN (NEW.written > 0)
 EXECUTE FUNCTION hold();
 """
-_FREED = "DROP TRIGGER hold ON offline_parts; DROP FUNCTION hold()"
+FREED = "DROP TRIGGER hold ON offline_parts; DROP FUNCTION hold()"
 _WAITS = (
     "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
     " WHERE NOT granted AND locktype = 'advisory' AND datname = current_database()"
@@ -176,7 +177,7 @@ async def test_a_runner_killed_while_it_publishes_leaves_the_rest_to_the_next_an
         await service.request(TOPIC, AGAIN, since=SINCE, until=UNTIL)
         autonomous = psycopg.AsyncConnection.connect(postgres_url, autocommit=True)
         async with await autonomous as holding:
-            await holding.execute(_HELD)
+            await holding.execute(HELD)
             await holding.execute("SELECT pg_advisory_lock(77)")
             namespace = {"ANGELIA_NAMESPACE": harness.namespace}
             async with runner(postgres_url, tmp_path, **namespace) as killed:
@@ -186,7 +187,7 @@ async def test_a_runner_killed_while_it_publishes_leaves_the_rest_to_the_next_an
                 killed.kill()
                 await killed.wait()
             await holding.execute("SELECT pg_advisory_unlock(77)")
-            await holding.execute(_FREED)
+            await holding.execute(FREED)
 
         async def is_done() -> bool:
             return (await standing(service)).job.ended_at is not None

@@ -50,10 +50,15 @@ class HeldUp:
                 pipe.read()
 
 
+def held_up(spark: SparkSession, group: str, pipe: Path) -> None:
+    spark.sparkContext.setJobGroup(group, group)
+    spark.range(0, 4, 1, 4).foreachPartition(HeldUp(pipe, 3))
+
+
 async def test_a_step_is_as_far_as_its_tasks_are_completed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pipe, progress, jobs = tmp_path / "pipe", WorkProgress(), SessionJobs(spark)
+    pipe, progress, jobs = tmp_path / "pipe", WorkProgress(), SessionJobs(spark, "ours")
     os.mkfifo(pipe)
     spark.range(3).count()
     progress.watch(jobs)
@@ -64,13 +69,14 @@ async def test_a_step_is_as_far_as_its_tasks_are_completed(
         return progress.now().done == pytest.approx(0.2 + 0.6 * FIRST_SHARE * 3 / 4)
 
     async with asyncio.TaskGroup() as tasks:
-        frame = spark.range(0, 4, 1, 4)
-        tasks.create_task(asyncio.to_thread(frame.foreachPartition, HeldUp(pipe, 3)))
+        tasks.create_task(asyncio.to_thread(held_up, spark, "ours", pipe))
         try:
             await eventually(three_of_four, seconds=60)
         finally:
             # Whoever reads it goes on; this waits for it to do so.
             await asyncio.to_thread(pipe.write_bytes, b"")
+    # What another job has Spark do meanwhile is nothing of this one.
+    spark.range(3).count()
     progress.look()
     assert progress.now().done == pytest.approx(0.2 + 0.6 * FIRST_SHARE)
     progress.step("writing", done=0.8, until=0.9)

@@ -39,4 +39,4 @@ def test_times_are_in_utc_wherever_spark_runs() -> None:
     given: Any = session
     assert prepared(given) is given
     assert session.settings["spark.sql.session.timeZone"] == "UTC"
-    assert len(session.sources) == 3
+    assert len(session.sources) == 4

@@ -1,6 +1,6 @@
 """Appends anchors of ledgers to their stream in the log, and reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,18 +20,18 @@ _CLOCKS: Final = timedelta(hours=1)
 _CHUNK: Final = 1024 * 1024
 
 
-async def append_anchor(log: MessageLog, anchor: LedgerAnchor) -> None:
-    """Append the anchor to its stream. Create the stream if it does not exist.
+async def append_anchors(log: MessageLog, anchors: Iterable[LedgerAnchor]) -> None:
+    """Append the anchors to their stream. Create the stream if it does not exist.
 
     Raises:
         LogUnavailableError: The log cannot be reached.
     """
-    record = NewRecord(value=anchor.text(), key=anchor.subscription_id.encode())
+    records = [NewRecord(value=each.text(), key=each.subscription_id.encode()) for each in anchors]
     try:
-        await log.append(LEDGERS, [record])
+        await log.append(LEDGERS, records)
     except TopicNotFoundError:
         await log.create_topic(ANCHORS_TOPIC)
-        await log.append(LEDGERS, [record])
+        await log.append(LEDGERS, records)
 
 
 async def anchors_since(

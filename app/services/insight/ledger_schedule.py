@@ -1,12 +1,13 @@
-"""Requests a ledger entry each day, by one process at a time."""
+"""Requests the ledger entries of each day, by one process at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
-from app.domain.errors import JobQueueFullError, NotFoundError
+from app.domain.errors import JobQueueFullError
 from app.domain.insight.ledger import next_due
 from app.services.insight.ledgers import LedgerService
 from app.storage.database import Database
@@ -18,9 +19,11 @@ LEASE: Final = "ledgers"
 LOOK_EVERY: Final = timedelta(minutes=5)
 # How long the lease is valid. A process that has missed so many rounds counts as gone.
 _LEASE_LENGTH: Final = 3 * LOOK_EVERY
-# The maximum number of waiting ledger jobs. Further jobs are requested when these are finished, so
-# that other jobs can run in between.
-WAITING_MAX: Final = 20
+# The maximum number of waiting jobs. More are requested when these are finished.
+WAITING_MAX: Final = 4
+# The number of entries from which on a job gets no further topic. All due entries of a topic are in
+# one job, which reads the topic once.
+ENTRIES_MAX: Final = 250
 
 
 class LedgerSchedule:
@@ -45,15 +48,46 @@ class LedgerSchedule:
             ours = await lease.take(LEASE, self._holder, _LEASE_LENGTH)
             if not ours or not await SparkRunnerRepository(session).any_live():
                 return
-            room = WAITING_MAX - await LedgerRepository(session).open_jobs()
-            kept = await LedgerRepository(session).extents()
-        for each in due(kept, now or datetime.now(UTC))[: max(room, 0)]:
-            # Try again in the next round. The subscription was deleted, or the queue is full.
-            with suppress(NotFoundError, JobQueueFullError):
-                await self._ledgers.request(each.topic, each.subscription)
+            ledgers = LedgerRepository(session)
+            room = WAITING_MAX - await ledgers.open_jobs()
+            kept, waiting = await ledgers.extents(), await ledgers.all_waiting()
+            failed = await ledgers.failed()
+        late = [
+            each
+            for each in due(kept, now or datetime.now(UTC))
+            if each.subscription_id not in waiting
+        ]
+        for each in batches(late, failed)[: max(room, 0)]:
+            # Try again in the next round if the queue is full.
+            with suppress(JobQueueFullError):
+                await self._ledgers.request_all(each)
 
 
 def due(kept: Iterable[Kept], now: datetime) -> Sequence[Kept]:
     """Return the ledgers with an entry due at `now`, the most overdue first."""
     dates = [(next_due(each.until, each.retention), each) for each in kept]
     return [each for date, each in sorted(dates) if date <= now]
+
+
+def batches(late: Sequence[Kept], failed: Mapping[str, str]) -> Sequence[Collection[str]]:
+    """Return the subscriptions of one job after the other, those of a topic together.
+
+    `failed` has the jobs that failed, by subscription. What one of them was to make is requested in
+    halves, and goes last: so an entry that cannot be made ends up alone, and holds up no other.
+    """
+    topics, again = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for each in late:
+        owner = each.subscription_id
+        if owner in failed:
+            again[failed[owner]].append(owner)
+        else:
+            topics[each.topic].append(owner)
+    made: list[list[str]] = []
+    for owners in topics.values():
+        if not made or len(made[-1]) + len(owners) > ENTRIES_MAX:
+            made.append([])
+        made[-1] += owners
+    for owners in again.values():
+        middle = (len(owners) + 1) // 2
+        made += [half for half in (owners[:middle], owners[middle:]) if half]
+    return made

@@ -1,15 +1,13 @@
 """Ledgers: requests for entries, look-ups, and checks of their chain."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from app.domain.access.audit import Action, Change
 from app.domain.catalogue.subscription import Subscription
-from app.domain.commit import Progress, parse_progress
-from app.domain.errors import ValidationFailedError
-from app.domain.insight.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
+from app.domain.errors import TopicNotFoundError, ValidationFailedError
+from app.domain.insight.ledger import LedgerRequest
 from app.domain.insight.ledger_anchors import anchored
 from app.domain.insight.ledger_chain import (
     Check,
@@ -22,13 +20,11 @@ from app.domain.insight.ledger_chain import (
 )
 from app.domain.insight.ledger_window import Ledger, Survey, requested_window
 from app.domain.job import WINDOW_MAX, Job, JobKind, JobScope
-from app.domain.message import Partition
 from app.log.interface import MessageLog
 from app.services.access.audit import note
 from app.services.insight.jobs import JobsSeen
 from app.services.insight.ledger_anchors import anchors_since
-from app.services.log_positions import bounds_of
-from app.services.stream_ends import stream_spans
+from app.services.insight.ledger_requests import following
 from app.storage.access.audit import AuditRepository
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database
@@ -36,18 +32,8 @@ from app.storage.insight.jobs import JobRepository
 from app.storage.insight.ledgers import LedgerRepository, keys_of
 from app.storage.insight.spark_runners import SparkRunnerRepository
 
-_MOMENT: Final = timedelta(milliseconds=1)
 # The maximum number of entries that are read in one transaction while a chain is checked.
 _LINKS: Final = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """The state of a subscription at one time: its position in each partition."""
-
-    subscription: Subscription
-    at: datetime
-    marks: Sequence[Mark]
 
 
 class LedgerService:
@@ -71,17 +57,50 @@ class LedgerService:
         async with self._database.transaction() as session:
             known = await SubscriptionRepository(session).get(topic, name)
             ledgers, jobs = LedgerRepository(session), JobRepository(session)
-            await ledgers.hold(known.id)
+            await ledgers.hold([known.id])
             waiting = await ledgers.waiting(known.id)
             if waiting is None:
-                request = await self._following(known, ledgers)
-                job = await jobs.add(JobKind.LEDGER, _scope(known, request))
+                request = (await self._following([known], ledgers)).get(known.id)
+                if request is None:
+                    raise TopicNotFoundError(f"The log has no topic {topic}")
+                job = await jobs.add(JobKind.LEDGER, _scope([known], [request]))
                 await ledgers.add(job, known, request)
                 await note(AuditRepository(session), _change(job, request))
             else:
                 job = await jobs.get(waiting)
             live = await SparkRunnerRepository(session).any_live()
         return JobsSeen(jobs=[job], runner_live=live)
+
+    async def request_all(self, subscription_ids: Collection[str]) -> Job | None:
+        """Request the next entries of these subscriptions from one job, which is returned.
+
+        Subscriptions that do not exist any more, or whose next entry is being made, are left out.
+        Return None if none is left.
+
+        Raises:
+            JobQueueFullError: Too many jobs are waiting.
+            LogUnavailableError: The log cannot be reached.
+        """
+        async with self._database.transaction() as session:
+            ledgers, jobs = LedgerRepository(session), JobRepository(session)
+            await ledgers.hold(subscription_ids)
+            left = set(subscription_ids) - await ledgers.all_waiting()
+            known = await SubscriptionRepository(session).with_ids(left)
+            requests = await self._following(known, ledgers)
+            known = [each for each in known if each.id in requests]
+            if not known:
+                return None
+            job = await jobs.add(JobKind.LEDGERS, _scope(known, list(requests.values())))
+            for each in known:
+                await ledgers.add(job, each, requests[each.id])
+            await note(AuditRepository(session), _many(job, len(known)))
+        return job
+
+    async def _following(
+        self, known: Sequence[Subscription], ledgers: LedgerRepository
+    ) -> Mapping[str, LedgerRequest]:
+        # Ask the log while the ledgers are locked, so that each request follows the last entry.
+        return await following(known, ledgers, self._log)
 
     async def between(
         self, topic: str, name: str, *, since: datetime | None, until: datetime | None, limit: int
@@ -162,93 +181,26 @@ class LedgerService:
         async with self._database.transaction() as session:
             return await LedgerRepository(session).links(owner, after=after, limit=_LINKS)
 
-    async def _following(self, known: Subscription, ledgers: LedgerRepository) -> LedgerRequest:
-        """Return the request for the entry after the last one, up to now."""
-        last = await ledgers.last(known.id)
-        look = await self._look(known)
-        request = _behind(last, look)
-        # Read the streams and the cancellations after the positions. Everything about messages that
-        # were finished at the positions is then in the streams.
-        streams = tuple(await stream_spans(self._log))
-        return replace(request, streams=streams, dropped=await ledgers.dropped(known.id))
 
-    async def _look(self, subscription: Subscription) -> _Look:
-        at = datetime.now(UTC)
-        partitions = await self._log.partitions(subscription.topic)
-        marks = await self._marks(subscription, partitions)
-        return _Look(subscription=subscription, at=at, marks=marks)
-
-    async def _marks(
-        self, subscription: Subscription, partitions: Collection[Partition]
-    ) -> Sequence[Mark]:
-        """Return the commits and the ends of partitions.
-
-        Ends are read last, so that no commit is beyond its end.
-        """
-        found = await self._log.committed({subscription.group: partitions})
-        committed = found.get(subscription.group, {})
-        bounds = await bounds_of(self._log, partitions)
-        marks = []
-        for partition in partitions:
-            progress = _beginning(subscription, partition.index)
-            if partition in committed:
-                there = committed[partition]
-                known = parse_progress(subscription.id, there.offset, there.metadata)
-                # Ignore the commit of an older subscription with the same name. This subscription
-                # has not started here.
-                progress = known or progress
-            marks.append(mark_of(partition.index, progress, bounds[partition].end))
-        return marks
-
-
-def _beginning(subscription: Subscription, partition: int) -> Progress:
-    return Progress(subscription_id=subscription.id, offset=subscription.start.get(partition, 0))
-
-
-def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
-    """Return the request for the ledger entry that follows the entry `last`.
-
-    Without `last`, the entry begins at the creation of the subscription.
-    """
-    opening = _first_opening(look) if last is None else last.closing
-    since = _first_since(look) if last is None else last.until
-    return LedgerRequest(
-        number=1 if last is None else last.number + 1,
-        since=since,
-        # Make sure that the end is after the start, because the clocks of processes differ.
-        until=max(look.at, since + _MOMENT),
-        opening=tuple(opening),
-        closing=tuple(look.marks),
+def _scope(subscriptions: Sequence[Subscription], requests: Sequence[LedgerRequest]) -> JobScope:
+    since, until = min(each.since for each in requests), max(each.until for each in requests)
+    topics = {each.topic for each in subscriptions}
+    names = {each.name for each in subscriptions}
+    return JobScope(
+        # Limit the time of the job to a year; an entry covers the whole time since the last one.
+        start=max(since, until - WINDOW_MAX),
+        end=until,
+        topic=topics.pop() if len(topics) == 1 else None,
+        subscription=names.pop() if len(subscriptions) == 1 else None,
     )
-
-
-def _first_opening(look: _Look) -> Sequence[Mark]:
-    start = look.subscription.start
-    if not start:
-        # Begin now. An old version did not store the start of the subscription, so the entry claims
-        # nothing about earlier messages.
-        return look.marks
-    return [
-        mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
-        for mark in look.marks
-    ]
-
-
-def _first_since(look: _Look) -> datetime:
-    subscription = look.subscription
-    # Begin where the first entry begins. The ledger claims nothing about the time before.
-    began = subscription.created_at if subscription.start else None
-    return began or look.at
-
-
-def _scope(subscription: Subscription, request: LedgerRequest) -> JobScope:
-    # Limit the job's time to a year. The entry itself covers the whole time since the last one.
-    start = max(request.since, request.until - WINDOW_MAX)
-    topic, name = subscription.topic, subscription.name
-    return JobScope(start=start, end=request.until, topic=topic, subscription=name)
 
 
 def _change(job: Job, request: LedgerRequest) -> Change:
     said = {"id": job.id, "number": request.number}
     name = f"{job.scope.topic}/{job.scope.subscription}"
     return Change(action=Action.REQUESTED, kind="ledger", name=name, after=said)
+
+
+def _many(job: Job, entries: int) -> Change:
+    said = {"kind": job.kind.value, "topic": job.scope.topic, "entries": entries}
+    return Change(action=Action.REQUESTED, kind="job", name=job.id, after=said)

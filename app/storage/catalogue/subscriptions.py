@@ -1,6 +1,6 @@
 """Subscriptions."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import Select, cast, delete, exists, func, or_, select, update
@@ -72,6 +72,12 @@ class SubscriptionRepository:
         await self._require_topic(topic)
         query = select(SubscriptionRow).where(SubscriptionRow.topic == topic)
         rows = await self._session.scalars(query.order_by(SubscriptionRow.name))
+        return [subscription_of(row, self._vault) for row in rows]
+
+    async def with_ids(self, ids: Collection[str]) -> list[Subscription]:
+        """Return the subscriptions with these ids; those that do not exist are left out."""
+        query = select(SubscriptionRow).where(SubscriptionRow.id.in_(ids))
+        rows = await self._session.scalars(query.order_by(SubscriptionRow.id))
         return [subscription_of(row, self._vault) for row in rows]
 
     async def dead_lettering(self, topic: str) -> list[Subscription]:

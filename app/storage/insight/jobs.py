@@ -4,7 +4,7 @@ A runner has its job until `lease_until`, and renews this time regularly. If it 
 can be claimed again, with the next attempt number; reports with the old number change nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
@@ -156,18 +156,18 @@ class JobRepository:
         runner: str,
         lease: timedelta,
         *,
-        kind: JobKind | None = None,
+        kinds: Collection[JobKind] = tuple(JobKind),
         job_id: str | None = None,
     ) -> Job | None:
         """Claim the job that has waited longest for `lease`; return None if none waits.
 
-        If a `kind` or an id is given, only such a job is claimed.
+        Only a job of one of the `kinds` is claimed, and if an id is given, only this job.
         """
         await self._settle_abandoned()
         oldest = (
             select(JobRow.id)
-            .where(_KNOWN, JobRow.state == JobState.REQUESTED.value)
-            .where(true() if kind is None else JobRow.kind == kind.value)
+            .where(JobRow.kind.in_([kind.value for kind in kinds]))
+            .where(JobRow.state == JobState.REQUESTED.value)
             .where(true() if job_id is None else JobRow.id == job_id)
             .order_by(JobRow.requested_at)
             .limit(1)

@@ -1,10 +1,12 @@
 """Stores ledgers: requests for entries, and the entries, each after the one before."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -22,10 +24,10 @@ from app.domain.insight.ledger_anchors import LedgerAnchor
 from app.domain.insight.ledger_chain import NOTHING, LedgerLink, entry_of, hash_of, written
 from app.domain.insight.ledger_missing import Shortfall, alarming
 from app.domain.insight.ledger_window import Window
-from app.domain.job import Claim, Job, JobKind
+from app.domain.job import Claim, Job, JobKind, JobState
 from app.storage.insight.jobs import OPEN
 from app.storage.json_values import from_json, to_json
-from app.storage.locks import hold
+from app.storage.locks import hold_all
 from app.storage.sealing import vault_of
 from app.storage.tables import (
     JobRow,
@@ -50,7 +52,7 @@ class Kept(NamedTuple):
     """Up to when the ledger of a subscription has entries, and the retention of its topic."""
 
     topic: str
-    subscription: str
+    subscription_id: str
     until: datetime
     retention: timedelta
 
@@ -68,12 +70,12 @@ class LedgerRepository:
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
-    async def hold(self, subscription_id: str) -> None:
-        """Lock the ledger.
+    async def hold(self, subscription_ids: Collection[str]) -> None:
+        """Lock these ledgers, all at once.
 
         Other transactions can request or write entries only after this one has ended.
         """
-        await hold(self._session, f"angelia ledger {subscription_id}")
+        await hold_all(self._session, [f"angelia ledger {each}" for each in subscription_ids])
 
     async def waiting(self, subscription_id: str) -> str | None:
         """Return the job for the ledger's next entry, if one is requested and has not ended."""
@@ -83,16 +85,36 @@ class LedgerRepository:
             query.where(row.subscription_id == subscription_id, OPEN).limit(1)
         )
 
+    async def all_waiting(self) -> frozenset[str]:
+        """Return the subscriptions whose next entry is requested by a job that has not ended."""
+        row = LedgerRequestRow
+        query = select(row.subscription_id).join(JobRow, JobRow.id == row.job_id).where(OPEN)
+        return frozenset(await self._session.scalars(query))
+
     async def open_jobs(self) -> int:
-        """Return the number of requested jobs of all subscriptions that have not ended."""
-        of_ledgers = (JobRow.kind == JobKind.LEDGER.value, OPEN)
+        """Return the number of jobs for many subscriptions that have not ended."""
+        of_ledgers = (JobRow.kind == JobKind.LEDGERS.value, OPEN)
         return await self._session.scalar(select(func.count()).where(*of_ledgers)) or 0
 
-    async def dropped(self, subscription_id: str) -> tuple[str, ...]:
-        """Return the cancelled retransmissions of the subscription, which it ignores."""
-        query = select(SubscriptionRow.settings["dropped"])
-        found = await self._session.scalar(query.where(SubscriptionRow.id == subscription_id))
-        return tuple(found or ())
+    async def failed(self) -> Mapping[str, str]:
+        """Return the job that failed last, by subscription, where no job was requested since."""
+        row = LedgerRequestRow
+        last = (
+            select(row.subscription_id, row.job_id, JobRow.state)
+            .join(JobRow, JobRow.id == row.job_id)
+            .ext(distinct_on(row.subscription_id))
+            .order_by(row.subscription_id, JobRow.requested_at.desc())
+            .subquery("last")
+        )
+        query = select(last.c.subscription_id, last.c.job_id)
+        found = await self._session.execute(query.where(last.c.state == JobState.FAILED.value))
+        return {row.subscription_id: row.job_id for row in found}
+
+    async def dropped(self, subscription_ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """Return the cancelled retransmissions of each subscription, which it ignores."""
+        row = SubscriptionRow
+        query = select(row.id, row.settings["dropped"]).where(row.id.in_(subscription_ids))
+        return {owner: tuple(found or ()) for owner, found in await self._session.execute(query)}
 
     async def add(self, job: Job, subscription: Subscription, request: LedgerRequest) -> None:
         """Store the request for a ledger entry, which the job will make."""
@@ -113,6 +135,15 @@ class LedgerRepository:
         row = await self._session.scalar(query)
         return None if row is None else entry_of(_link(row))
 
+    async def last_of(self, subscription_ids: Collection[str]) -> Mapping[str, LedgerEntry]:
+        """Return the last entry of each of these ledgers that has any."""
+        row = LedgerEntryRow
+        query = select(row).where(row.subscription_id.in_(subscription_ids))
+        query = query.ext(distinct_on(row.subscription_id))
+        query = query.order_by(row.subscription_id, row.number.desc())
+        found = await self._session.scalars(query)
+        return {each.subscription_id: entry_of(_link(each)) for each in found}
+
     async def extents(self) -> Sequence[Kept]:
         """Return up to when the ledgers of all subscriptions have entries."""
         entry, owner = LedgerEntryRow, SubscriptionRow
@@ -121,7 +152,7 @@ class LedgerRepository:
         query = (
             select(
                 owner.topic,
-                owner.name,
+                owner.id,
                 func.coalesce(ends.c.at, owner.created_at),
                 TopicRow.settings["retention"],
             )
@@ -129,8 +160,8 @@ class LedgerRepository:
             .join(ends, ends.c.subscription_id == owner.id, isouter=True)
         )
         return [
-            Kept(topic, name, until, timedelta(seconds=retention or 0))
-            for topic, name, until, retention in await self._session.execute(query)
+            Kept(topic, owner_id, until, timedelta(seconds=retention or 0))
+            for topic, owner_id, until, retention in await self._session.execute(query)
         ]
 
     async def overlapping(
@@ -149,39 +180,56 @@ class LedgerRepository:
         query = query.order_by(LedgerEntryRow.number).limit(limit)
         return [_link(row) for row in await self._session.scalars(query)]
 
-    async def write(self, claim: Claim) -> NewEntry | None:
-        """Write the entry from the findings of that claim.
+    async def write(self, claim: Claim) -> Sequence[NewEntry]:
+        """Write the requested entries from the findings of that claim.
 
-        After the transaction, append the anchor to the log. Return None if the job was not for a
-        ledger.
-
-        Findings of other claims are ignored, and are deleted with the job.
+        After the transaction, append the anchors to the log. The result is empty if the job was not
+        for ledgers. Findings are deleted: the entries have them.
 
         Raises:
-            SecretKeyMissingError: The entry before is signed, and this process has no key.
+            SecretKeyMissingError: An entry before is signed, and this process has no key.
         """
-        requested = await self._session.get(LedgerRequestRow, claim.job_id)
-        if requested is None:
-            return None
-        owner = requested.subscription_id
-        await self.hold(owner)
-        request = LedgerRequest(**from_json(LedgerRequest, requested.request))
-        last = await self.last(owner)
-        content = written(owner, request, await self._found(claim))
+        row = LedgerRequestRow
+        query = select(row).where(row.job_id == claim.job_id).order_by(row.subscription_id)
+        requested = {each.subscription_id: each for each in await self._session.scalars(query)}
+        if not requested:
+            return ()
+        await self.hold(requested)
+        last = await self.last_of(requested)
+        found = await self.found(claim)
         keys = keys_of(self._session)
+        new = [
+            self._written(each, last.get(owner), finding=found.get(owner, Finding()), keys=keys)
+            for owner, each in requested.items()
+        ]
+        await self._session.flush()
+        for counted in (LedgerCountRow, LedgerDiscardRow):
+            await self._session.execute(delete(counted).where(counted.job_id == claim.job_id))
+        return new
+
+    def _written(
+        self,
+        requested: LedgerRequestRow,
+        last: LedgerEntry | None,
+        *,
+        finding: Finding,
+        keys: "LedgerKeys",
+    ) -> NewEntry:
+        owner = requested.subscription_id
+        request = LedgerRequest(**from_json(LedgerRequest, requested.request))
+        content = written(owner, request, finding)
         link = _link_behind(last, request.number, content, keys=keys)
         entry = entry_of(link)
         self._session.add(
             LedgerEntryRow(
                 subscription_id=owner,
-                job_id=claim.job_id,
+                job_id=requested.job_id,
                 from_at=request.since,
                 to_at=request.until,
                 missing=alarming(entry.partitions),
                 **link._asdict(),
             )
         )
-        await self._session.flush()
         anchor = LedgerAnchor(owner, link.number, link.hash)
         return NewEntry(entry, anchor.signed_with(keys.signature_of(anchor.signed)))
 
@@ -205,16 +253,57 @@ class LedgerRepository:
         gone = delete(row).where(tuple_(*key).in_(old)).returning(row.number)
         return len((await self._session.scalars(gone)).all())
 
-    async def _found(self, claim: Claim) -> Finding:
-        counts, discards = LedgerCountRow, LedgerDiscardRow
-        ours = (counts.job_id == claim.job_id, counts.attempt == claim.attempt)
-        counted = await self._session.scalars(select(counts).where(*ours))
-        theirs = (discards.job_id == claim.job_id, discards.attempt == claim.attempt)
-        recorded = await self._session.scalars(select(discards).where(*theirs))
-        return Finding(
-            counted=tuple(_counted(row) for row in counted),
-            discards=tuple(_discarded(row) for row in recorded),
-        )
+    async def found(self, claim: Claim) -> Mapping[str, Finding]:
+        """Return the findings by subscription; each task of Spark has written a part of them."""
+        counts = await self._counts(claim)
+        discards = await self._discards(claim)
+        return {
+            owner: Finding(
+                counted=tuple(counts.get(owner, ())), discards=tuple(discards.get(owner, ()))
+            )
+            for owner in counts.keys() | discards.keys()
+        }
+
+    async def _counts(self, claim: Claim) -> Mapping[str, Sequence[Counted]]:
+        row = LedgerCountRow
+        alike = (row.subscription_id, row.partition, row.carried, row.passed, row.whose)
+        query = select(*alike, func.sum(row.messages), func.min(row.first)).group_by(*alike)
+        query = query.where(row.job_id == claim.job_id, row.attempt == claim.attempt)
+        found = defaultdict[str, list[Counted]](list)
+        for (
+            owner,
+            partition,
+            carried,
+            passed,
+            whose,
+            messages,
+            first,
+        ) in await self._session.execute(query):
+            found[owner].append(
+                Counted(
+                    partition=partition,
+                    carried=carried,
+                    passed=passed,
+                    whose=RecordAudience(whose),
+                    messages=int(messages),
+                    first=first,
+                )
+            )
+        return found
+
+    async def _discards(self, claim: Claim) -> Mapping[str, Sequence[RecordedDiscards]]:
+        row = LedgerDiscardRow
+        alike = (row.subscription_id, row.partition, row.reason, row.status)
+        query = select(*alike, func.sum(row.messages)).group_by(*alike)
+        query = query.where(row.job_id == claim.job_id, row.attempt == claim.attempt)
+        found = defaultdict[str, list[RecordedDiscards]](list)
+        for owner, partition, reason, status, messages in await self._session.execute(query):
+            found[owner].append(
+                RecordedDiscards(
+                    partition=partition, reason=reason, status=status, messages=int(messages)
+                )
+            )
+        return found
 
 
 def keys_of(session: AsyncSession) -> "LedgerKeys":
@@ -242,21 +331,4 @@ def _entries(subscription_id: str) -> Select[LedgerEntryRow]:
 def _link(row: LedgerEntryRow) -> LedgerLink:
     return LedgerLink(
         row.number, row.content, row.previous, row.hash, key_id=row.key_id, signature=row.signature
-    )
-
-
-def _counted(row: LedgerCountRow) -> Counted:
-    return Counted(
-        partition=row.partition,
-        carried=row.carried,
-        passed=row.passed,
-        whose=RecordAudience(row.whose),
-        messages=row.messages,
-        first=row.first,
-    )
-
-
-def _discarded(row: LedgerDiscardRow) -> RecordedDiscards:
-    return RecordedDiscards(
-        partition=row.partition, reason=row.reason, status=row.status, messages=row.messages
     )

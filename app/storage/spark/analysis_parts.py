@@ -61,8 +61,16 @@ COLUMNS: Final = {
         "header_names",
         "header_values",
     ),
-    LEDGER_COUNTS: ("partition", "carried", "passed", "whose", "messages", "first"),
-    LEDGER_DISCARDS: ("partition", "reason", "status", "messages"),
+    LEDGER_COUNTS: (
+        "subscription_id",
+        "partition",
+        "carried",
+        "passed",
+        "whose",
+        "messages",
+        "first",
+    ),
+    LEDGER_DISCARDS: ("subscription_id", "partition", "reason", "status", "messages"),
     LATENCY: (
         "topic",
         "subscription_id",

@@ -26,9 +26,9 @@ JOIN topics t ON t.name = p.topic AND t.created_at = p.topic_created_at
 WHERE t.name = ANY({topics})
 """)
 _KEPT: Final = sql.SQL("""
-SELECT f.path, f.spans FROM archive_folders f
+SELECT f.topic, f.path, f.spans FROM archive_folders f
 JOIN topics t ON t.name = f.topic AND t.created_at = f.topic_created_at
-WHERE f.state = 'KEPT' AND f.topic = {topic} ORDER BY f.begun_at
+WHERE f.state = 'KEPT' AND f.topic = ANY({topics}) ORDER BY f.begun_at
 """)
 _BEGIN: Final = sql.SQL("""
 INSERT INTO archive_folders (job_id, attempt, topic, topic_created_at, path, spans)
@@ -134,14 +134,15 @@ def archived_until(url: str, topics: Collection[str]) -> Mapping[str, Mapping[in
     return found
 
 
-def kept_folders(url: str, topic: str) -> Sequence[KeptFolder]:
-    """Return all valid folders of the current topic with that name."""
+def kept_folders(url: str, topics: Collection[str]) -> Mapping[str, Sequence[KeptFolder]]:
+    """Return all valid folders of the current topics with these names, where there are any."""
     with connected(url) as connection:
-        rows = connection.execute(_KEPT.format(topic=topic)).fetchall()
-    return [
-        KeptFolder(path, {int(index): Stretch(*span) for index, span in spans.items()})
-        for path, spans in rows
-    ]
+        rows = connection.execute(_KEPT.format(topics=list(topics))).fetchall()
+    found: dict[str, list[KeptFolder]] = {}
+    for topic, path, spans in rows:
+        stretches = {int(index): Stretch(*span) for index, span in spans.items()}
+        found.setdefault(topic, []).append(KeptFolder(path, stretches))
+    return found
 
 
 def begin_folder(

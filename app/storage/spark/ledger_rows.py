@@ -4,7 +4,7 @@ URLs are in psycopg's form (`app.postgres.urls.libpq_url`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from psycopg import sql
 
@@ -17,45 +17,68 @@ PLACES_SLICE: Final = 10_000
 
 _ASKED: Final = sql.SQL("""
 SELECT subscription_id, topic, request FROM ledger_requests WHERE job_id = {job_id}
+ORDER BY topic, subscription_id
 """)
 _DISCARDED: Final = sql.SQL("""
-SELECT DISTINCT ON ("offset") partition, "offset", left(reason, {reason_max}), status
-FROM undelivered
-WHERE subscription_id = {subscription_id} AND partition = {partition}
-  AND "offset" >= {start} AND "offset" < {end}
-ORDER BY "offset", id DESC
+SELECT wanted.subscription_id, wanted.partition, found.*
+FROM unnest({owners}::text[], {partitions}::int[], {starts}::bigint[], {ends}::bigint[])
+  AS wanted (subscription_id, partition, start, until)
+CROSS JOIN LATERAL (
+  SELECT DISTINCT ON (u."offset") u."offset", left(u.reason, {reason_max}) AS reason, u.status
+  FROM undelivered u
+  WHERE u.subscription_id = wanted.subscription_id AND u.partition = wanted.partition
+    AND u."offset" >= wanted.start AND u."offset" < wanted.until
+  ORDER BY u."offset", u.id DESC
+) AS found
 """)
 REASON_LENGTH_MAX: Final = 2_000
 
 
-def requested_ledger(url: str, job_id: str) -> tuple[str, str, LedgerRequest]:
-    """Return subscription, topic and request of the job's ledger.
+class RequestedEntry(NamedTuple):
+    """An entry that a job is to make."""
+
+    subscription_id: str
+    topic: str
+    request: LedgerRequest
+
+
+class OwnSpan(NamedTuple):
+    """A range of offsets of a subscription in a partition of its topic."""
+
+    subscription_id: str
+    partition: int
+    start: int
+    end: int
+
+
+def requested_entries(url: str, job_id: str) -> Sequence[RequestedEntry]:
+    """Return the entries that the job is to make, those of one topic together.
 
     Raises:
         JobNotFoundError: The job does not exist.
     """
     with connected(url) as connection:
-        row = connection.execute(_ASKED.format(job_id=job_id)).fetchone()
-    if row is None:
+        rows = connection.execute(_ASKED.format(job_id=job_id)).fetchall()
+    if not rows:
         raise JobNotFoundError(f"What job {job_id} is to make an entry of is not there any more")
-    subscription_id, topic, request = row
-    return subscription_id, topic, LedgerRequest(**from_json(LedgerRequest, request))
+    return [
+        RequestedEntry(owner, topic, LedgerRequest(**from_json(LedgerRequest, request)))
+        for owner, topic, request in rows
+    ]
 
 
-def discarded_places(
-    url: str, subscription_id: str, partition: int, *, span: tuple[int, int]
-) -> Iterator[Sequence[Any]]:
-    """Yield (partition, offset, reason, status) of discards, each position once.
+def discarded_places(url: str, spans: Sequence[OwnSpan]) -> Iterator[Sequence[Any]]:
+    """Yield (subscription id, partition, offset, reason, status) of discards, each position once.
 
     If a message was discarded twice at a position, the last discard counts.
     """
-    start, end = span
+    owners, partitions, starts, ends = (list(each) for each in zip(*spans, strict=True))
     query = _DISCARDED.format(
         reason_max=REASON_LENGTH_MAX,
-        subscription_id=subscription_id,
-        partition=partition,
-        start=start,
-        end=end,
+        owners=owners,
+        partitions=partitions,
+        starts=starts,
+        ends=ends,
     )
     with connected(url) as connection, connection.cursor(name="places", binary=True) as cursor:
         cursor.execute(query)

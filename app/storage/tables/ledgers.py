@@ -9,7 +9,7 @@ from app.storage.tables.base import Base, Json
 
 
 class LedgerRequestRow(Base):
-    """The request for a ledger entry by a job. The state is in the job's row."""
+    """The request for a ledger entry by a job, which may make many. The job's row has its state."""
 
     __tablename__ = "ledger_requests"
     __table_args__ = (Index("ix_ledger_requests_subscription_id", "subscription_id"),)
@@ -17,7 +17,7 @@ class LedgerRequestRow(Base):
     job_id: Mapped[str] = mapped_column(
         ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
-    subscription_id: Mapped[str]
+    subscription_id: Mapped[str] = mapped_column(primary_key=True)
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
@@ -29,11 +29,12 @@ class LedgerCountRow(Base):
     __tablename__ = "ledger_counts"
 
     job_id: Mapped[str] = mapped_column(
-        ForeignKey("ledger_requests.job_id", ondelete="CASCADE"), primary_key=True
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
     part: Mapped[int] = mapped_column(Integer, primary_key=True)
     row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    subscription_id: Mapped[str] = mapped_column(server_default="")
     partition: Mapped[int] = mapped_column(Integer)
     carried: Mapped[bool] = mapped_column(Boolean)
     passed: Mapped[bool] = mapped_column(Boolean)
@@ -48,11 +49,12 @@ class LedgerDiscardRow(Base):
     __tablename__ = "ledger_discards"
 
     job_id: Mapped[str] = mapped_column(
-        ForeignKey("ledger_requests.job_id", ondelete="CASCADE"), primary_key=True
+        ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
     part: Mapped[int] = mapped_column(Integer, primary_key=True)
     row: Mapped[int] = mapped_column(Integer, primary_key=True)
+    subscription_id: Mapped[str] = mapped_column(server_default="")
     partition: Mapped[int] = mapped_column(Integer)
     reason: Mapped[str]
     status: Mapped[int | None] = mapped_column(Integer)

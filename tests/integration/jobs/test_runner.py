@@ -12,7 +12,8 @@ from app.storage.insight.jobs import JobRepository
 from app.storage.insight.spark_runners import SparkRunnerRepository
 from app.storage.notices import JOBS, listen
 from spark.errors import EngineLostError
-from spark.runner import ATTEMPTS_MAX, Runner, RunnerPace
+from spark.lanes import LANES, Lane, lane_of
+from spark.runner import ATTEMPTS_MAX, Engine, Runner, RunnerPace
 from spark.steps import Begun
 from spark.store import DatabaseJobs
 from spark.work import WorkProgress
@@ -35,7 +36,7 @@ def engine() -> FakeEngine:
 
 @asynccontextmanager
 async def running(
-    database: Database, url: str, engine: FakeEngine, *, pace: RunnerPace = BRISK
+    database: Database, url: str, engine: Engine, *, pace: RunnerPace = BRISK
 ) -> AsyncIterator[asyncio.Event]:
     """A runner, which stops with the block."""
     stopping = asyncio.Event()
@@ -198,6 +199,48 @@ async def test_a_job_waits_again_when_the_database_failed_it_until_that_is_too_o
     async with running(database, postgres_url, engine):
         failed = await is_in(database, await requested(database), JobState.FAILED)
     assert failed.attempt == ATTEMPTS_MAX
+
+
+class BusyEngine:
+    """Does jobs of all kinds at once; retransmissions do not end until they are to."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.may_end = Event(), Event()
+
+    def run(self, job: Job, progress: WorkProgress) -> JobResult:
+        del progress
+        if job.kind is JobKind.RETRANSMISSION:
+            self.has_begun.set()
+            assert self.may_end.wait(60)
+        return JobResult()
+
+    def cancel(self, job: Job) -> None:
+        del job
+        self.may_end.set()
+
+
+async def test_short_jobs_pass_a_long_one_and_long_ones_wait_for_each_other(
+    database: Database, postgres_url: str
+) -> None:
+    async def add(kind: JobKind) -> str:
+        async with database.transaction() as session:
+            return (await JobRepository(session).add(kind, SCOPE)).id
+
+    engine = BusyEngine()
+    async with running(database, postgres_url, engine):
+        long, next_one = [await add(JobKind.RETRANSMISSION) for _ in range(2)]
+        assert await asyncio.to_thread(engine.has_begun.wait, 30)
+        for kind in (JobKind.LEDGER, JobKind.LEDGERS, JobKind.SIMULATION):
+            await is_in(database, await add(kind), JobState.DONE)
+        assert (await job(database, long)).state is JobState.RUNNING
+        assert (await job(database, next_one)).state is JobState.REQUESTED
+        engine.may_end.set()
+        await is_in(database, next_one, JobState.DONE)
+
+
+def test_each_kind_of_job_is_in_one_lane() -> None:
+    assert sorted(kind for kinds in LANES.values() for kind in kinds) == sorted(JobKind)
+    assert lane_of(JobKind.LEDGERS) is Lane.LEDGERS
 
 
 async def test_a_runner_ends_when_its_spark_is_gone_and_its_job_is_taken_again(

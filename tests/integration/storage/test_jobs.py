@@ -73,7 +73,7 @@ async def test_who_does_one_job_alone_takes_that_and_leaves_the_others(database:
 
     async def of(kind: JobKind, job_id: str | None = None) -> str | None:
         async with database.transaction() as session:
-            job = await JobRepository(session).take("r-1", LEASE, kind=kind, job_id=job_id)
+            job = await JobRepository(session).take("r-1", LEASE, kinds=[kind], job_id=job_id)
         return None if job is None else job.id
 
     assert await of(JobKind.RETRANSMISSION) is None

@@ -61,6 +61,7 @@ class JobRead(Schema):
         "OFFLINE_RETRANSMISSION",
         "ARCHIVE",
         "LEDGER",
+        "LEDGERS",
     ]
     scope: ScopeRead
     state: State

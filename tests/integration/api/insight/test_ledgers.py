@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.commit import Progress
@@ -19,8 +19,8 @@ from app.domain.message import NewRecord
 from app.domain.streams import LEDGERS
 from app.ledger_keys import public_verifiers
 from app.log.interface import Committed, MessageLog, Position
-from app.services.insight.ledger_anchors import append_anchor
-from app.services.insight.ledger_schedule import LedgerSchedule, due
+from app.services.insight.ledger_anchors import append_anchors
+from app.services.insight.ledger_schedule import ENTRIES_MAX, LedgerSchedule, batches, due
 from app.services.insight.ledgers import LedgerService
 from app.storage.catalogue.subscriptions import SubscriptionRepository
 from app.storage.database import Database, open_database
@@ -306,7 +306,7 @@ async def test_anchors_of_others_and_foreign_records_do_not_count(
         known = await owner(session)
     await log.append(LEDGERS, [NewRecord(value=b"x"), NewRecord(value=b"")])
     for forged in (LedgerAnchor(known, 7, "0" * 64), LedgerAnchor("another", 7, "0" * 64)):
-        await append_anchor(log, forged)
+        await append_anchors(log, [forged])
     check = await check_of(shop)
     assert (check["intact"], check["anchored"]) == (True, 1)
 
@@ -394,7 +394,7 @@ async def test_entries_are_asked_for_when_they_are_due_and_a_runner_is_there(
     async def asked() -> list[str | None]:
         async with database.transaction() as session:
             jobs = await JobRepository(session).newest(limit=100)
-        return [each.scope.subscription for each in jobs if each.kind is JobKind.LEDGER]
+        return [each.scope.topic for each in jobs if each.kind is JobKind.LEDGERS]
 
     await schedule.look(tomorrow)
     assert await asked() == []
@@ -406,11 +406,13 @@ async def test_entries_are_asked_for_when_they_are_due_and_a_runner_is_there(
     assert await asked() == []
     for _ in range(2):
         await schedule.look(tomorrow)
-        assert sorted(map(str, await asked())) == ["audit", "billing"]
+        # One job reads the topic for both.
+        assert await asked() == [TOPIC]
     await made(database)
-    await made(database)
+    async with database.transaction() as session:
+        assert len((await session.scalars(select(LedgerEntryRow))).all()) == 2
     await schedule.look(datetime.now(UTC))
-    assert len(await asked()) == 2
+    assert await asked() == [TOPIC]
 
 
 def test_the_most_overdue_come_first() -> None:
@@ -421,4 +423,47 @@ def test_the_most_overdue_come_first() -> None:
         Kept("t", "later", now - timedelta(days=3), kept),
         Kept("t", "short", now - timedelta(hours=1), timedelta(hours=1)),
     ]
-    assert [each.subscription for each in due(standings, now)] == ["later", "late", "short"]
+    assert [each.subscription_id for each in due(standings, now)] == ["later", "late", "short"]
+
+
+def late(topic: str, *owners: str) -> list[Kept]:
+    return [Kept(topic, owner, datetime(2026, 1, 30, tzinfo=UTC), timedelta()) for owner in owners]
+
+
+def test_all_entries_of_a_topic_and_many_topics_are_made_by_one_job_up_to_a_size() -> None:
+    few = [*late("t.a", "a1"), *late("t.b", "b1", "b2"), *late("t.a", "a2")]
+    assert batches(few, {}) == [["a1", "a2", "b1", "b2"]]
+    many = [str(number) for number in range(ENTRIES_MAX + 1)]
+    found = batches([*late("t.a", "a1"), *late("t.many", *many), *late("t.b", "b1")], {})
+    assert found == [["a1"], many, ["b1"]]
+
+
+def test_entries_whose_job_failed_are_made_last_in_halves_until_the_one_that_fails_is_alone() -> (
+    None
+):
+    entries = [*late("t.a", "1", "2", "3"), *late("t.b", "4")]
+    failed = dict.fromkeys(("1", "2", "3"), "j")
+    assert batches(entries, failed) == [["4"], ["1", "2"], ["3"]]
+    assert batches(entries, {"3": "j"}) == [["1", "2", "4"], ["3"]]
+
+
+async def test_a_failed_job_is_known_until_its_subscription_has_another(
+    shop: httpx.AsyncClient, database: Database, log: MemoryLog
+) -> None:
+    async def failed() -> list[str]:
+        async with database.transaction() as session:
+            return list((await LedgerRepository(session).failed()).values())
+
+    await shop.post(LEDGER)
+    async with database.transaction() as session:
+        jobs = JobRepository(session)
+        job = await jobs.take("r-1", LEASE)
+        assert job is not None
+        assert await jobs.fail(job.claim, "the log has no such topic")
+    assert await failed() == [job.id]
+    async with database.transaction() as session:
+        [kept] = await LedgerRepository(session).extents()
+    assert await LedgerService(database, log).request_all([kept.subscription_id])
+    assert await failed() == []
+    # It is being made.
+    assert await LedgerService(database, log).request_all([kept.subscription_id]) is None

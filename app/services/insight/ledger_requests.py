@@ -1,0 +1,138 @@
+"""Makes requests for ledger entries: where subscriptions are now, after their last entries."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from app.domain.catalogue.subscription import Subscription
+from app.domain.commit import Progress, parse_progress
+from app.domain.errors import TopicNotFoundError
+from app.domain.insight.ledger import LedgerEntry, LedgerRequest, Mark, mark_of
+from app.domain.message import Partition
+from app.log.interface import Bounds, Committed, MessageLog
+from app.services.log_positions import bounds_of
+from app.services.stream_ends import stream_spans
+from app.storage.insight.ledgers import LedgerRepository
+
+_MOMENT: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """The state of a subscription at a time: its position in each partition."""
+
+    subscription: Subscription
+    at: datetime
+    marks: Sequence[Mark]
+
+
+async def following(
+    subscriptions: Sequence[Subscription], ledgers: LedgerRepository, log: MessageLog
+) -> Mapping[str, LedgerRequest]:
+    """Return the requests for the next entries, up to now, by subscription id.
+
+    Subscriptions whose topic the log does not have are left out.
+
+    Raises:
+        LogUnavailableError: The log cannot be reached.
+    """
+    ids = [each.id for each in subscriptions]
+    last = await ledgers.last_of(ids)
+    looks = await _looks(subscriptions, log)
+    # Read streams and cancellations after the positions: all messages that have ended by then are
+    # in the streams.
+    streams = tuple(await stream_spans(log))
+    dropped = await ledgers.dropped(ids)
+    return {
+        owner: replace(
+            _behind(last.get(owner), look), streams=streams, dropped=dropped.get(owner, ())
+        )
+        for owner, look in looks.items()
+    }
+
+
+async def _looks(subscriptions: Sequence[Subscription], log: MessageLog) -> Mapping[str, _Look]:
+    """Return the commits and the ends. Ends are read last, so no commit is beyond its end."""
+    at = datetime.now(UTC)
+    topics: dict[str, Collection[Partition]] = {}
+    for topic in {each.topic for each in subscriptions}:
+        with suppress(TopicNotFoundError):
+            topics[topic] = await log.partitions(topic)
+    known = [each for each in subscriptions if each.topic in topics]
+    found = await log.committed({each.group: topics[each.topic] for each in known})
+    bounds = await bounds_of(log, [each for group in topics.values() for each in group])
+    return {
+        each.id: _Look(
+            subscription=each,
+            at=at,
+            marks=[
+                _mark(
+                    each,
+                    partition,
+                    committed=found.get(each.group, {}),
+                    bounds=bounds[partition],
+                )
+                for partition in topics[each.topic]
+            ],
+        )
+        for each in known
+    }
+
+
+def _mark(
+    subscription: Subscription,
+    partition: Partition,
+    *,
+    committed: Mapping[Partition, Committed],
+    bounds: Bounds,
+) -> Mark:
+    progress = _beginning(subscription, partition.index)
+    if partition in committed:
+        there = committed[partition]
+        known = parse_progress(subscription.id, there.offset, there.metadata)
+        # Ignore a commit of an older subscription with the same name: this one has not started
+        # here.
+        progress = known or progress
+    return mark_of(partition.index, progress, bounds.end)
+
+
+def _beginning(subscription: Subscription, partition: int) -> Progress:
+    return Progress(subscription_id=subscription.id, offset=subscription.start.get(partition, 0))
+
+
+def _behind(last: LedgerEntry | None, look: _Look) -> LedgerRequest:
+    """Return the request for the ledger entry that follows the entry `last`.
+
+    Without `last`, the entry begins at the creation of the subscription.
+    """
+    opening = _first_opening(look) if last is None else last.closing
+    since = _first_since(look) if last is None else last.until
+    return LedgerRequest(
+        number=1 if last is None else last.number + 1,
+        since=since,
+        # Make sure that time increases: the clocks of processes differ.
+        until=max(look.at, since + _MOMENT),
+        opening=tuple(opening),
+        closing=tuple(look.marks),
+    )
+
+
+def _first_opening(look: _Look) -> Sequence[Mark]:
+    start = look.subscription.start
+    if not start:
+        # Begin now if the start of the subscription was not stored (by an old version): nothing is
+        # claimed about earlier messages.
+        return look.marks
+    return [
+        mark_of(mark.partition, _beginning(look.subscription, mark.partition), end=0)
+        for mark in look.marks
+    ]
+
+
+def _first_since(look: _Look) -> datetime:
+    subscription = look.subscription
+    # Begin where the first entry begins: nothing is claimed about the time before it.
+    began = subscription.created_at if subscription.start else None
+    return began or look.at

@@ -1,0 +1,46 @@
+"""Lanes of a runner: jobs of different lanes run beside each other, on one Spark session.
+
+Short jobs do not wait for long ones. Within a lane, one job runs after the other.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from app.domain.job import JobKind
+
+
+class Lane(StrEnum):
+    """A lane, which is also the name of a pool of Spark's fair scheduler.
+
+    LEDGERS has the entries of ledgers, which are due daily. ANSWERS has what people wait for. BULK
+    has the jobs that send or copy messages, and that may take hours.
+    """
+
+    LEDGERS = "ledgers"
+    ANSWERS = "answers"
+    BULK = "bulk"
+
+
+LANES: Final[Mapping[Lane, frozenset[JobKind]]] = {
+    Lane.LEDGERS: frozenset({JobKind.LEDGER, JobKind.LEDGERS}),
+    Lane.ANSWERS: frozenset(
+        {JobKind.UNDELIVERED_ANALYTICS, JobKind.LATENCY_ANALYTICS, JobKind.SIMULATION}
+    ),
+    Lane.BULK: frozenset({JobKind.RETRANSMISSION, JobKind.OFFLINE_RETRANSMISSION, JobKind.ARCHIVE}),
+}
+
+
+def lane_of(kind: JobKind) -> Lane:
+    """Return the lane of jobs of that kind."""
+    return next(lane for lane, kinds in LANES.items() if kind in kinds)
+
+
+def long_tasks_max(session: SparkSession) -> int:
+    """Return how many tasks that may take hours can run at a time: one core is left for others.
+
+    Spark does not interrupt a task for the sake of another one.
+    """
+    return max(1, session.sparkContext.defaultParallelism - 1)

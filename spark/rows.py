@@ -1,0 +1,100 @@
+"""A data source of rows that tasks read with psycopg, in slices that become Arrow batches.
+
+This needs no jar, and also works with an embedded PostgreSQL, which only has a Unix socket. Every
+task reads its own range.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark.batches import Batches, batch_of
+
+
+@dataclass(frozen=True)
+class Part(InputPartition):
+    """The range of one task.
+
+    The limits are times as ISO texts, or ids; None for no range. Some readers have `ranges`
+    instead, which a task reads one after the other.
+    """
+
+    first: Any = 0
+    end: Any = 0
+    partition: int = 0
+    ranges: tuple[Any, ...] = ()
+
+
+class RowsReader(DataSourceReader):
+    """Reads one kind of rows, whose columns are `columns`."""
+
+    columns: StructType
+
+    def __init__(self, database_url: str, given: Mapping[str, Any]) -> None:
+        self._url = database_url
+        self._given = given
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the ranges of the tasks."""
+        # Return at least one partition, because Spark needs one.
+        return self.parts() or [Part()]
+
+    def parts(self) -> list[Part]:
+        """Return the ranges of the tasks; there may be none."""
+        raise NotImplementedError
+
+    def slices(self, part: Part) -> Iterator[Iterable[Sequence[Any]]]:
+        """Yield the rows of a range, some at a time."""
+        raise NotImplementedError
+
+    def read(self, partition: InputPartition) -> Batches:
+        """Yield the rows of a range as Arrow batches.
+
+        Raises:
+            TypeError: That is no range of this source.
+        """
+        if not isinstance(partition, Part):
+            raise TypeError(f"No range: {partition}")
+        schema = to_arrow_schema(self.columns, timezone="UTC")
+        for rows in self.slices(partition):
+            yield batch_of(rows, schema)
+
+
+class KindsSource(DataSource):
+    """A data source with several kinds of rows; the option `kind` selects one of the `readers`."""
+
+    readers: ClassVar[Mapping[str, type[RowsReader]]]
+
+    def schema(self) -> StructType:
+        """Return the columns."""
+        return self.readers[self.options["kind"]].columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader for the options."""
+        del schema  # not used: there is only one schema
+        reader = self.readers[self.options["kind"]]
+        return reader(self.options["password"], json.loads(self.options["given"]))
+
+
+def rows_of(
+    session: SparkSession,
+    source: type[KindsSource],
+    database_url: str,
+    *,
+    kind: str,
+    given: Mapping[str, Any],
+) -> DataFrame:
+    """Return rows of a source, which the tasks read when they run."""
+    options = {
+        # Pass the URL in the option `password`, because Spark does not show its value.
+        "password": database_url,
+        "kind": kind,
+        "given": json.dumps(given),
+    }
+    return session.read.format(source.name()).options(**options).load()
