@@ -1,1 +1,4 @@
-"""All SQL of the database: engine, tables, repositories. Callers get domain values, no rows."""
+"""All SQL of the database: engine, tables, repositories.
+
+Callers outside of this package get domain values, and never rows.
+"""

@@ -33,9 +33,9 @@ from app.vault import Vault
 STATEMENT_TIMEOUT: Final = timedelta(seconds=5)
 
 Answer = TypeVar("Answer")
-# The connection that `Database.read` gives.
+# The connection that `Database.read` passes to its function.
 Reading = AsyncConnection
-# The session that `Database.transaction` gives.
+# The session that `Database.transaction` yields.
 Session = AsyncSession
 
 
@@ -66,10 +66,10 @@ class Database:
                 yield session
 
     async def read(self, ask: Callable[[Reading], Awaitable[Answer]]) -> Answer:
-        """Return the result of `ask`, which must change nothing, because it may be called twice.
+        """Return the result of `ask`. It must change nothing, because it may be called twice.
 
-        Each statement is one round trip, without a transaction and without a ping. If the
-        connection is dead, `ask` is called again with another connection.
+        Each statement is one round trip, without a transaction, and without a test of the
+        connection before. If the connection is dead, `ask` is called again with another connection.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -79,8 +79,8 @@ class Database:
             try:
                 return await self._read(ask)
             except DBAPIError as exc:
-                # Retry only after an immediate failure, as by a dead connection, and not if the
-                # server hangs.
+                # Retry only if the error came immediately, as with a dead connection, and not if
+                # the server hangs.
                 soon = time.monotonic() - started < CONNECT_TIMEOUT.total_seconds()
                 if not (exc.connection_invalidated and soon):
                     raise
@@ -91,7 +91,7 @@ class Database:
             return await ask(connection)
 
     async def ping(self) -> None:
-        """Return if the database responds and accepts changes.
+        """Return if the database responds and accepts changes; otherwise raise an error.
 
         Raises:
             StorageUnavailableError: It does not.
@@ -115,8 +115,8 @@ class Database:
     async def migrated(self) -> bool:
         """Whether the database has the tables of this version.
 
-        Tables of a newer version are good too: the newer version runs at the same time, or was
-        replaced by this older one.
+        Tables of a newer version are good too: processes of the newer version run at the same time,
+        or an operator has returned to this version.
 
         Raises:
             StorageUnavailableError: The database cannot be reached.
@@ -177,7 +177,7 @@ def translated() -> Iterator[None]:
 
 
 def _problem(exc: DBAPIError) -> str:
-    """Return what is wrong with the database; empty if the statement is wrong."""
+    """Return what is wrong with the database; empty if the error is in the statement."""
     match exc.orig:
         case psycopg.errors.ReadOnlySqlTransaction():
             return _TAKES_NO_CHANGES

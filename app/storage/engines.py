@@ -19,14 +19,14 @@ from app.postgres.urls import DatabaseUrl, is_pooled
 from app.storage.sockets import sever
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
-# The maximum duration of a transaction: it holds a connection, and often the lock of changes, for
-# which others wait.
+# The maximum duration of a transaction. A transaction holds a connection, and often the lock of
+# changes, for which others wait.
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=10)
-# The number of connections for reads; if all are in use, a read waits for one.
+# The number of connections for reads. If all are in use, a read waits for one.
 READS_AT_ONCE: Final = 4
 
-# Settings of connections for reads. A plan that is made for all values stays good when the empty
-# table of a new day has filled.
+# Settings of connections for reads. A plan that is made for all values stays good when a new day's
+# table, which is empty at first, has filled.
 _READING: Final = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _DEADLINE: Final = "deadline"
 _HAS_ANSWERED: Final = "has_answered"
@@ -49,9 +49,10 @@ def transacting(url: DatabaseUrl, *, pool_size: int, statement_timeout: timedelt
 def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
     """Return an engine for reads without a transaction.
 
-    Connections are usually not tested before use: a dead connection fails when it is used. If there
-    are several servers, connections are tested, because a server may have become read-only. Through
-    a pooler, reads are in transactions, because settings last only for a transaction.
+    Usually connections are not tested before use, because a dead connection fails when it is used.
+    If there are several servers, connections are tested, because a server may have become
+    read-only. Through a pooler, reads are in transactions, because settings last only for a
+    transaction.
     """
     settings = {**_session_settings(statement_timeout), **_READING}
     binary = {"cursor_factory": _BinaryCursor}
@@ -77,7 +78,7 @@ def reading(url: DatabaseUrl, *, statement_timeout: timedelta) -> AsyncEngine:
 def _by_transaction(
     url: DatabaseUrl, pool_size: int, settings: Mapping[str, str], **arguments: object
 ) -> AsyncEngine:
-    """Return an engine for a pooler, which may use another server session for each transaction.
+    """Return an engine for a pooler. Each transaction may use another session of the server.
 
     So no statement is prepared, and settings are made in each transaction.
     """
@@ -94,7 +95,7 @@ def _by_transaction(
 
 
 class _BinaryCursor(AsyncCursor[Any]):
-    """A cursor with binary results: as text, packed traces would be twice as long."""
+    """A cursor with binary results. As text, packed traces would be twice as long."""
 
     def __init__(self, *connected: Any, **options: Any) -> None:  # noqa: ANN401 - arguments of psycopg's class
         super().__init__(*connected, **options)
@@ -124,9 +125,9 @@ def _engine(
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT.total_seconds(),
         pool_use_lifo=True,
-        # Hide values, because logs of a failed statement must not contain bodies.
+        # Hide values, because the log of a failed statement must not contain bodies.
         hide_parameters=True,
-        # Use a fast parser, which takes a quarter of the time: rows have much JSON.
+        # Use a fast JSON parser, because rows have much JSON. It takes a quarter of the time.
         json_deserializer=orjson.loads,
         **options,
     )
@@ -135,7 +136,8 @@ def _engine(
 def _session_settings(statement_timeout: timedelta) -> dict[str, str]:
     return {
         "statement_timeout": _milliseconds(statement_timeout),
-        # End idle transactions, because a process may stop running in the middle of a transaction.
+        # Let the server end idle transactions, because a process may hang in the middle of a
+        # transaction.
         "idle_in_transaction_session_timeout": _milliseconds(TRANSACTION_TIMEOUT),
         "timezone": "UTC",
     }
@@ -153,8 +155,9 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
     """Test connections before use, and close those that are kept longer than `longest`.
 
     With `writable`, only connections to a server that accepts changes are used. SQLAlchemy's own
-    ping would wait for a server that hangs. A cancelled statement would wait too: psycopg asks the
-    server to cancel it, and waits. But if the socket is closed, calls fail immediately.
+    ping would wait for a server that hangs. To cancel a statement would take as long, because
+    psycopg asks the server to cancel it, and waits. If the socket is closed, calls fail
+    immediately.
 
     If an old connection does not respond, it is replaced by a new one. If a new connection does not
     respond, for example behind a pooler that cannot reach its server, the driver's error is raised.
@@ -178,7 +181,7 @@ def _guard(engine: Engine, longest: timedelta, *, writable: bool) -> None:
 
 
 def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - the adapter has no type
-    """Test a connection; raise psycopg.OperationalError if the server accepts no changes."""
+    """Test a connection. Raise psycopg.OperationalError if the server accepts no changes."""
     before, dbapi.autocommit = dbapi.autocommit, True
     cursor = dbapi.cursor()
     try:
@@ -193,7 +196,7 @@ def _ping_writable(dbapi: Any) -> None:  # noqa: ANN401 - the adapter has no typ
 
 
 def _limit(engine: Engine, longest: timedelta) -> None:
-    """Close a connection that is kept longer than `longest`."""
+    """Close a connection if it is kept longer than `longest`."""
 
     def arm(dbapi: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 - the adapter has no type
         _arm(entry, dbapi.driver_connection, longest)

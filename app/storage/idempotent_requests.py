@@ -13,13 +13,13 @@ from app.storage.tables import IdempotentRequestRow as Row
 
 # How long a response is kept for repeated requests.
 KEPT: Final = timedelta(hours=24)
-# How long a claim is valid: a process that has not answered by then is dead, because no request
-# takes longer.
+# How long a claim is valid. If a process has not answered by then, it is dead: no request takes
+# longer.
 CLAIMED_FOR: Final = timedelta(seconds=60)
 
 
 class IdempotentRequestRepository:
-    """The requests, at most one for each caller's key."""
+    """Stores requests, at most one for each caller and key."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -27,7 +27,7 @@ class IdempotentRequestRepository:
     async def claim(self, request: KeyedRequest) -> StoredAnswer | None:
         """Claim the request, or return its stored response.
 
-        None means that the caller must answer it.
+        None means that the caller must run the request.
 
         Raises:
             IdempotencyKeyReusedError: Another request used the key.
@@ -40,7 +40,7 @@ class IdempotentRequestRepository:
         if await self._session.scalar(taken.on_conflict_do_nothing().returning(Row.claim)):
             return None
         row = await self._session.scalar(select(Row).where(_is(request)))
-        if row is None:  # another process has just released the claim
+        if row is None:  # Another process has just released the claim.
             raise _under_way()
         if row.request != request.digest:
             raise IdempotencyKeyReusedError("Idempotency-Key was used for another request")
@@ -60,7 +60,7 @@ class IdempotentRequestRepository:
         await self._session.execute(delete(Row).where(_is(request), Row.claim == request.claim))
 
     async def drop_old(self) -> None:
-        """Delete old responses, and requests without a response."""
+        """Delete old responses, and old requests without a response."""
         await self._session.execute(delete(Row).where(_is_over()))
 
 

@@ -58,7 +58,7 @@ class _Encoder:
         }
 
     def _field(self, value: Any, path: str, *, secret: bool) -> Any:  # noqa: ANN401 - JSON out
-        # Check these types first: most values have one of them, and the checks below take longer.
+        # Check these types first. Most values have one of them, and the checks below take longer.
         if value is None or (not secret and type(value) in _UNCHANGED):
             return value
         if secret:
@@ -86,7 +86,7 @@ class _Encoder:
 
 
 class _Plan(NamedTuple):
-    """How to write and read one field. `decode` is None for values that are stored unchanged."""
+    """How to write and to read one field. `decode` is None for values that are stored unchanged."""
 
     name: str
     secret: bool
@@ -117,7 +117,7 @@ def _read(kind: type, stored: Json, place: "_Place") -> dict[str, Any]:
 
 
 class _Place(NamedTuple):
-    """The row of a value, and the object that decrypts secrets in this row."""
+    """The row that has a value, and the object that decrypts secrets in this row."""
 
     sealing: Sealing | None
     path: str = ""
@@ -137,7 +137,7 @@ _Decode = Callable[[Any, _Place, object], Any]
 def _decoder(kind: Any) -> _Decode | None:  # noqa: ANN401 - a type in any form
     """Return the function that decodes values of a type; None if they are stored unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
-        # Use the type without None: null is handled before.
+        # Use the type without None, because null is handled before.
         return _decoder(_not_none(kind))
     if get_origin(kind) is not None:
         return _collection(get_origin(kind), get_args(kind))
@@ -155,7 +155,7 @@ def _scalar(kind: type) -> _Decode | None:
         return lambda stored, _place, _name: datetime.fromtimestamp(stored, UTC)
     if issubclass(kind, Enum):
         members = {each.value: each for each in kind}
-        # Call the enum for an unknown value, so that it raises its error.
+        # Call the enum for an unknown value. Then the enum raises its error.
         return lambda stored, _place, _name: members.get(stored) or kind(stored)
     if issubclass(kind, float):
         return lambda stored, _place, _name: kind(stored)

@@ -1,7 +1,7 @@
 """The keys of a process: from the settings, or from a file beside the embedded data.
 
-The file is `secret.key` in the home folder, readable by its owner only. Without this file, a copy
-of the database reveals no secret.
+The file is `secret.key` in the home folder. Only its owner can read it. Somebody who has a copy of
+the database, but not this file, cannot read any secret.
 """
 
 import os
@@ -23,7 +23,7 @@ _MODE: Final = stat.S_IRUSR | stat.S_IWUSR
 
 
 def open_vault(settings: Settings) -> Vault:
-    """Return the vault of these settings; with an embedded database, create a key if there is none.
+    """Return the vault of these settings. With an embedded database, create a key if there is none.
 
     Without a key, the vault refuses to store secrets.
 
@@ -59,7 +59,7 @@ def _kept_in(file: Path) -> str:
 def _make(file: Path) -> None:
     """Create a key file atomically. If another process was faster, keep that key.
 
-    The file is written to disk before the key is used: with a lost key, secrets would be lost.
+    The file is on the disk before the key is used, because secrets would be lost with a lost key.
     """
     handle, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)  # mode 0600
     made = Path(name)

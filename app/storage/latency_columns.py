@@ -1,6 +1,6 @@
-"""The table of latencies: its name, and its columns of microseconds.
+"""The table of latencies: its name, and its columns in microseconds.
 
-Spark tasks use these without SQLAlchemy, which defines the table.
+A module of its own, because Spark tasks use it without SQLAlchemy.
 """
 
 from typing import Final

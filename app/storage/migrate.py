@@ -22,7 +22,7 @@ MIGRATION_LOCK: Final = 0x616E67656C6961
 # How long to wait while another process is migrating.
 _TURN_TIMEOUT_MS: Final = 60_000
 _CONNECT_TIMEOUT_S: Final = 5
-# Advice for a database at a revision before the first existing one; no release had such revisions.
+# Advice for a database at a revision before the first existing one. No release had such revisions.
 _BEFORE_FIRST: Final = (
     "Migrate it first with the commit before the one that added"
     " migrations/versions/0052_baseline.py, or begin with a new database."
@@ -34,11 +34,12 @@ _log = structlog.get_logger()
 def upgrade(url: DatabaseUrl) -> str:
     """Migrate the database at `url` to the newest revision, if needed.
 
-    Return the revision that the database then has. Tables of a newer version are not changed: this
-    version can use them (`Database.migrated`), so that an upgrade can be taken back.
+    Return the revision that the database then has. Tables of a newer version are not changed,
+    because this version can use them (`Database.migrated`). So operators can return to this version
+    after an upgrade.
 
-    If several processes migrate at the same time, one does the work, and the others wait for up to
-    a minute. A migration waits at most five seconds for the lock of a table. After an error the
+    If several processes migrate at the same time, one of them migrates, and the others wait for up
+    to a minute. A migration waits at most five seconds for the lock of a table. After an error the
     database is at the last completed revision.
 
     Raises:
@@ -98,7 +99,7 @@ def _migrate(url: DatabaseUrl) -> None:
 
 
 def engine_of(url: DatabaseUrl) -> "Engine":
-    """Return Alembic's engine, which opens a new connection to the server itself each time."""
+    """Return Alembic's engine. It opens a new connection to the server itself each time."""
     from sqlalchemy import create_engine  # noqa: PLC0415 - commands start without it
     from sqlalchemy.pool import NullPool  # noqa: PLC0415 - the same
 
@@ -107,7 +108,7 @@ def engine_of(url: DatabaseUrl) -> "Engine":
 
 
 def _problem(error: Exception, cause: BaseException | None) -> StorageUnavailableError:
-    """Return the problem of the database in one line; raise errors that are bugs of a migration."""
+    """Return the problem of the database in one line. Raise errors that are bugs of a migration."""
     return StorageUnavailableError(f"Cannot migrate the database: {_reason(error, cause)}")
 
 
@@ -132,8 +133,8 @@ def _revision(connection: psycopg.Connection) -> str | None:
 
 @contextmanager
 def _turn(url: DatabaseUrl) -> Iterator[psycopg.Connection]:
-    # Take the lock in a separate session: it outlives the transactions of the migrations, and is
-    # released with the connection, however this process ends.
+    # Take the lock in a separate session. The lock must outlive the transactions of the migrations,
+    # and is released with the connection, however this process ends.
     with connected(direct(url), autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S) as connection:
         connection.execute(f"SET statement_timeout = {_TURN_TIMEOUT_MS}")
         connection.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))

@@ -22,9 +22,9 @@ PINGS: Final = "angelia_pings"
 ACCESS: Final = "angelia_access"
 
 CONNECT_TIMEOUT_S: Final = 2
-# How long a connection is silent before it is tested.
+# How long a connection may be silent before it is tested, in seconds.
 PROBE_AFTER_S: Final = 15.0
-# How long a tested connection may take to respond.
+# How long a tested connection may take to respond, in seconds.
 _PROBE_TIMEOUT_S: Final = 2.0
 # The shortest and the longest pause before a lost connection is opened again.
 _BACKOFF_MIN_S: Final = 0.1
@@ -36,9 +36,10 @@ _log = structlog.get_logger()
 class Notices:
     """Notifications on some channels; created by `listen`. Only one caller may wait at a time.
 
-    A notification is a hint, and may stand for many changes: first read the data, then wait. If the
-    connection is lost, it is opened again while a caller waits, and then all channels are reported,
-    because a notification may have been missed. `receive` is called with each payload.
+    A notification is a hint, and may stand for many changes, so the caller reads the data first,
+    and then waits. If the connection is lost, it is opened again while a caller waits, and then all
+    channels are reported, because a notification may have been missed. `receive` is called with
+    each payload.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Notices:
         self._connection: AsyncConnection[Any] | None = None
         self._backoff_s = _BACKOFF_MIN_S
 
-    async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - ending it is no error
+    async def wait(self, timeout: timedelta) -> frozenset[str]:  # noqa: ASYNC109 - the end of the time is no error
         """Return the channels notified since the last call, as soon as there is one.
 
         The result is empty if none is notified in time.
@@ -68,7 +69,7 @@ class Notices:
                 yield channel
 
     async def connect(self) -> bool:
-        """Connect now instead of at the first `wait`; return whether this worked."""
+        """Connect now instead of at the first `wait`. Return whether there is a connection."""
         try:
             self._connection = await self._listening()
         except (psycopg.Error, OSError) as exc:
@@ -123,7 +124,7 @@ class Notices:
     async def _probe(self, connection: AsyncConnection[Any]) -> None:
         """Raise an error if the connection does not respond.
 
-        Its socket is closed, because cancelling would wait for the server too.
+        Then its socket is closed, because a cancellation would wait for the server too.
         """
         timer = asyncio.get_running_loop().call_later(_PROBE_TIMEOUT_S, sever, connection)
         try:

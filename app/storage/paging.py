@@ -15,7 +15,7 @@ Age = tuple[InstrumentedAttribute[datetime], InstrumentedAttribute[str]]
 
 
 async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnElement[bool]:
-    """Return the condition for rows that are older than the row with the id `after`.
+    """Return a condition: a row is older than the row with the id `after`.
 
     Raises:
         ValidationFailedError: There is no such row.
@@ -32,6 +32,6 @@ async def older_than(session: AsyncSession, age: Age, after: str) -> ColumnEleme
 def paged(query: Select[Any], name: InstrumentedAttribute[str], page: NamePage) -> Select[Any]:
     """Return the page of `query` in the order of the column `name`."""
     if page.after is not None:
-        # Remove zero characters: no name has one, and the database refuses them in a query.
+        # Remove zero characters. No name has one, and the database refuses them in a query.
         query = query.where(name > page.after.replace("\0", ""))
     return query.order_by(name).limit(page.limit)

@@ -14,8 +14,8 @@ LOCK_TIMEOUT: Final = "2s"
 async def hold_partitions(session: AsyncSession, lock: str) -> None:
     """Keep other processes from creating or dropping partitions until this transaction ends.
 
-    A wait for a table's lock longer than LOCK_TIMEOUT fails, and is repeated later: otherwise
-    others would wait behind it.
+    A wait for a table's lock fails after LOCK_TIMEOUT, because others would have to wait behind it.
+    The caller repeats it later.
     """
     await session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
     await hold(session, lock)
@@ -37,7 +37,7 @@ async def add_partition(
     session: AsyncSession, parent: str, name: str, *, values: str, storage: str = ""
 ) -> None:
     """Create a partition for the `values` (`FROM (…) TO (…)`), with these storage parameters."""
-    # Create the table separately, and attach it: creating it as a partition would wait for all
+    # Create the table separately, and attach it. To create it as a partition would wait for all
     # readers and writers.
     await session.execute(text(f"CREATE TABLE {name} (LIKE {parent} INCLUDING ALL) {storage}"))
     await session.execute(text(f"ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES {values}"))

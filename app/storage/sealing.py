@@ -1,7 +1,7 @@
-"""Secrets in rows: encrypted on writing, decrypted on reading.
+"""Secrets in rows: they are encrypted when written, and decrypted when read.
 
-An encrypted text is stored as `{"sealed": …}` (see `app.vault`). A plain text was stored before
-secrets were encrypted, and can still be read.
+An encrypted text is stored as `{"sealed": …}` (see `app.vault`). A plain text was stored by a
+version that did not encrypt secrets, and can still be read.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def vault_of(session: AsyncSession) -> Vault:
 class Sealing:
     """Encrypts and decrypts the secrets of one row of `table`.
 
-    A secret that cannot be decrypted is read as MASK, and `unreadable` has the reason. So other
+    If a secret cannot be decrypted, it is read as MASK, and `unreadable` has the reason. So other
     rows can still be read.
     """
 
@@ -39,7 +39,7 @@ class Sealing:
         self.unreadable = ""
         # The number of secrets that are not encrypted with the current key.
         self.outdated = 0
-        # The number of all decrypted secrets.
+        # The number of secrets that were decrypted.
         self.opened = 0
 
     def seal(self, text: str, field: str) -> Mapping[str, str]:

@@ -12,7 +12,10 @@ MadeT = TypeVar("MadeT")
 
 
 async def made_of(items: Iterable[T], make: Callable[[T], MadeT]) -> list[MadeT]:
-    """Call `make` for each item, and return the results. Other work runs after AT_ONCE items."""
+    """Call `make` for each item, and return the results.
+
+    After AT_ONCE items, other work can run.
+    """
     made: list[MadeT] = []
     for number, item in enumerate(items, 1):
         made.append(make(item))

@@ -9,9 +9,9 @@ from psycopg import AsyncConnection
 
 
 def sever(connection: AsyncConnection[Any]) -> None:
-    """Close the socket under `connection`: calls that wait for the server fail immediately.
+    """Close the socket under `connection`, so that calls that wait for the server fail immediately.
 
-    Cancelling the call would not do: psycopg then asks the server to cancel, and waits for a
+    To cancel the calls would not be enough: psycopg asks the server to cancel, and waits for a
     response.
     """
     if connection.closed:

@@ -23,7 +23,7 @@ class AuditRepository:
         self._session = session
 
     async def add(self, by: Caller, change: Change) -> None:
-        """Add the event to the transaction of its change: both are stored or neither."""
+        """Add the event in the transaction of its change. So both are stored, or neither."""
         states = {"before": change.before, "after": change.after}
         values = {
             "actor": by.name,
@@ -31,7 +31,7 @@ class AuditRepository:
             "action": change.action.value,
             "kind": change.kind,
             "name": change.name,
-            # Leave out an empty state: None would be stored as a JSON null.
+            # Leave out an empty state, because None would be stored as a JSON null.
             **{name: dict(state) for name, state in states.items() if state is not None},
         }
         await self._session.execute(insert(AuditEventRow).values(values))
@@ -46,7 +46,10 @@ class AuditRepository:
         return [_event_of(row) for row in await self._session.scalars(query)]
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete events older than `kept`; return how many were deleted, at most DROP_MAX."""
+        """Delete events older than `kept`, at most DROP_MAX.
+
+        Return how many were deleted.
+        """
         old = (
             select(AuditEventRow.id)
             .where(AuditEventRow.at < func.clock_timestamp() - kept)

@@ -1,4 +1,4 @@
-"""API keys and the mode of the API, which every API process keeps in memory."""
+"""API keys and the mode of the API. Every API process keeps both in memory."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _log = structlog.get_logger(__name__)
 
 # The maximum number of keys: every API process has all of them in memory.
 KEYS_MAX: Final = 10_000
-# How exactly the last use of a key is stored.
+# The last use of a key is stored with this precision.
 USED_EVERY: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """The mode and all keys that may be valid, as of change `number`."""
+    """The mode, and all keys that may be valid, in their state after change `number`."""
 
     number: int
     mode: Mode
@@ -39,19 +39,22 @@ class AccessRepository:
         self._session = session
 
     async def since(self, number: int) -> AccessState | None:
-        """Return the current state; None if nothing has changed since `number`."""
+        """Return the current state.
+
+        None if nothing has changed since `number`.
+        """
         query = select(AccessStateRow.number, AccessStateRow.mode)
         current, mode = (await self._session.execute(query)).one()
         if current == number:
             return None
-        # Read the keys after the number: a change between the two is included now, and again the
+        # Read the keys after the number. A change between the two is included now, and again the
         # next time.
         rows = await self._session.scalars(select(ApiKeyRow).where(ApiKeyRow.revoked_at.is_(None)))
         keys = [key for row in rows if (key := _readable(row)) is not None]
         return AccessState(number=current, mode=Mode(mode), keys=keys)
 
     async def changed(self) -> int:
-        """Return the number of this transaction's change; other changes wait until it ends."""
+        """Return the number for a change in this transaction. Other changes wait until it ends."""
         row = AccessStateRow
         counted = update(row).values(number=row.number + 1).returning(row.number)
         number = await self._session.scalar(counted)
@@ -68,7 +71,7 @@ class AccessRepository:
         return Mode(before or Mode.READ_WRITE)
 
     async def add(self, key: ApiKey) -> ApiKey:
-        """Store the key; its `created_at` is set here.
+        """Store the key; `created_at` is set here.
 
         Raises:
             ValidationFailedError: There are KEYS_MAX keys.
@@ -94,7 +97,7 @@ class AccessRepository:
     async def had_keys(self) -> bool:
         """Whether there ever was a key.
 
-        No other key can be created before this transaction ends.
+        Until this transaction ends, no other transaction can create a key.
         """
         held = select(AccessStateRow.had_keys).with_for_update()
         return bool(await self._session.scalar(held))
@@ -154,7 +157,7 @@ class AccessRepository:
 
 
 def _readable(row: ApiKeyRow) -> ApiKey | None:
-    """Return the key; None if it has scopes that only a newer version knows."""
+    """Return the key; None if it has scopes that this version does not know."""
     try:
         return key_of(row)
     except ValidationFailedError as error:

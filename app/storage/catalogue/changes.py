@@ -20,12 +20,12 @@ from app.storage.tables import ChangeClockRow, SubscriptionRow, TombstoneRow, To
 
 TOPIC: Final = "topic"
 SUBSCRIPTION: Final = "subscription"
-# The number of subscriptions read in one step, for which other work has to wait.
+# The number of subscriptions that are read in one step. Other work has to wait for that time.
 PAGE: Final = 500
 
 
 class ChangeFeed:
-    """Numbers changes, and returns what changed since a number."""
+    """Numbers changes, and returns what has changed since a given number."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -33,9 +33,9 @@ class ChangeFeed:
     async def next_number(self) -> int:
         """Return the number for a change of this transaction; readers are notified at commit.
 
-        The row with the number stays locked until the transaction ends. So a later number is given
-        only after this commit: a reader that sees a number has seen all lower ones. Take the number
-        before locking anything else, so that changes cannot deadlock.
+        The row with the number stays locked until the transaction ends. So the next number is given
+        only after the commit of this one. A reader that sees a number has seen all lower numbers.
+        Take the number before locking anything else, so that changes cannot deadlock.
         """
         clock = update(ChangeClockRow).values(number=ChangeClockRow.number + 1)
         number = await self._session.scalar(clock.returning(ChangeClockRow.number))
@@ -45,7 +45,10 @@ class ChangeFeed:
         return int(number)
 
     async def hold(self) -> None:
-        """Block all other changes until this transaction, which reads and writes, has ended."""
+        """Block all other changes until this transaction ends.
+
+        Use this if a transaction reads something first, and then writes according to it.
+        """
         await self._session.execute(select(ChangeClockRow.id).with_for_update())
 
     async def bury(self, kind: str, key: str, *, change: int) -> None:
@@ -57,11 +60,10 @@ class ChangeFeed:
         return await self._session.scalar(select(ChangeClockRow.number)) or 0
 
     async def since(self, number: int) -> Changes:
-        """Return the current state of all that changed after `number`.
+        """Return the current state of everything that changed after `number`.
 
-        From 0 on, this is all that exists.
-
-        A change during the read may be included, and is included again the next time.
+        With 0, this is everything that exists. A change during the read may be included, and is
+        then included again the next time.
         """
         changes, found = await self.but_subscriptions(number), list[Subscription]()
         place = (number + 1, "")
@@ -71,11 +73,12 @@ class ChangeFeed:
         return replace(changes, subscriptions=tuple(found))
 
     async def but_subscriptions(self, number: int) -> Changes:
-        """Return what changed after `number`, without the subscriptions."""
-        # Read the number first: what is read later includes every change up to this number.
+        """Return everything that changed after `number`, without the subscriptions."""
+        # Read the number first. All data that is read later includes every change up to this
+        # number.
         current = await self.current()
-        # Read deletions before rows: an object that is deleted between the two is missing here, and
-        # is reported the next time.
+        # Read deletions before rows. If an object is deleted between the two, it is missing in the
+        # rows, and its deletion is reported the next time.
         buried = await self._buried(number) if number else {}
         topics = await self._session.scalars(
             select(TopicRow).where(TopicRow.change > number).order_by(TopicRow.change)
@@ -84,7 +87,7 @@ class ChangeFeed:
         return Changes(
             number=current,
             topics=changed_topics,
-            # Leave out topics that were recreated after their deletion: they exist.
+            # Leave out topics that were created again after their deletion, because they exist.
             deleted_topics=frozenset(buried.get(TOPIC, ()))
             - {topic.name for topic in changed_topics},
             deleted_subscription_ids=frozenset(buried.get(SUBSCRIPTION, ())),
@@ -129,9 +132,9 @@ class ChangeFeed:
 
 
 async def changes_since(database: Database, number: int, *, page: int = PAGE) -> Changes:
-    """Return all that changed after `number`, read in a transaction for each `page`.
+    """Return everything that changed after `number`. A transaction for each `page` reads it.
 
-    On a busy machine, reading ten thousand subscriptions takes longer than a transaction may.
+    On a busy machine, reading ten thousand subscriptions takes longer than a transaction may take.
     """
     async with database.transaction() as session:
         changes = await ChangeFeed(session).but_subscriptions(number)
@@ -152,6 +155,7 @@ def _with_provider(
     if subscription.oauth is None:
         return subscription
     provider = providers.get(subscription.oauth.provider_name)
-    # Lock the subscription if the provider's secret cannot be read: then nothing can be sent.
+    # Lock the subscription if the provider's secret cannot be read, because then nothing can be
+    # sent.
     locked = subscription.locked or (provider.locked if provider else "")
     return replace(subscription, oauth_provider=provider, locked=locked)

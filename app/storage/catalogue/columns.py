@@ -88,7 +88,7 @@ class _Stored:
         return Column(self._or_default(name, stored, Double), Of.DOUBLE)
 
     def span(self, name: str, unit: timedelta) -> Column:
-        """Return a time in whole units, rounded down; it is stored in seconds."""
+        """Return a stored time in whole units, rounded down. The stored time is in seconds."""
         stored = cast(self._column[name].astext, Numeric) * (_SECOND // unit)
         whole = cast(func.floor(stored), BigInteger)
         default = self._defaults[name]
@@ -183,7 +183,7 @@ def _subscription_columns() -> Columns:
     return {
         "name": Column(row.name),
         "topicName": Column(row.topic),
-        # The endpoint, with a mask in place of its password.
+        # The endpoint. It has a mask in place of the password.
         "endpoint": Column(row.endpoint),
         "contact": Column(row.contact),
         "supportTeam": Column(row.owner_id),

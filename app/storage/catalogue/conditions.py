@@ -1,9 +1,9 @@
 """Queries over topics and subscriptions as SQL conditions, where SQL has the same meaning.
 
-For each query there is an SQL condition that is true for all rows that match, and perhaps for
-others. If the condition is `exact`, it is true only for matching rows. SQL treats some queries
-differently (a regex, a number in a text, a field without a column). Then the condition is not
-exact, and the caller checks the rows again.
+The SQL condition of a query is true for all rows that match the query, and perhaps for others. If
+the condition is `exact`, it is true only for matching rows. SQL treats some queries differently (a
+regex, a number in a text, a field without a column). Then the condition is not exact, and the
+caller checks the rows again.
 """
 
 import math
@@ -38,12 +38,12 @@ from app.storage.catalogue.columns import Column, Columns, Of
 _ESCAPE: Final = "/"
 _TOKEN: Final = re.compile(r"(\\.|.)([*+?]*)", re.DOTALL)
 _ANY: Final = "%"
-# The characters of regexes that are more than fixed texts and gaps.
+# The characters of regexes that mean more than fixed texts and gaps between them.
 _INTRICATE: Final = frozenset("()[]{}|")
 _GAPS: Final = frozenset(".^$*+?")
 _ZERO: Final = "\0"
 _RATE_ERROR: Final = 1e-9
-# The limit up to which a number is the same as integer and as float.
+# Up to this limit, a number is the same as an integer and as a float.
 _EXACT_MAX: Final = 1 << 53
 
 
@@ -77,8 +77,8 @@ def _joined(by: Junction, parts: Sequence[Narrowing]) -> Narrowing:
         case Junction.OR:
             return Narrowing(or_(false(), *(part.where for part in parts)), exact)
         case Junction.NOT:
-            # Negate only exact conditions: a negated condition that is too wide would be too
-            # narrow.
+            # Negate only exact conditions. A condition that is true for too many rows would become
+            # true for too few.
             denied = (not_(part.where) for part in parts if part.exact)
             return Narrowing(and_(true(), *denied), exact)
         case _:
@@ -117,7 +117,8 @@ def _equal(column: Column, wanted: Any) -> Narrowing:  # noqa: ANN401 - JSON can
         case _ if type(wanted) in {int, float}:
             return _number_is(column, wanted)
         case _:
-            # Check again in Python: only Python knows how it writes a number with a fraction.
+            # Check the row again in Python, because only Python knows how it writes a number with a
+            # fraction.
             return _ALL if isinstance(wanted, str) else _NONE
 
 
@@ -127,7 +128,7 @@ def _number_is(column: Column, wanted: float) -> Narrowing:
     if column.of is Of.RATE:
         near = func.abs(column.sql - literal(float(wanted), Double)) <= _slack(wanted)
         return Narrowing(_known(near).where, exact=False)
-    # Give the literal its own type: with the column's type, 8.5 would be rounded.
+    # Give the literal its own type. With the type of the column, 8.5 would be rounded.
     return _known(column.sql == literal(float(wanted), Double))
 
 
@@ -139,7 +140,7 @@ def _flag_is(column: Column, wanted: object) -> Narrowing:
 
 
 def _text_is(expression: Any, wanted: str | None) -> Narrowing:  # noqa: ANN401 - an SQLAlchemy expression
-    # Match nothing for a text with a zero character: the database cannot store it, and refuses it
+    # Match nothing for a text with a zero character, which the database cannot store, and refuses
     # in a query.
     if wanted is None or _ZERO in wanted:
         return _NONE
@@ -192,10 +193,10 @@ def _ordered(column: Column, operator: Operator, wanted: object) -> Narrowing:
 
 
 def _slack(value: float) -> float:
-    """Return a limit for the error of a rate of about `value`."""
+    """Return the largest error that a rate of about `value` may have."""
     return max(1.0, abs(value)) * _RATE_ERROR
 
 
 def _known(condition: Any) -> Narrowing:  # noqa: ANN401 - an SQLAlchemy expression
-    """Return `condition`, but false where there is no value."""
+    """Return `condition`; where there is no value, the result is false instead of null."""
     return Narrowing(func.coalesce(condition, false()), exact=True)

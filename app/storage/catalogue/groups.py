@@ -11,7 +11,7 @@ from app.storage.tables import GroupRow, TopicRow
 
 
 class GroupRepository:
-    """Stores groups of topics. The caller has checked the names."""
+    """Stores groups of topics. Callers must check the names before."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -41,8 +41,8 @@ class GroupRepository:
             GroupNotFoundError: The group does not exist.
             GroupNotEmptyError: The group has topics.
         """
-        # Lock the group's row: topics refer to it, so none can be added before this transaction
-        # ends.
+        # Lock the group's row. Topics refer to this row, so no topic can be added before this
+        # transaction ends.
         found = select(GroupRow.name).where(GroupRow.name == name).with_for_update()
         if await self._session.scalar(found) is None:
             raise GroupNotFoundError(f"Group {name} does not exist")

@@ -1,4 +1,4 @@
-"""Lists of topics and subscriptions: in pages, by text or by owner."""
+"""Lists of topics and subscriptions: in pages, by a text, or by owner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,9 @@ from app.storage.slices import made_of
 from app.storage.tables import SubscriptionRow, TopicRow
 from app.vault import Vault
 
-# The number of rows that one statement reads; between two statements, other requests have their
-# turn.
+# The number of rows that one statement reads. Other requests can run between two statements.
 PAGE: Final = 1_000
-# The number of whole resources that one statement reads; they take longer to read.
+# The number of whole resources that one statement reads. They take longer to read than some fields.
 PAGE_WHOLE: Final = 200
 
 T = TypeVar("T")
@@ -67,7 +66,7 @@ _EVERYWHERE: Final = Within()
 
 
 class Catalogue(Generic[T]):
-    """The resources of one kind, ordered by their keys: all, or those `within` a part."""
+    """The topics or the subscriptions in the order of their keys: all, or those `within` a part."""
 
     def __init__(
         self, session: AsyncSession, kind: CatalogueKind[T], *, within: Within = _EVERYWHERE
@@ -79,9 +78,9 @@ class Catalogue(Generic[T]):
     async def values(
         self, fields: Sequence[str], *, after: Key | None, limit: int
     ) -> Sequence[tuple[Key, Mapping[str, Any]]]:
-        """Return the keys of the next resources, and the values of these fields.
+        """Return the keys of the next resources, and the values of `fields`.
 
-        All the fields must have columns.
+        Each of these fields must have a column.
         """
         columns = [self._kind.columns[name].sql for name in fields]
         page = self._next([*self._kind.key, *columns], after).limit(limit)
@@ -97,7 +96,7 @@ class Catalogue(Generic[T]):
         return await made_of(rows, self._keyed)
 
     async def named(self, keys: Sequence[Key]) -> Sequence[T]:
-        """Return the resources with these keys, as far as they exist, in their order."""
+        """Return the existing resources with these keys, in the order of the keys."""
         wanted = select(self._kind.row).where(tuple_(*self._kind.key).in_(keys))
         rows = await self._session.scalars(wanted.order_by(*self._kind.key))
         return [value for _, value in await made_of(rows, self._keyed)]
@@ -154,7 +153,7 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueCounts:
-    """The numbers of topics and subscriptions."""
+    """How many topics and subscriptions there are."""
 
     topics: int
     topics_ack_all: int
@@ -177,7 +176,7 @@ class CatalogueSearch:
         The result has at most `limit` items: topics, then subscriptions, after the key `after`.
         """
         row, other = TopicRow, SubscriptionRow
-        # Search no topics if `after` is a subscription: topics come before subscriptions.
+        # Search no topics if `after` is a subscription, because topics come before subscriptions.
         behind, over = (None, after) if after and len(after) > 1 else (after, None)
         matching = select(row.name, row.owner_id).where(_topic_has(text))
         at_most = 0 if over else limit
@@ -207,9 +206,9 @@ class CatalogueSearch:
         limit: int,
         behind: Key | None,
     ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-        """Return some matches, ordered by `key`, and their total.
+        """Return some matches, ordered by `key`, and the number of all matches.
 
-        Each row is checked once for both.
+        One statement finds both, so that each row is checked only once.
         """
         found = matching.cte("found")
         order = [found.c[each] for each in key]
@@ -218,13 +217,13 @@ class CatalogueSearch:
             some = some.where(tuple_(*order) > tuple_(*behind))
         shown = some.subquery()
         counted = select(func.count().label("total")).select_from(found).subquery()
-        # Select so that the total is returned even without matches on this page.
+        # Write the statement so that it returns the total even if this page has no matches.
         both = select(counted.c.total, shown).select_from(counted.outerjoin(shown, true()))
         rows = (await self._session.execute(both.order_by(*(shown.c[each] for each in key)))).all()
         return [each for each in rows if each.name is not None], int(rows[0].total)
 
     async def counted(self) -> CatalogueCounts:
-        """Return the numbers of topics and subscriptions, in total and of some kinds."""
+        """Return how many topics and subscriptions there are, in total and of some kinds."""
         topics = (await self._session.execute(_counts(TopicRow, ack="ALL"))).one()
         subscriptions = (await self._session.execute(_counts(SubscriptionRow))).one()
         return CatalogueCounts(

@@ -1,7 +1,7 @@
-"""Metrics of all subscriptions and topics as SQL sums, for queries over them.
+"""Metrics of all subscriptions and topics as SQL sums, for queries over metrics.
 
 Rates are sums of fractions, which differ slightly with the order of addition. So conditions on
-rates only reduce the rows that are checked in Python.
+rates only reduce the rows that are then checked in Python.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ _RATES: Final[Mapping[str, tuple[str, ...]]] = {
     "codes5xx": ("codes_5xx",),
     "retries": ("retries",),
 }
-# The rates of a topic, each with the rate of its subscriptions of which it is the sum.
+# The rates of a topic. Each is the sum of the named rate over the topic's subscriptions.
 _TOPIC_RATES: Final = {"deliveryRate": "codes2xx", "throughput": "throughput"}
 PUBLISHED: Final = "published"
 # The counts in responses that are sums over the reports.
@@ -59,7 +59,7 @@ _BATCH_RATE: Final = "batchRate"
 
 
 class _Sums(NamedTuple):
-    """Metrics that one query sums: their names, the SQL function, and the columns."""
+    """The metrics that one query sums: their names, the SQL function, and the columns."""
 
     names: frozenset[str]
     summed: Callable[[timedelta], Subquery]
@@ -116,7 +116,7 @@ def rate_of(*counts: str) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
 
 
 def recent(within: timedelta) -> Any:  # noqa: ANN401 - an SQLAlchemy expression
-    """Return the condition that a load was reported in the last time span `within`."""
+    """Return a condition: a load was reported in the last time span `within`."""
     return SubscriptionLoadRow.seen_at > func.clock_timestamp() - within
 
 
@@ -172,7 +172,7 @@ def _subscription_count_columns(sums: Subquery) -> Columns:
 
 
 def _known(published: Mapping[str, int]) -> TableValuedAlias:
-    """Return the log's numbers of messages as a table."""
+    """Return the numbers of messages in `published` as a table."""
     names = cast(list(published), ARRAY(Text))
     counts = cast(list(published.values()), ARRAY(BigInteger))
     table = func.unnest(names, counts).table_valued(

@@ -131,9 +131,9 @@ class MetricRepository:
     async def loads(
         self, ids: Collection[str], within: timedelta
     ) -> Mapping[str, Sequence[SubscriptionLoad]]:
-        """Return the workers' recent reports of these subscriptions.
+        """Return the workers' reports of these subscriptions in the last time span `within`.
 
-        Those without a report are left out.
+        Subscriptions without a report are left out.
         """
         row = SubscriptionLoadRow
         those = select(row).where(row.subscription_id.in_(ids), recent(within))

@@ -39,7 +39,7 @@ class OAuthProviderRepository:
         return list(await self._session.scalars(query))
 
     async def unrestricted(self) -> list[str]:
-        """Return the names of providers without owners, hosts or scopes: everybody may use these.
+        """Return the names of providers without owners, hosts or scopes. Everybody may use these.
 
         The names are in alphabetical order.
         """
@@ -58,7 +58,7 @@ class OAuthProviderRepository:
         return found[name]
 
     async def named(self, names: Collection[str]) -> Mapping[str, OAuthProvider]:
-        """Return the providers with these names, as far as they exist."""
+        """Return the existing providers with these names."""
         query = select(OAuthProviderRow).where(OAuthProviderRow.name.in_(names))
         query = query.execution_options(populate_existing=True)
         rows = await self._session.scalars(query)

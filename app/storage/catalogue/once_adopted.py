@@ -1,4 +1,7 @@
-"""Topics that were adopted and then deleted: the log may still have them, and they are not ours."""
+"""Topics that were adopted and then deleted.
+
+The log may still have such a topic, and it belongs to another program.
+"""
 
 from sqlalchemy import delete, exists, select
 from sqlalchemy.dialects.postgresql import insert
@@ -8,7 +11,7 @@ from app.storage.tables import OnceAdoptedRow
 
 
 class OnceAdoptedRepository:
-    """The names of topics that were adopted and then deleted."""
+    """Stores the names of topics that were adopted and then deleted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.operations import Constraints, InactiveTopic, WorkloadConstraints
 from app.storage.tables import DatacenterRow, TopicActivityRow, TopicRow, WorkloadConstraintRow
 
-# The subscription name of a constraint that is for the topic itself.
+# The subscription name in the row of a constraint for the topic itself.
 _TOPIC_ITSELF = ""
 # The name of the data centre in existing rows.
 _STORED_AS = "primary-dc"
@@ -57,20 +57,20 @@ class ConstraintRepository:
 
 
 class DatacenterRepository:
-    """Stores whether operators have declared the data centre as in use."""
+    """Stores whether operators have put the data centre into service."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def is_ready(self) -> bool:
-        """Whether the data centre is in use, which is the default."""
+        """Whether the data centre is in service. This is the default."""
         ready = await self._session.scalar(
             select(DatacenterRow.ready).where(DatacenterRow.name == _STORED_AS)
         )
         return ready is not False
 
     async def set_ready(self, *, ready: bool) -> None:
-        """Declare whether the data centre is in use."""
+        """Put the data centre into service, or out of service."""
         said = insert(DatacenterRow).values(name=_STORED_AS, ready=ready)
         said = said.on_conflict_do_update(index_elements=["name"], set_={"ready": ready})
         await self._session.execute(said)
@@ -90,7 +90,10 @@ class ActivityRepository:
         return {each.name: each.partitions for each in rows}
 
     async def note(self, published: Mapping[str, int]) -> None:
-        """Store how many messages topics have; a changed number means new messages."""
+        """Store how many messages topics have.
+
+        If a number has changed, the topic has new messages.
+        """
         row = TopicActivityRow
         known = select(TopicRow.name).where(TopicRow.name.in_(published)).with_for_update(read=True)
         values = [
@@ -108,7 +111,7 @@ class ActivityRepository:
         )
 
     async def inactive(self, longer_than: timedelta) -> Sequence[InactiveTopic]:
-        """Return topics without new messages for longer than this, the longest first."""
+        """Return topics without new messages for longer than `longer_than`, the longest first."""
         row = TopicActivityRow
         old = row.grown_at < func.clock_timestamp() - longer_than
         rows = await self._session.scalars(select(row).where(old).order_by(row.grown_at, row.topic))

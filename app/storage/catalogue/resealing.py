@@ -1,4 +1,4 @@
-"""Key rotation: encrypts secrets again that are under an old key, or were not encrypted."""
+"""Key rotation: encrypts secrets again if they are under an old key, or not encrypted."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from app.storage.tables import OAuthProviderRow, SubscriptionRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """The result for the next rows of a table, up to `last`.
+    """The result for the next rows of a table, up to the row `last`.
 
     `last` is None at the end of the table.
     """
@@ -39,7 +39,7 @@ class _Tally:
     unreadable: list[str] = field(default_factory=list)
 
     def outdated(self, sealing: Sealing, name: str, locked: str | None) -> bool:
-        """Return whether the row `name`, opened with `sealing`, must be written again."""
+        """Return whether the row `name` must be written again. `sealing` has opened its secrets."""
         self.secrets += sealing.opened
         if locked:
             self.unreadable.append(f"{name}: {locked}")
@@ -74,7 +74,7 @@ async def reseal_subscriptions(session: AsyncSession, after: str, limit: int) ->
             await session.execute(
                 update(SubscriptionRow)
                 .where(SubscriptionRow.id == row.id)
-                # Keep the other settings, which a newer version may have written, unchanged.
+                # Leave the other settings unchanged, because a newer version may have written them.
                 .values(endpoint=values["endpoint"], settings=row.settings | values["settings"])
             )
     return tally.result(rows[-1].id if len(rows) == limit else None)

@@ -38,9 +38,9 @@ _SUBSCRIPTION_COLUMNS: Final = frozenset(
     }
 )
 _POLICY: Final = frozenset(each.name for each in fields(DeliveryPolicy))
-# The maximum number of cached policies: many subscriptions have equal ones.
+# The maximum number of cached policies. Many subscriptions have equal policies.
 _POLICIES_MAX: Final = 1_000
-# The field with the endpoint's password; the column has a mask in place of the password.
+# The field with the endpoint's password. The endpoint's column has a mask in place of the password.
 _PASSWORD: Final = "endpoint_password"  # noqa: S105 - the name of a field
 
 
@@ -91,7 +91,7 @@ def opened_subscription(row: SubscriptionRow, sealing: Sealing) -> Subscription:
         modified_at=row.modified_at,
         change=row.change,
         start={int(index): offset for index, offset in row.start.items()},
-        # Set this last: by now all secrets were decrypted, or the reason is known.
+        # Set this last. By now all secrets are decrypted, or the reason why not is known.
         locked=sealing.unreadable,
         **settings,
     )
@@ -129,7 +129,10 @@ def sealing_of(vault: Vault, subscription_id: str) -> Sealing:
 
 @lru_cache(maxsize=_POLICIES_MAX)
 def _policy(stored: tuple[tuple[str, Any], ...]) -> DeliveryPolicy:
-    """Return a cached policy: most subscriptions have one of a few, and policies never change."""
+    """Return the policy from a cache.
+
+    Most subscriptions have one of a few policies, which never change.
+    """
     return DeliveryPolicy(**from_json(DeliveryPolicy, dict(stored)))
 
 

@@ -81,7 +81,7 @@ class SubscriptionRepository:
         return [subscription_of(row, self._vault) for row in rows]
 
     async def dead_lettering(self, topic: str) -> list[Subscription]:
-        """Return subscriptions with dead letters that belong to `topic`, or send them there."""
+        """Return subscriptions with dead letters that belong to `topic`, or send letters there."""
         taking = SubscriptionRow.settings["dead_letter"]["topic"].astext
         query = select(SubscriptionRow).where(
             taking.is_not(None), or_(SubscriptionRow.topic == topic, taking == topic)
@@ -106,7 +106,7 @@ class SubscriptionRepository:
             raise _there_already(topic, name)
 
     async def add(self, subscription: Subscription) -> Subscription:
-        """Add the subscription with its `start`; its times and change number are set here.
+        """Add the subscription with its `start`. Its times and its change number are set here.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -134,7 +134,7 @@ class SubscriptionRepository:
     async def update(self, subscription: Subscription) -> Subscription:
         """Store the settings of the subscription.
 
-        The subscription is found by its id: a recreated one with the same name is another
+        The subscription is found by its id. A recreated one with the same name is another
         subscription.
 
         Raises:
@@ -144,7 +144,7 @@ class SubscriptionRepository:
         return await self._written(subscription, subscription_values(subscription, self._vault))
 
     async def set_state(self, subscription: Subscription) -> Subscription:
-        """Store only the subscription's state and the reason; no secret is written.
+        """Store only the subscription's state, and the reason. No secret is written.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -158,7 +158,7 @@ class SubscriptionRepository:
         return await self._written(subscription, values)
 
     async def set_dropped(self, subscription: Subscription) -> Subscription:
-        """Store only the subscription's cancelled retransmissions; no secret is written.
+        """Store only the subscription's cancelled retransmissions. No secret is written.
 
         Raises:
             TopicNotFoundError: The topic does not exist.
@@ -169,7 +169,7 @@ class SubscriptionRepository:
         return await self._written(subscription, values)
 
     async def delete(self, topic: str, name: str) -> Subscription:
-        """Delete the subscription with the workers' reports of it; return what was deleted.
+        """Delete the subscription with the workers' reports of it. Return the deleted subscription.
 
         Its undelivered messages are kept under its id.
 

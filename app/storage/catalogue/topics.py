@@ -49,7 +49,7 @@ class TopicRepository:
     async def names(
         self, group: str | None = None, page: NamePage = ALL_NAMES, *, tracked: bool = False
     ) -> list[str]:
-        """Return names of topics: of all, of one group, of those with tracing, or a page.
+        """Return the names of all topics, of one group, of topics with tracing, or of a page.
 
         A group that does not exist has no topics.
         """
@@ -76,7 +76,7 @@ class TopicRepository:
         return [topic_of(row) for row in rows]
 
     async def add(self, topic: Topic) -> Topic:
-        """Add the topic; its times and change number are set here.
+        """Add the topic. Its times and its change number are set here.
 
         Raises:
             GroupNotFoundError: The topic's group does not exist.
@@ -118,7 +118,7 @@ class TopicRepository:
             TopicNotEmptyError: The topic has subscriptions.
         """
         change = await self._feed.next_number()
-        # Check here: this transaction holds the lock of changes, so no subscription can be added in
+        # Check here. This transaction holds the lock of changes, so no subscription can be added in
         # between.
         if await self._session.scalar(select(exists().where(SubscriptionRow.topic == name))):
             raise TopicNotEmptyError(f"Topic {name} still has subscriptions")

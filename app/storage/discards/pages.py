@@ -1,7 +1,7 @@
 """Pages of undelivered messages, the newest first.
 
-This module uses plain SQL: SQLAlchemy would need as long to build the statement as everything else
-takes together.
+This module uses plain SQL. SQLAlchemy would need as much time to build the statement as everything
+else together.
 """
 
 import base64
@@ -20,7 +20,7 @@ from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
 PAGE_MAX: Final = 1_000
-# The maximum length of a stored message id: PostgreSQL limits index entries to 2,704 bytes.
+# The maximum length of a stored message id. PostgreSQL limits index entries to 2,704 bytes.
 # Angelia's ids have 36 characters; ids of other producers may be longer.
 MESSAGE_ID_MAX: Final = 500
 
@@ -30,7 +30,8 @@ _COLUMNS: Final = ", ".join(f'"{column.name}"' for column in UndeliveredRow.__ta
 _CONDITIONS: Final[Mapping[str, str]] = {
     "subscription_id": "subscription_id = %(subscription_id)s",
     "topic": "topic = %(topic)s",
-    # These conditions look up ids by names first, so that they use the same indexes.
+    # These conditions look up ids by names first. So they use the same indexes as conditions on
+    # ids.
     "of_subscription": (
         "subscription_id = (SELECT id FROM subscriptions"
         " WHERE topic = %(whose_topic)s AND name = %(of_subscription)s)"
@@ -63,8 +64,8 @@ async def page_of(
 ) -> UndeliveredPage:
     """Return the newest `limit` (at most PAGE_MAX) matching discards after `after`.
 
-    Each message is listed once, with its last discard. New records do not move others between
-    pages; only a message that is discarded again moves to the first page.
+    Each message is listed once, with its last discard. New records do not move other records
+    between pages. Only a message that is discarded again moves to the first page.
 
     Raises:
         ValidationFailedError: `after` is not from a page.
@@ -103,8 +104,8 @@ def _values(asked: UndeliveredFilter) -> dict[str, Any]:
     return {
         **_named(asked.whose),
         "subscription_id": asked.subscription_id,
-        # Leave out the topic if there is a subscription: with both conditions PostgreSQL would
-        # expect few matches, and read and sort everything of the subscription.
+        # Leave out the topic if there is a subscription. With both conditions, PostgreSQL would
+        # expect few matches, and read and sort all discards of the subscription.
         "topic": asked.topic if asked.subscription_id is None else None,
         "status": asked.status,
         "key": asked.key,
@@ -159,7 +160,8 @@ def _decoded(after: str) -> tuple[datetime, int]:
     try:
         text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
         microseconds, row_id = map(int, text.split("."))
-        # Raise OverflowError for larger ids, as for the time: PostgreSQL has no such ids.
+        # Raise OverflowError for larger ids, as for a time out of range. PostgreSQL has no such
+        # ids.
         row_id.to_bytes(8, signed=True)
         return _EPOCH + microseconds * _MICROSECOND, row_id
     except (ValueError, OverflowError, binascii.Error) as exc:

@@ -68,7 +68,7 @@ class RedriveRepository:
     async def claim(
         self, rows: Collection[int], wanted: RedriveFilter, *, looked_at: datetime
     ) -> Collection[int]:
-        """Lock and return the `rows` that still match and were not sent again since.
+        """Lock and return those `rows` that still match, and were not sent again since `looked_at`.
 
         Rows that another transaction has locked are skipped.
         """
@@ -88,13 +88,13 @@ class RedriveRepository:
         found = list(await self._session.scalars(query))
         read = [undelivered_of(row) for row in found]
         for row in found:
-            # Forget each row after reading it: the bodies of a thousand rows must not be in memory
-            # at the same time.
+            # Remove each row from the session after reading it. The bodies of a thousand rows must
+            # not be in memory at the same time.
             self._session.expunge(row)
         return read
 
     async def mark(self, rows: Collection[int], redrive_id: str) -> None:
-        """Mark these rows as sent again now by that redrive."""
+        """Mark these rows as sent again now by the redrive `redrive_id`."""
         await self._session.execute(
             update(UndeliveredRow)
             .where(UndeliveredRow.id.in_(rows))

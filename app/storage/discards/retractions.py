@@ -35,8 +35,8 @@ class RetractionRepository:
         found = await self._session.execute(of_epoch.where(row.offset >= retraction.offset))
         covered = {row_id: by for row_id, offset, by in found if retraction.covers_offset(offset)}
         if covered:
-            # Show the earlier discard again, if a message was sent again and the later discard is
-            # retracted.
+            # Show the earlier discard again, if the later discard of a message that was sent again
+            # is retracted.
             await SupersededDiscards(self._session).retract(covered)
             await self._session.execute(
                 delete(row)
@@ -58,7 +58,7 @@ class RetractionRepository:
         return [each for each in discards if not any(by.covers(each) for by in retractions)]
 
     async def drop_older(self, kept: timedelta) -> None:
-        """Delete retractions that were recorded before that time."""
+        """Delete retractions that were recorded before the time `kept`."""
         row = RetractionRow
         await self._session.execute(delete(row).where(row.recorded_at < func.now() - kept))
 

@@ -4,8 +4,8 @@ A copy that is sent again has another position in the log, so its discard is a s
 of the earlier discard is kept, but marked as `superseded` and not listed. If the later discard is
 retracted, the earlier one is listed again. A row becomes superseded when two facts are known: the
 copy was sent (known by its position or by the redrive's mark), and the copy was discarded. These
-facts are recorded in any order, and the second marks the earlier row. Both lock that row first, in
-the order of ids, so they cannot deadlock.
+facts may be recorded in any order, and the transaction that records the second one marks the
+earlier row. Both transactions lock that row first, in the order of ids, so they cannot deadlock.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,13 +34,14 @@ class SupersededDiscards:
     async def recorded(self, ends: Collection[tuple[Copy, Undelivered]]) -> None:
         """Mark the discards that these new discards of copies supersede.
 
-        This belongs to the transaction that adds the new discards.
+        Call this in the transaction that adds the new discards.
         """
         if not ends:
             return
         row = UndeliveredRow
         messages = {copy[:2] for copy, _ in ends}
-        # Wait for a transaction that is sending these messages again: it has locked their rows.
+        # Wait for a transaction that is sending these messages again, because it has locked their
+        # rows.
         known = (
             select(row.id, row.superseded_by, row.redrive_id)
             .add_columns(row.subscription_id, row.message_id, row.partition, row.offset)
@@ -53,9 +54,9 @@ class SupersededDiscards:
             await self._supersede(_earlier(rows, ends, await self._sources(ends)))
 
     async def sent(self, subscription_id: str, sent: Sequence[Sent]) -> None:
-        """Mark the discards that are superseded because these copies were sent.
+        """Mark the discards that are superseded, because these copies were sent.
 
-        This belongs to the transaction that records the copies.
+        Call this in the transaction that records the copies.
         """
         row = UndeliveredRow
         sources = {
@@ -72,7 +73,7 @@ class SupersededDiscards:
             await self._supersede({row_id: newer[p, o] for row_id, p, o in rows})
 
     async def retract(self, ends: Mapping[int, int | None]) -> None:
-        """Update rows that retracted rows superseded.
+        """Update the rows that retracted rows supersede.
 
         Call this before the retracted rows are deleted.
 
@@ -92,7 +93,7 @@ class SupersededDiscards:
         await self._supersede({row_id: _left(by, ends) for row_id, by in await self._all(before)})
 
     async def _sources(self, ends: Collection[tuple[Copy, Undelivered]]) -> Mapping[Place, Place]:
-        """Map the original position of each copy to its own position, if it is recorded."""
+        """Return the position of each copy by its original position, if the copy is recorded."""
         row = RetransmissionSentRow
         copies = {
             (retransmission, end.partition, end.offset): (its_id, message_id)
@@ -132,7 +133,7 @@ def _earlier(
     for row_id, superseded_by, redrive_id, its_id, message_id, *at in rows:
         copy = copies.get((its_id, message_id, redrive_id))
         place = sources.get((its_id, message_id, *at), copy)
-        # Ignore the redrive of a message that was discarded again at its own position.
+        # Ignore the redrive if the message was discarded again at its own position.
         by = superseded_by if superseded_by in its_own else ids.get(place or ())
         if by is not None and by != row_id:
             before[row_id] = by
@@ -140,7 +141,10 @@ def _earlier(
 
 
 def _left(by: int | None, gone: Mapping[int, int | None]) -> int | None:
-    """Return the row that remains: follow `by` through retracted rows. None if there is none."""
+    """Return the row that finally supersedes: follow `by` through retracted rows.
+
+    None if there is no such row.
+    """
     while by is not None and by in gone:
         by = gone[by]
     return by

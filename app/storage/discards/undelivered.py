@@ -1,4 +1,4 @@
-"""Stores undelivered messages, which the recorder reads from their stream."""
+"""Stores undelivered messages. The recorder reads them from their stream."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from app.storage.runtime.recorder_positions import RecorderPositions
 from app.storage.tables import UndeliveredRow
 from app.storage.texts import storable
 
-# The maximum number of rows that one statement deletes; each has a body of up to two megabytes.
+# The maximum number of rows that one statement deletes. A row may have a body of two megabytes.
 DROP_MAX: Final = 500
 
 # The key of a discard: subscription, position in the log, and message.
@@ -37,7 +37,10 @@ _OF_END: Final = (
 
 
 class UndeliveredRepository:
-    """The undelivered messages, by the id of their subscription, which may be deleted."""
+    """The undelivered messages, by the id of their subscription.
+
+    The subscription may be deleted.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -45,7 +48,7 @@ class UndeliveredRepository:
     async def record(self, entries: Sequence[Entry], stream: Partition, next_offset: int) -> bool:
         """Store the records of `stream` before `next_offset`, and this position: exactly once.
 
-        Returns False if they were stored before; then nothing changes. A message that is discarded
+        Return False, and change nothing, if they were stored before. A message that is discarded
         again, after a crash of its worker or a move back in the log, stays one row with its last
         discard; see `SupersededDiscards` for a message that was sent again. A retracted discard is
         deleted, or not added. Characters that PostgreSQL cannot store (zeros, lone surrogates) are
@@ -56,8 +59,8 @@ class UndeliveredRepository:
         discards = list[Undelivered]()
         for entry in entries:
             if isinstance(entry, Retraction):
-                # Write the discards so far, because another discard of the same message may follow,
-                # which then counts.
+                # Write the discards so far. A later discard of the same message may follow, and
+                # must replace the earlier one.
                 await self._add(discards)
                 discards.clear()
                 await RetractionRepository(self._session).record(entry)
@@ -86,7 +89,7 @@ class UndeliveredRepository:
         return await page_of(connection, asked, limit=limit, after=after)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete discards from before that time; return how many, at most DROP_MAX.
+        """Delete discards from before the time `kept`, at most DROP_MAX; return how many.
 
         Rows are found topic by topic, in the order of an index. So the time depends on the number
         of deleted rows and of topics, and not on the rows that are kept.
@@ -112,7 +115,7 @@ class UndeliveredRepository:
 def _newest_end() -> Insert:
     new = insert(UndeliveredRow)
     end, row = new.excluded, UndeliveredRow
-    # Forget the redrive if it was before this discard: the message may be sent again.
+    # Forget the redrive if it was before this discard. Then the message may be sent again.
     sent = row.redriven_at > end.discarded_at
     return new.on_conflict_do_update(
         index_elements=_PLACE,
@@ -140,8 +143,8 @@ def _values(undelivered: Undelivered) -> dict[str, Any]:
         "subscription": storable(undelivered.subscription),
         "message_id": storable(undelivered.message_id[:MESSAGE_ID_MAX]),
         "discarded_at": undelivered.discarded_at,
-        # Replace characters that cannot be stored: reasons quote subscribers, and ids and headers
-        # may be those of another producer.
+        # Replace characters that cannot be stored. Reasons quote subscribers, and another producer
+        # may have made ids and headers.
         "reason": storable(undelivered.reason),
         "status": undelivered.status,
         "attempts": undelivered.attempts,
@@ -162,7 +165,7 @@ def _copy(sent_again: Undelivered) -> Copy:
 def conditions(
     *, since: datetime | None, until: datetime | None, reason: str | None
 ) -> Iterator[ColumnElement[bool]]:
-    """Return the conditions for discards in a time, whose reason contains the given text."""
+    """Yield the conditions for discards in a time, whose reason contains the given text."""
     if since is not None:
         yield UndeliveredRow.discarded_at >= since
     if until is not None:

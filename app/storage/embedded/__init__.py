@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL of an installation: installed, started, shared by processes, stopped."""
+"""The embedded PostgreSQL: it is installed, started, shared by processes, and stopped."""

@@ -21,8 +21,8 @@ from app.storage.embedded.programs import installed, let_through
 CONNECTIONS_MAX: Final = 200
 LOG_BYTES_MAX: Final = 10_000_000
 
-# The maximum length of the socket's path: Linux allows 108 bytes and macOS 104, with a zero at the
-# end.
+# The maximum length of the socket's path. Linux allows 108 bytes and macOS 104, including a zero at
+# the end.
 _SOCKET_PATH_MAX: Final = 100
 _SOCKET: Final = ".s.PGSQL.5432"
 _CONNECT_TIMEOUT_S: Final = 2
@@ -32,7 +32,7 @@ _LOG_TAIL_LINES: Final = 5
 
 
 class Cluster:
-    """A PostgreSQL server with its data directory `data`, which is created at the first start.
+    """A PostgreSQL server with its data directory `data`, which the first start creates.
 
     Every call may raise StorageUnavailableError with PostgreSQL's error text, or OSError.
     """
@@ -90,16 +90,15 @@ class Cluster:
         try:
             psycopg.connect(self.url, connect_timeout=_CONNECT_TIMEOUT_S).close()
         except psycopg.OperationalError as exc:
-            # Look for this text, which a server sends while it starts or stops; a dead server sends
-            # nothing. The text belongs to the protocol; the error code of a failed connection is
-            # not available.
+            # Look for this text, which a server sends while it starts or stops. A dead server sends
+            # nothing. The text is a part of the protocol; a failed connection has no error code.
             return None if "the database system is" in str(exc) else False
         return True
 
     def _initialize(self) -> None:
         if (self.data / "PG_VERSION").exists():
             return
-        # Create the directory under another name, and rename it when it is complete, so that an
+        # Create the directory under another name, and rename it when it is complete. So an
         # interrupted creation never looks like a database.
         new = self.data.with_name(f"{self.data.name}.new")
         shutil.rmtree(new, ignore_errors=True)
@@ -111,8 +110,8 @@ class Cluster:
     def _forget_dead_server(self) -> None:
         """Remove the pid file of a server that no longer runs.
 
-        PostgreSQL does this itself, unless another process has this pid by now, which is common
-        after the restart of a container. Then it would refuse to start.
+        PostgreSQL itself does not remove the file if another process has this pid by now, and then
+        refuses to start. This is common after the restart of a container.
         """
         if not self.pid_file.exists():
             return

@@ -1,4 +1,4 @@
-"""Finds the database of the settings: the configured one, or the embedded one."""
+"""Finds the database that the settings mean: the configured one, or the embedded one."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,9 @@ _log = structlog.get_logger(__name__)
 
 
 def configured_url(settings: Settings) -> ConfiguredUrl | None:
-    """Return the URL of the configured database, with its password; None if it is the embedded one.
+    """Return the URL of the configured database, with its password.
+
+    None if the settings mean the embedded database.
 
     Raises:
         StorageUnavailableError: A URL is not a PostgreSQL URL; the error names the setting.
@@ -48,7 +50,7 @@ def _require_postgresql(settings: Settings, *names: str) -> None:
 
 
 def _with_password(url: SecretStr, password: SecretStr | None) -> str:
-    """Return the URL with the password, both as they are now: they may come from files."""
+    """Return the current URL with the current password. Both may come from files that change."""
     given = None if password is None else password.get_secret_value()
     return with_password(url.get_secret_value(), given)
 
@@ -57,7 +59,8 @@ def _with_password(url: SecretStr, password: SecretStr | None) -> str:
 def database_url(settings: Settings) -> Iterator[DatabaseUrl]:
     """Yield the URL of the configured database, or of the embedded one, which runs in the block.
 
-    The embedded database is started and migrated, which blocks. A configured one is used as it is.
+    The embedded database is started and migrated first, and this call blocks. A configured database
+    is not changed.
 
     Raises:
         StorageUnavailableError: The embedded database cannot start, or the URL is not valid.

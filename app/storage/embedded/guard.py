@@ -1,12 +1,12 @@
 """A guard process: stops the embedded PostgreSQL when the last process that uses it has ended.
 
 `server.py` starts the guard before the server, as a separate process, because a process that is
-killed with -9 cannot stop anything. The kernel releases the users' lock when its last holder has
-ended; the guard checks this each second. There is one guard for a home folder: it holds the guard's
-lock.
+killed with -9 cannot stop the server. All users of the server hold a lock. The kernel releases this
+lock when the last user has ended, and the guard checks this each second. There is one guard for a
+home folder, which holds the guard's lock.
 
-Usage: python -I guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND… (the command stops
-the server. It runs as the user UID:GID, or if this is empty, as the current user.)
+Usage: python -I guard.py GUARD_LOCK USERS_LOCK SERVER_PID_FILE UID:GID COMMAND… (COMMAND stops the
+server. It runs as the user UID:GID. If UID:GID is empty, it runs as the current user.)
 """
 
 import fcntl
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import IO
 
 LOOK_EVERY_S = 1.0
-# How often the guard finds no server before it ends. A server may have started without having
-# written its pid yet, although the process that started it was killed.
+# The guard ends after it has found no server this many times. A server may just have started
+# without having written its pid, although the process that started it was killed.
 LOOKS_WITHOUT_SERVER = 2
 
 
 def main(users: Path, pid_file: Path, *, user: list[int], stop: list[str]) -> None:
-    """Wait until no process uses the server, then stop the server; new users wait for that."""
+    """Wait until no process uses the server, then stop the server. New users wait for the stop."""
     pause = threading.Event()
     looks_left = LOOKS_WITHOUT_SERVER
     while looks_left:
@@ -55,8 +55,8 @@ def _become(user: list[int]) -> None:
         os.setuid(user[0])
 
 
-# Take the lock before the fork: when the caller continues, the guard exists. The forked process has
-# no parent that would have to wait for it.
+# Take the lock before the fork. So the guard exists when the caller continues. No parent has to
+# wait for the forked process.
 if __name__ == "__main__":
     guard_path, users_path, pid_path, ids, *command = sys.argv[1:]
     with Path(guard_path).open("ab") as guard:

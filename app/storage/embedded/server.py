@@ -1,8 +1,8 @@
-"""An embedded PostgreSQL, for installations that configure none.
+"""An embedded PostgreSQL, for installations that configure no database.
 
 Every process that uses the server of a home folder holds a shared lock on `postgres.users`. The
 kernel releases the lock when the process ends, even by kill -9. Then the last user, or a guard
-process, can get an exclusive lock, and stops the server. So there is no counter that could be
+process, can get an exclusive lock, and stops the server. So no counter is needed, which could be
 wrong. One process at a time starts the server, under the lock `postgres.start`.
 """
 
@@ -22,7 +22,7 @@ from app.domain.errors import StorageUnavailableError
 from app.storage.embedded.cluster import Cluster
 from app.storage.embedded.home import usable_home
 
-# How long to wait for a lock: another process may be creating the database on a slow disk.
+# How long to wait for a lock. Another process may be creating the database on a slow disk.
 TURN_TIMEOUT_S: Final = 90.0
 _LOOK_EVERY_S: Final = 0.05
 _GUARD: Final = Path(__file__).with_name("guard.py")
@@ -58,7 +58,7 @@ def embedded_postgres(home: Path) -> Iterator[str]:
 
 
 def _ensure_running(cluster: Cluster, place: Path) -> None:
-    # Start the guard first, so that at no moment a kill leaves a server without a guard.
+    # Start the guard first. So if this process is killed, there is never a server without a guard.
     _ensure_guarded(cluster, place)
     if cluster.answers():
         return
@@ -104,7 +104,10 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(path: Path, kind: int) -> IO[bytes]:
-    """Return the file with the lock, after at most TURN_TIMEOUT_S. Closing it releases the lock."""
+    """Return the file with the lock, after at most TURN_TIMEOUT_S.
+
+    Closing the file releases the lock.
+    """
     file = path.open("ab")
     deadline = time.monotonic() + TURN_TIMEOUT_S
     pause = threading.Event()

@@ -1,4 +1,4 @@
-"""Stores alerts: active ones, past ones, and those that must still be published."""
+"""Stores alerts: active ones, past ones, and those that are not published yet."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,12 +14,12 @@ from app.storage.tables import AlertRow as Row
 _AGE: Final = (Row.raised_at, Row.id)
 # The maximum number of alerts that one transaction marks or deletes.
 AT_ONCE: Final = 1_000
-# Alerts of kinds that this version knows: during an upgrade, newer processes raise other kinds.
+# Alerts of kinds that this version knows. During an upgrade, newer processes may raise other kinds.
 _KNOWN: Final = Row.kind.in_(list(AlertKind))
 
 
 class Announcement(NamedTuple):
-    """An alert to publish. `raised` means that its start must be published too."""
+    """An alert to publish. `raised` means that its start is not published yet."""
 
     alert: Alert
     raised: bool
@@ -28,7 +28,7 @@ class Announcement(NamedTuple):
 class AlertRepository:
     """Stores alerts. A subscription has at most one active alert of each kind.
 
-    Unknown kinds are ignored: the version that raised them clears them.
+    Unknown kinds are ignored. The version that raised them will clear them.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -75,14 +75,14 @@ class AlertRepository:
         return [Announcement(_alert_of(row), raised=row.announced < 1) for row in rows]
 
     async def announced(self, alerts: Sequence[Alert]) -> None:
-        """Mark these alerts, in this state, as published."""
+        """Mark these alerts as published in their current state."""
         for over in (False, True):
             ids = [alert.id for alert in alerts if (alert.cleared_at is not None) is over]
             told = update(Row).where(Row.id.in_(ids)).values(announced=2 if over else 1)
             await self._session.execute(told)
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete alerts that ended before that time; return how many, at most AT_ONCE."""
+        """Delete alerts that ended before the time `kept`, at most AT_ONCE; return how many."""
         old = select(Row.id).where(Row.cleared_at < func.clock_timestamp() - kept).limit(AT_ONCE)
         dropped = delete(Row).where(Row.id.in_(old)).returning(Row.id)
         return len((await self._session.scalars(dropped)).all())

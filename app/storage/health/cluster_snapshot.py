@@ -29,7 +29,7 @@ class Reports:
 
 
 class ClusterSnapshotRepository:
-    """Reads many reports at once. Their age is measured by the database's clock."""
+    """Reads many reports at once. The database's clock measures their age."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

@@ -26,7 +26,7 @@ class StoredSteps(NamedTuple):
 
 
 class HistoryRepository:
-    """The stored histories, without the minutes of the last hour."""
+    """The stored histories. They do not include the minutes of the last hour."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session

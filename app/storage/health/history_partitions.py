@@ -34,7 +34,7 @@ class HistoryPartition(NamedTuple):
 
     @property
     def values(self) -> str:
-        """The bounds of the partition, in SQL."""
+        """The range of the partition, in SQL."""
         step, end = STEP_MINUTES[self.step], self.start + _LENGTHS[self.step]
         since, until = (f"{each:%Y-%m-%d} 00:00+00" for each in (self.start, end))
         return f"FROM ({step}, '{since}') TO ({step}, '{until}')"
@@ -46,7 +46,7 @@ def partition_of(step: Step, moment: datetime) -> HistoryPartition:
 
 
 def oldest_kept(step: Step, now: datetime) -> datetime:
-    """Return the start of the oldest partition of this step that is kept."""
+    """Return the start of the oldest partition of this step that must be kept."""
     return partition_of(step, now - KEPT[step]).start
 
 

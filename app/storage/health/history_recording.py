@@ -80,8 +80,8 @@ ON CONFLICT (step, source, start) DO UPDATE SET body = known.body || excluded.bo
 class Recorded:
     """The recorded counts of a subscription or topic, and the minutes of its last hour.
 
-    `minutes` has the packed minutes of `hour`, but only if this hour has ended; otherwise it is
-    empty. If nothing is recorded yet, `id` is None, and all counts are zero.
+    If `hour` has ended, `minutes` has its packed minutes; otherwise `minutes` is empty. If nothing
+    is recorded yet, `id` is None, and all counts are zero.
     """
 
     id: int | None = None
@@ -177,7 +177,8 @@ class HistoryRecording:
     ) -> Mapping[str, LifetimeCounts]:
         """Return the counts of these subscriptions.
 
-        The lag is measured up to `ends`. For partitions without an end, the reported end is used.
+        The lag is measured up to `ends`. If the end of a partition is missing there, the reported
+        end is used.
         """
         known = [{"topic": p.topic, "partition": p.index, "end": end} for p, end in ends.items()]
         bound = {"ends": json.dumps(known), "ids": list(ids)}
@@ -210,7 +211,7 @@ class HistoryRecording:
         return {each.name: each.id for each in rows}
 
     async def write(self, changed: Sequence[Recorded]) -> None:
-        """Store the new counts, and append the new minute (the only one in `minutes`)."""
+        """Store the new counts, and append the new minute, which is the only one in `minutes`."""
         columns = {
             "ids": [each.id for each in changed],
             "hours": [each.hour for each in changed],
@@ -226,7 +227,7 @@ class HistoryRecording:
             await self._session.execute(_WRITE, columns)
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
-        """Append the bytes to their rows. Create missing rows."""
+        """Append the bytes to the rows. Create rows that are missing."""
         columns = {
             "starts": [each.start for each in rows],
             "sources": [each.source for each in rows],
@@ -249,7 +250,7 @@ class HistoryRecording:
 
 
 def _minutes_before(hour: datetime) -> ColumnElement[bytes]:
-    """Return the SQL for the recorded minutes; empty unless their hour is before `hour`."""
+    """Return the SQL for the recorded minutes. It is empty unless their hour is before `hour`."""
     return case((_ROW.hour < hour, _ROW.minutes), else_=literal(b""))
 
 

@@ -16,8 +16,8 @@ from app.storage.json_values import from_json, to_json
 from app.storage.slices import made_of
 from app.storage.tables import CursorRow, SubscriptionLoadRow, SubscriptionRow, WorkerRow
 
-# The maximum number of rows in one statement. They are passed as one JSON text: the database parses
-# it faster than Python prepares many values.
+# The maximum number of rows in one statement. They are passed as one JSON text, because the
+# database parses it faster than Python prepares many values.
 ROWS_MAX: Final = 5_000
 
 _OUTPUT: Final = "output"
@@ -28,8 +28,7 @@ _values_of: Final = attrgetter(*_COUNTS)
 T = TypeVar("T")
 
 # Writes reports of cursors. The join drops reports of deleted subscriptions. After a change of
-# owner, the old owner may report after the new one; the counts only grow, so they are never
-# reduced.
+# owner, the old owner may report after the new one. So counts are never made smaller.
 _WRITE_CURSORS: Final = text("""
 INSERT INTO cursors AS known
        (subscription_id, partition, topic, worker_id, "offset", "end", delivered, discarded, volume,
@@ -80,7 +79,7 @@ class StatusRepository:
         Lifetime counts never decrease. If there are several reports of one cursor or load, the last
         counts.
         """
-        # Write in the order of keys, so that two workers' writes cannot wait for each other.
+        # Write in the order of keys. So the writes of two workers cannot wait for each other.
         cursor_by_key = {(cursor.subscription_id, cursor.partition): cursor for cursor in cursors}
         for rows in _in_chunks(sorted(cursor_by_key.items(), key=lambda item: item[0])):
             values = await made_of(rows, lambda row: orjson.dumps(_cursor_values(row[1])))
@@ -122,7 +121,8 @@ class StatusRepository:
         """Delete old loads and workers, and cursors of deleted subscriptions.
 
         Loads and workers are old if they had no report in the last time span `within`. Other
-        cursors are kept at any age: they are a copy of positions, which the log may drop.
+        cursors are kept, even if they are old: they are a copy of positions, which the log may
+        drop.
         """
         oldest = func.clock_timestamp() - within
         for reported in (SubscriptionLoadRow, WorkerRow):
@@ -136,7 +136,7 @@ class StatusRepository:
 def _listed(texts: Sequence[bytes]) -> str:
     """Return one JSON list of several texts.
 
-    They are joined in steps, because a single step would block the event loop for long.
+    The texts are joined in steps, because a single step would block the event loop for long.
     """
     return f"[{b','.join(texts).decode()}]"
 
@@ -184,7 +184,7 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
         "window_s": load.window.total_seconds(),
         "in_flight": load.in_flight,
         "waiting_retries": load.waiting_retries,
-        # Put all values that are only shown into one JSON, so that a new value needs no column.
+        # Put all values that are only shown into one JSON object. So a new value needs no column.
         "counts": {
             **_counted(load.counts),
             _OUTPUT: to_json(load.output),
@@ -194,7 +194,10 @@ def _load_values(load: SubscriptionLoad) -> dict[str, Any]:
 
 
 def _counted(counts: AttemptCounts) -> dict[str, int]:
-    """Return the counts as JSON, faster than `to_json`: this runs hundreds of times per second."""
+    """Return the counts as JSON, faster than `to_json` does.
+
+    This runs hundreds of times per second.
+    """
     return dict(zip(_COUNTS, _values_of(counts), strict=True))
 
 
@@ -203,7 +206,7 @@ def _attempts_json(attempts: AttemptTotals | None) -> list[int] | None:
 
 
 def attempts_of(stored: Sequence[int] | None) -> AttemptTotals | None:
-    """Return the reported attempts; None in reports of earlier versions."""
+    """Return the reported attempts. None for reports of earlier versions."""
     return None if stored is None else AttemptTotals(stored[0], tuple(stored[1:]))
 
 

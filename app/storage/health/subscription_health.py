@@ -27,7 +27,7 @@ ROWS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthQuery:
-    """Selects subscriptions by health; None or empty means any."""
+    """Selects subscriptions by health. None, or an empty value, matches all."""
 
     owner_source: str | None = None
     owner_id: str | None = None
@@ -53,7 +53,7 @@ class SubscriptionHealthRepository:
         self._session = session
 
     async def write(self, health_by_id: Mapping[str, SubscriptionHealth]) -> None:
-        """Replace the stored health by these, by subscription id."""
+        """Replace the stored health of these subscriptions. The keys are subscription ids."""
         items = sorted(health_by_id.items())
         for at in range(0, len(items), ROWS_MAX):
             written = insert(Row).values([_values(*each) for each in items[at : at + ROWS_MAX]])
@@ -76,7 +76,7 @@ class SubscriptionHealthRepository:
     ) -> tuple[SubscriptionHealth, datetime] | None:
         """Return the health of a subscription, and when the holder of `lease` last evaluated it.
 
-        None if that was before the last time span `within`.
+        None if the last evaluation was before the last time span `within`.
         """
         at = await LeaseRepository(self._session).renewed_at(lease)
         subscription_health = await self.get(subscription_id)

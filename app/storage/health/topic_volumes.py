@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import TopicVolumeRow
 
-# Adds bytes to topics. Rows are in the same order everywhere, so that two processes do not wait for
-# each other; deleted topics are left out.
+# Adds bytes to topics. All processes write rows in the same order, so that they do not wait for
+# each other. Deleted topics are left out.
 _ADD: Final = text("""
 INSERT INTO topic_volumes AS known (topic, volume)
 SELECT added.topic, added.bytes
@@ -23,18 +23,18 @@ ON CONFLICT (topic) DO UPDATE SET volume = known.volume + excluded.volume
 
 
 class VolumeRepository:
-    """The bytes of each topic, which are deleted with the topic."""
+    """The published bytes of each topic. They are deleted with the topic."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def add(self, sizes: Mapping[str, int]) -> None:
-        """Add bytes to each topic; deleted topics are ignored."""
+        """Add bytes to each topic. Deleted topics are ignored."""
         rows = [{"topic": topic, "bytes": size} for topic, size in sizes.items()]
         await self._session.execute(_ADD, {"rows": json.dumps(rows)})
 
     async def of(self, topics: Collection[str]) -> Mapping[str, int]:
-        """Return the bytes of these topics, as far as any are stored."""
+        """Return the bytes of those of these topics that have a stored number."""
         row = TopicVolumeRow
         found = await self._session.execute(
             select(row.topic, row.volume).where(row.topic.in_(topics))

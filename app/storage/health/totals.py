@@ -10,7 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.domain.message import Partition
 
-# Computes the totals. The log's current ends are preferred to those in the workers' last reports.
+# Computes the totals. The current ends of the log are used if known, otherwise those in the
+# workers' last reports.
 _TOTALS: Final = text("""
 WITH ends AS (
        SELECT * FROM json_to_recordset(CAST(:ends AS json)) AS fresh (

@@ -10,8 +10,9 @@ from app.domain.status import WorkerStatus
 from app.storage.notices import APPLIED
 from app.storage.tables import AppliedClockRow, WorkerRow
 
-# Writes a heartbeat, and returns the applied change of the one before. As text, because each worker
-# does this every second: SQLAlchemy's own statements took three times as long.
+# Writes a heartbeat, and returns the applied change of the heartbeat before. It is plain SQL,
+# because each worker does this every second, and SQLAlchemy's own statements took three times as
+# long.
 _BEAT: Final = text("""
 WITH before AS (SELECT applied_change FROM workers WHERE id = :id)
 INSERT INTO workers (id, host, pid, applied_change, partitions, started_at, seen_at)
@@ -24,15 +25,15 @@ RETURNING (SELECT applied_change FROM before)
 
 
 class WorkerRepository:
-    """The workers. The database's clock decides when a worker was last seen."""
+    """The workers. The database's clock says when a worker was last seen."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def beat(self, status: WorkerStatus) -> None:
-        """Store a heartbeat, seen now.
+        """Store a heartbeat with the current time.
 
-        Notify processes that wait until workers have applied a change.
+        If the worker has applied a change, notify the processes that wait for that.
         """
         reported = {
             "id": status.id,
@@ -54,10 +55,11 @@ class WorkerRepository:
         return [_status_of(row) for row in rows]
 
     async def applied(self) -> int:
-        """Return the last change that any worker, running or not, has applied."""
+        """Return the last change that any worker has applied, running or not."""
         reported = select(func.max(WorkerRow.applied_change)).scalar_subquery()
         noted = select(AppliedClockRow.number).scalar_subquery()
-        # Include the workers' own rows: a worker of an earlier version does not update this number.
+        # Include the workers' own rows, because a worker of an earlier version does not update this
+        # number.
         return await self._session.scalar(select(func.greatest(noted, reported))) or 0
 
     async def _note_applied(self, number: int) -> None:

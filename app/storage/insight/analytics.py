@@ -23,7 +23,7 @@ _DIMENSIONS: Final[Mapping[Dimension, InstrumentedAttribute[Any]]] = {
 
 
 class AnalyticsRepository:
-    """The results of finished jobs. Only rows of the claim that finished the job count."""
+    """The results of finished jobs. Only rows of the claim that finished the job are read."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -31,7 +31,10 @@ class AnalyticsRepository:
     async def undelivered(
         self, claim: Claim, scope: JobScope, *, by: Sequence[Dimension], limit: int
     ) -> Sequence[UndeliveredCount]:
-        """Return numbers of discards by `by`, in the hours that overlap `scope`, largest first."""
+        """Return the number of discards by the dimensions in `by`, the largest first.
+
+        The hours that overlap `scope` are counted.
+        """
         row = AnalyticsUndeliveredRow
         keys = [_DIMENSIONS[dimension] for dimension in by]
         messages = func.sum(row.messages).label("messages")

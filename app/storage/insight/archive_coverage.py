@@ -1,4 +1,4 @@
-"""Reads which offsets the archive of a topic has, and which of them are of a given time."""
+"""Reads which offsets the archive of a topic has, and which of them may be of a given time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.catalogue.topic import Topic
 from app.domain.replay.coverage import Dated, Stretch, Times
 
-# Selects archived ranges, merged by the database: a year by the hour, for ten partitions, has
-# 88,000 rows.
+# Selects archived ranges, which the database merges. A year of hourly archives of ten partitions
+# has 88,000 rows.
 _KEPT: Final = text("""
 SELECT CAST(parts.key AS integer), lower(stretch), upper(stretch)
 FROM (

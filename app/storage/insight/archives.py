@@ -28,15 +28,18 @@ _log = structlog.get_logger(__name__)
 
 
 class ArchiveRepository:
-    """Folders and positions of the archive. A change locks them until the transaction ends."""
+    """Folders of the archive, and archived positions.
+
+    A change locks them until the transaction ends.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def keep(self, claim: Claim) -> None:
-        """Make the files of that claim valid; files of other claims of the job stay invalid.
+        """Make the files of that claim valid. Files of other claims of the job stay invalid.
 
-        If another job has archived a part of a folder since, the folder stays invalid too.
+        If another job has archived a part of a folder meanwhile, this folder stays invalid too.
         """
         row = ArchiveFolderRow
         written = select(row).where(row.job_id == claim.job_id, row.attempt == claim.attempt)
@@ -93,7 +96,7 @@ class ArchiveRepository:
     async def last_requested(self) -> datetime | None:
         """Return when archiving all topics was last requested.
 
-        Other transactions that call this wait until this one ends.
+        Other transactions that call this method wait until this transaction ends.
         """
         await hold(self._session, _LOCK)
         query = select(func.max(JobRow.requested_at)).where(*_OF_ALL)
@@ -122,9 +125,9 @@ class ArchiveRepository:
         )
 
     async def _first_written(self, folder: ArchiveFolderRow) -> dict[int, int]:
-        """Return the first written offset of each partition.
+        """Return the first offset of each partition from which the folder has no gap.
 
-        Before a gap there may be invalid ones.
+        Offsets before a gap may be in the folder, but are not valid.
         """
         row = ArchivePieceRow
         same = (

@@ -1,7 +1,8 @@
-"""Spark jobs: requested by the API, and each claimed by one runner at a time.
+"""Spark jobs: the API requests them, and one runner at a time claims each.
 
-A runner has its job until `lease_until`, and renews this time regularly. If it does not, the job
-can be claimed again, with the next attempt number; reports with the old number change nothing.
+A runner has its job until `lease_until`, and renews this time regularly. If the runner does not
+renew it, another runner can claim the job with the next attempt number. Reports with the old number
+then change nothing.
 """
 
 from collections.abc import Collection, Sequence
@@ -49,7 +50,7 @@ _WAITING: Final = {
     "step": "",
     "done": 0.0,
 }
-# Jobs of kinds that this version knows: another version may have other kinds.
+# Jobs of kinds that this version knows. Another version may have other kinds.
 _KNOWN: Final = JobRow.kind.in_([kind.value for kind in JobKind])
 _ENDED: Final = JobRow.state.in_([state.value for state in ENDED])
 OPEN: Final = JobRow.state.in_([state.value for state in JobState if state not in ENDED])
@@ -133,9 +134,9 @@ class JobRepository:
         return job_of(row)
 
     async def cancel(self, job_id: str) -> Job:
-        """Cancel the job: immediately if it is waiting, otherwise its runner does it.
+        """Cancel the job: immediately if it is waiting; otherwise its runner cancels it.
 
-        Cancelling a cancelled job changes nothing.
+        To cancel a cancelled job changes nothing.
 
         Raises:
             JobNotFoundError: The job does not exist.
@@ -159,7 +160,7 @@ class JobRepository:
         kinds: Collection[JobKind] = tuple(JobKind),
         job_id: str | None = None,
     ) -> Job | None:
-        """Claim the job that has waited longest for `lease`; return None if none waits.
+        """Claim the job that has waited longest, for the time `lease`. Return None if none waits.
 
         Only a job of one of the `kinds` is claimed, and if an id is given, only this job.
         """
@@ -203,32 +204,32 @@ class JobRepository:
         return ClaimState.CANCELLED if requested else ClaimState.KEPT
 
     async def finish(self, claim: Claim, result: JobResult) -> bool:
-        """Set the job to DONE with that result; return False if the claim was lost."""
+        """Set the job to DONE with that result. Return False if the claim was lost."""
         done = {"counts": dict(result.counts), "output": result.output, "done": 1.0}
         return await self._end(claim, _ending(JobState.DONE) | done)
 
     async def fail(self, claim: Claim, reason: str) -> bool:
-        """Set the job to FAILED for that reason; return False if the claim was lost."""
+        """Set the job to FAILED for that reason. Return False if the claim was lost."""
         return await self._end(claim, _ending(JobState.FAILED) | {"reason": storable(reason)})
 
     async def cancelled(self, claim: Claim) -> bool:
-        """Set the job to CANCELLED, as requested; return False if the claim was lost."""
+        """Set the job to CANCELLED, as requested. Return False if the claim was lost."""
         return await self._end(claim, _ending(JobState.CANCELLED))
 
     async def release(self, claim: Claim) -> bool:
-        """Let the job wait again for any runner; return False if the claim was lost."""
+        """Release the job, so that any runner can take it. Return False if the claim was lost."""
         released = await self._end(claim, _WAITING)
         await self._session.execute(select(func.pg_notify(JOBS, "")))
         return released
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete jobs that ended before that time, with their results; return how many."""
+        """Delete jobs that ended before the time `kept`, with their results; return how many."""
         old = select(JobRow.id).where(_ENDED, JobRow.ended_at < _NOW - kept).limit(DROP_MAX)
         dropped = delete(JobRow).where(JobRow.id.in_(old)).returning(JobRow.id)
         return len((await self._session.scalars(dropped)).all())
 
     async def _settle_abandoned(self) -> None:
-        """Let the jobs of dead runners wait again, or end them: see `after_loss`."""
+        """Release the jobs of runners that no longer run, or end these jobs: see `after_loss`."""
         gone = (JobRow.state == JobState.RUNNING.value) & (JobRow.lease_until < _NOW)
         query = select(JobRow).where(_KNOWN, gone).with_for_update(skip_locked=True)
         for row in (await self._session.scalars(query)).all():
@@ -238,7 +239,7 @@ class JobRepository:
             await self._changed(row.id, values | lost)
 
     async def _changed(self, job_id: str, values: dict[str, Any]) -> Job:
-        # Read the row again: the session already has it in an older state.
+        # Read the row again, because the session has an older state of it.
         query = update(JobRow).where(JobRow.id == job_id).values(values).returning(JobRow)
         row = await self._session.scalar(query.execution_options(populate_existing=True))
         return job_of(_there(row, job_id))
@@ -261,7 +262,7 @@ def _ending(state: JobState) -> dict[str, Any]:
 
 
 def _covers(name: str, wanted: str | None) -> ColumnElement[bool]:
-    """Return the condition that a job's scope covers the requested object, or all objects."""
+    """Return a condition: the scope of a job covers the requested object, or all objects."""
     stored = JobRow.scope[name].astext
     return stored.is_(None) if wanted is None else or_(stored.is_(None), stored == wanted)
 
@@ -283,7 +284,7 @@ def _scope_values(scope: JobScope) -> dict[str, Any]:
 
 
 def _scope_of(values: dict[str, Any]) -> JobScope:
-    # None for jobs of earlier versions.
+    # The SLO is None for jobs of earlier versions.
     slo = values.get("sloSeconds")
     return JobScope(
         start=datetime.fromisoformat(values["from"]),

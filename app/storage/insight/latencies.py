@@ -24,7 +24,7 @@ _WORST_FIRST: Final = (
 
 
 class LatencyRepository:
-    """The results of finished jobs. Only rows of the claim that finished the job count."""
+    """The results of finished jobs. Only rows of the claim that finished the job are read."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -55,7 +55,7 @@ class LatencyRepository:
 def _latency_of(row: Mapping[str, Any]) -> SubscriptionLatency:
     named = ("topic", "subscription", "subscription_id", "delivered", "discarded", "unknown",
              "resent", "attempts", "within")  # fmt: skip
-    # Check one time: either all parts have times, or none.
+    # Check one time only: either all parts have times, or none.
     known = row[f"{LatencyPart.TOTAL}_{Figure.MAX}_us"] is not None
     times = {
         part: {figure: timedelta(microseconds=row[f"{part}_{figure}_us"]) for figure in Figure}

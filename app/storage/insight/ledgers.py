@@ -1,4 +1,4 @@
-"""Stores ledgers: requests for entries, and the entries, each after the one before."""
+"""Stores ledgers: the requests for entries, and the entries in their order."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -117,7 +117,7 @@ class LedgerRepository:
         return {owner: tuple(found or ()) for owner, found in await self._session.execute(query)}
 
     async def add(self, job: Job, subscription: Subscription, request: LedgerRequest) -> None:
-        """Store the request for a ledger entry, which the job will make."""
+        """Store the request for a ledger entry. The job will write the entry."""
         self._session.add(
             LedgerRequestRow(
                 job_id=job.id,
@@ -145,7 +145,7 @@ class LedgerRepository:
         return {each.subscription_id: entry_of(_link(each)) for each in found}
 
     async def extents(self) -> Sequence[Kept]:
-        """Return up to when the ledgers of all subscriptions have entries."""
+        """Return, for all subscriptions, up to when their ledgers have entries."""
         entry, owner = LedgerEntryRow, SubscriptionRow
         last = select(entry.subscription_id, func.max(entry.to_at).label("at"))
         ends = last.group_by(entry.subscription_id).subquery("ends")
@@ -167,7 +167,7 @@ class LedgerRepository:
     async def overlapping(
         self, subscription_id: str, window: Window, *, after: int, limit: int
     ) -> Sequence[LedgerEntry]:
-        """Return the next entries after number `after` that overlap that time."""
+        """Return the next entries after number `after` that overlap `window`."""
         row = LedgerEntryRow
         some = (row.to_at > window.since, row.from_at < window.until)
         query = _entries(subscription_id).where(*some, row.number > after)
@@ -234,7 +234,7 @@ class LedgerRepository:
         return NewEntry(entry, anchor.signed_with(keys.signature_of(anchor.signed)))
 
     async def short(self) -> Mapping[str, Shortfall]:
-        """Return the missing messages of each subscription whose last entry has any."""
+        """Return, by subscription, the missing messages of the last entry, if it has any."""
         row, later = LedgerEntryRow, aliased(LedgerEntryRow)
         follows = (later.subscription_id == row.subscription_id, later.number > row.number)
         query = select(row.subscription_id, row.number, row.missing, row.from_at, row.to_at)
@@ -242,7 +242,7 @@ class LedgerRepository:
         return {each[0]: Shortfall(*each[1:]) for each in await self._session.execute(query)}
 
     async def drop_older(self, kept: timedelta) -> int:
-        """Delete entries that ended before that time, oldest first.
+        """Delete entries that ended before the time `kept`, oldest first; return how many.
 
         Returns:
             The number of deleted entries, at most DROP_MAX.
@@ -307,7 +307,7 @@ class LedgerRepository:
 
 
 def keys_of(session: AsyncSession) -> "LedgerKeys":
-    """Return this process's keys for signatures, from a database session."""
+    """Return this process's keys for signatures. They are made from the vault of the session."""
     from app.ledger_keys import SEEDS, SHARED, LedgerKeys  # noqa: PLC0415 - 8 MB, seldom needed
 
     vault = vault_of(session)

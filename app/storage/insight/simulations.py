@@ -21,7 +21,7 @@ class SimulationRepository:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: SimulationRequest) -> None:
-        """Store the request for a simulation."""
+        """Store the request for a simulation. The job must exist before."""
         self._session.add(
             SimulationRow(
                 job_id=job.id,
@@ -48,7 +48,7 @@ class SimulationRepository:
         return SimulationRequest(**from_json(SimulationRequest, stored))
 
     async def minutes(self, claim: Claim, *, limit: int) -> Sequence[Minute]:
-        """Return the minutes with most waiting (then most arriving) messages, ordered by time."""
+        """Return the minutes in which most messages waited (or arrived), ordered by time."""
         row = SimulatedMinuteRow
         fullest = (
             select(row)
@@ -69,9 +69,8 @@ class SimulationRepository:
     async def samples(self, job_id: str) -> Sequence[Differing]:
         """Return examples on which the filters differ.
 
-        The first ones are those that only the proposed filters match.
-
-        Each kind is ordered by offset. There are no examples until the job is done.
+        First come those that only the proposed filters match. Each kind is ordered by offset. There
+        are no examples until the job is done.
         """
         row = SimulationRow
         found = await self._session.scalar(select(row.samples).where(row.job_id == job_id))

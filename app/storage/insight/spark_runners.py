@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from app.storage.tables import SparkRunnerRow
 
-# How long a runner counts as running after a heartbeat; it sends one every two seconds.
+# How long a runner counts as running after a heartbeat. It sends one every two seconds.
 LIVE_WITHIN: Final = timedelta(seconds=15)
 
 
@@ -39,6 +39,6 @@ class SparkRunnerRepository:
         await self._session.execute(delete(SparkRunnerRow).where(SparkRunnerRow.id == runner))
 
     async def prune(self, kept: timedelta) -> None:
-        """Delete runners that were not seen for that time."""
+        """Delete runners that were not seen for the time `kept`."""
         old = SparkRunnerRow.seen_at < func.clock_timestamp() - kept
         await self._session.execute(delete(SparkRunnerRow).where(old))

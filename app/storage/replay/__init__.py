@@ -1,1 +1,1 @@
-"""Retransmissions and republishing: requests, progress, and sending by workers."""
+"""Retransmissions and republishing: requests, progress, and what workers need for sending."""

@@ -32,7 +32,7 @@ from app.storage.tables import (
 )
 
 PAGE_MAX: Final = 1_000
-# The maximum number of positions that one statement deletes: a large retransmission has many.
+# The maximum number of positions that one statement deletes. A large retransmission has many.
 DROP_MAX: Final = 10_000
 # The maximum number of records with bodies that one statement deletes.
 RECORDS_DROP_MAX: Final = 1_000
@@ -48,7 +48,7 @@ class RetransmissionRepository:
         self._session = session
 
     async def add(self, job: Job, subscription: Subscription, request: Request) -> Retransmission:
-        """Store the request for a retransmission; its job will choose the messages."""
+        """Store the request for a retransmission. Its job will choose the messages."""
         row = RetransmissionRow(
             id=job.id,
             subscription_id=subscription.id,
@@ -99,15 +99,15 @@ class RetransmissionRepository:
         row = RetransmissionRow
         query = _known().where(row.subscription_id == subscription_id, row.state.in_(_OPEN))
         found = [_retransmission_of(each) for each in await self._session.execute(query)]
-        # Leave out a retransmission whose job has failed: then it has failed too.
+        # Leave out a retransmission whose job has failed, because then it has failed too.
         still = [each for each in found if each.state not in ENDED]
         return sorted(still, key=lambda each: (each.requested_at, each.id))
 
     async def chosen(self, claim: Claim, counts: Mapping[str, int], samples: Sequence[Any]) -> None:
         """Called when the job of a retransmission has ended.
 
-        The messages that this claim has chosen are then sent, unless the retransmission was
-        cancelled. Choices of other claims are deleted; their records are deleted by `drop_records`.
+        The workers then send the messages that this claim has chosen, unless the retransmission was
+        cancelled. Choices of other claims are deleted here, and their records by `drop_records`.
         """
         row, run = RetransmissionRow, RetransmissionRunRow
         others = and_(run.job_id == claim.job_id, run.attempt != claim.attempt)
@@ -135,9 +135,9 @@ class RetransmissionRepository:
         )
 
     async def end(self, retransmission_id: str, state: RetransmissionState) -> bool:
-        """End the retransmission in that state, unless it has ended.
+        """End the retransmission in that state, unless it has ended already.
 
-        Return whether this ended it.
+        Return whether this call ended it.
         """
         row = RetransmissionRow
         ended = (
@@ -149,7 +149,7 @@ class RetransmissionRepository:
         return await self._session.scalar(ended) is not None
 
     async def drop_places(self, kept: timedelta) -> int:
-        """Delete the messages' positions of retransmissions that ended before that time.
+        """Delete positions of messages of retransmissions that ended before the time `kept`.
 
         Return how many were deleted, at most DROP_MAX. Without the positions, the outcome of the
         messages is unknown.

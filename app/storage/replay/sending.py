@@ -1,4 +1,4 @@
-"""Stores the progress of retransmissions that workers send: each by one worker, with a lease."""
+"""Stores the progress of retransmissions. One worker at a time, with a lease, sends each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
@@ -39,7 +39,7 @@ _ANY_SENDING: Final = text("SELECT EXISTS (SELECT FROM retransmissions WHERE sta
 
 
 class SendingRepository:
-    """The operations of a worker that sends a retransmission."""
+    """The operations for a worker that sends a retransmission."""
 
     def __init__(self, session: AsyncSession, worker: str) -> None:
         self._session = session
@@ -78,9 +78,9 @@ class SendingRepository:
         return None if found is None else _sending_of(found)
 
     async def keep(self, sending: Sending, *, finished: int, lease: timedelta) -> bool:
-        """Renew the lease, and store how many of its messages are finished.
+        """Renew the lease, and store how many messages of the retransmission are finished.
 
-        Returns False if the retransmission has ended, or another worker has it.
+        Return False if the retransmission has ended, or another worker has it.
         """
         kept = self._mine(sending).values(lease_until=_NOW + lease, finished=finished)
         return await self._session.scalar(kept.returning(RetransmissionRow.id)) is not None
@@ -106,8 +106,8 @@ class SendingRepository:
                 row.job_id == sending.id,
                 row.attempt == sending.attempt,
                 row.partition == partition,
-                # Add a lower limit, so that the index leads to the first run: no run is longer than
-                # RUN_MAX.
+                # Add a lower limit for the start. Then the index leads to the first run, because no
+                # run is longer than RUN_MAX.
                 row.start > offset - RUN_MAX,
                 row.end > offset,
             )
@@ -119,7 +119,7 @@ class SendingRepository:
     async def sources(self, sending: Sending) -> Mapping[int, int]:
         """Return the first offset that is not sent yet, for each partition with chosen messages.
 
-        It may be in the middle of a run.
+        This offset may be in the middle of a run.
         """
         run, sent = RetransmissionRunRow, RetransmissionSentRow
         first = (
@@ -136,7 +136,7 @@ class SendingRepository:
         return places | dict((await self._session.execute(last)).tuples().all())
 
     async def ends(self, sending: Sending) -> Mapping[int, int]:
-        """Return, for each partition that was appended to, the offset after its last message."""
+        """Return the offset after the last appended message, by partition of the topic."""
         sent = RetransmissionSentRow
         query = (
             select(sent.partition, func.max(sent.offset) + 1)
@@ -192,7 +192,7 @@ class SendingRepository:
         ]
 
     async def record(self, sending: Sending, sent: Sequence[Sent]) -> bool:
-        """Record the appended messages; return False if the lease is lost.
+        """Record the appended messages. Return False if the lease is lost.
 
         The discards of these messages are marked as sent again.
         """
@@ -223,7 +223,7 @@ class SendingRepository:
         """Store that the messages at these positions were dropped.
 
         Their discards then count as not sent again. Messages that were appended but never recorded
-        were not marked.
+        had no mark.
         """
         row, sent, whole = UndeliveredRow, RetransmissionSentRow, RetransmissionRow
         await self._session.execute(
@@ -252,8 +252,8 @@ class SendingRepository:
         await self._session.execute(theirs.order_by(row.id).with_for_update())
 
     async def _mark(self, sending: Sending, sent: Sequence[Sent]) -> None:
-        # Find discards by position, because a message may have been discarded twice. A mark of
-        # another retransmission stays, unless that one was cancelled.
+        # Find discards by position, because a message may have been discarded twice. The mark of
+        # another retransmission stays, unless that retransmission was cancelled.
         row, other = UndeliveredRow, RetransmissionRow
         places = [(each.source_partition, each.source_offset) for each in sent]
         cancelled = select(other.id).where(
@@ -288,7 +288,8 @@ def _sending_of(row: RetransmissionRow) -> Sending:
         share=request.share,
         written=row.written,
         matched=row.matched,
-        # Start at the ends at the time of the request: nothing was appended before.
+        # Start at the ends that the partitions had at the request, because nothing was appended
+        # before.
         begun=dict(enumerate(request.ends)),
     )
 

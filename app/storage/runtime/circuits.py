@@ -18,7 +18,7 @@ _EPOCH_MS: Final = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInte
 class CircuitRepository:
     """The shared circuits.
 
-    Durations are passed and not times, so that only the database's clock counts.
+    Durations are passed instead of times, so that only the database's clock is used.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -33,9 +33,11 @@ class CircuitRepository:
         return [SharedCircuit(**each) for each in rows.mappings()]
 
     async def write(self, circuit: SharedCircuit) -> int | None:
-        """Store the circuit's state, notify other workers at commit, and return the new number.
+        """Store the circuit's state, and return the new number.
 
-        Returns None if another worker has changed the circuit since `number` (0: never stored).
+        Other workers are notified at the commit.
+
+        Return None if another worker has changed the circuit since `number` (0: never stored).
         """
         told = {
             "open": circuit.open,
@@ -48,7 +50,8 @@ class CircuitRepository:
         }
         stored = (
             insert(CircuitRow)
-            # Start with a new number: a circuit that was deleted must not use its numbers again.
+            # Start with a new number. A circuit that was deleted must not use its old numbers
+            # again.
             .values(name=circuit.name, number=_EPOCH_MS, **told)
             .on_conflict_do_update(
                 index_elements=["name"],
@@ -63,9 +66,9 @@ class CircuitRepository:
         return number
 
     async def lease(self, circuit: SharedCircuit, worker_id: str, *, length: timedelta) -> bool:
-        """Reserve the probe for that worker for `length`; return whether this worked.
+        """Reserve the probe for that worker for `length`. Return whether it is reserved.
 
-        It does not work while another worker has the reservation, or if the circuit was changed.
+        It is not reserved if another worker has the reservation, or if the circuit was changed.
         """
         now = func.clock_timestamp()
         row = CircuitRow
@@ -87,9 +90,9 @@ class CircuitRepository:
         )
 
     async def prune(self, within: timedelta) -> None:
-        """Delete circuits that did not change for that time.
+        """Delete circuits that did not change for the time `within`.
 
-        In all that time they were allowed to send a probe, so nothing is lost.
+        After such a time they may send a probe anyway, so nothing is lost.
         """
         last = func.greatest(CircuitRow.changed_at, CircuitRow.opens_at)
         await self._session.execute(

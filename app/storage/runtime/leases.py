@@ -10,7 +10,7 @@ from app.storage.tables import LeaseRow as Row
 
 
 class LeaseRepository:
-    """The holders of leases. The database's clock counts."""
+    """The holders of leases. Only the database's clock is used."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -18,7 +18,7 @@ class LeaseRepository:
     async def take(self, name: str, holder: str, length: timedelta) -> bool:
         """Take the lease for `length` from now, if no other holder has it.
 
-        The lease's row stays locked until the transaction ends, so that no other process takes it
+        The lease's row stays locked until the transaction ends. So no other process can take it
         before.
         """
         now = func.clock_timestamp()

@@ -25,16 +25,16 @@ class LogClaimRepository:
     async def take(self, claim: LogClaim, length: timedelta) -> LogClaim | None:
         """Take the claim for `length`, with the unfinished change of an earlier claim, if any.
 
-        Returns None if another request holds the claim, or if a deletion must be finished first.
+        Return None if another request holds the claim, or if a deletion must be finished first.
         """
         name = _PREFIX + claim.subject
-        # Try this first: a missing row cannot be locked, and another request might create one a
+        # Try this first. A missing row cannot be locked, and another request might create one a
         # moment later.
         if await self._leases.take_new(name, claim.holder, length):
             return claim
         there = await self._stored(claim.subject)
         if there is None:
-            return None  # another request has just released the claim
+            return None  # return None: another request has just released the claim
         if there.intent is Intent.DELETE and claim.intent is not Intent.DELETE:
             return None
         claim = replace(claim, left=there.intent)
@@ -57,11 +57,14 @@ class LogClaimRepository:
         return begun if await self._session.scalar(said) else None
 
     async def give_up(self, claim: LogClaim) -> None:
-        """Release the claim: its change is complete, or did not begin."""
+        """Release the claim, because its change is complete, or did not begin."""
         await self._leases.give_up(_PREFIX + claim.subject, claim.holder)
 
     async def abandon(self, claim: LogClaim, owed: Intent) -> None:
-        """End the claim unfinished: `owed` may be incomplete, and the next holder finishes it."""
+        """End the claim without finishing the change.
+
+        `owed` may be incomplete in the log. The next holder of the claim must finish it.
+        """
         mine = (Row.name == _PREFIX + claim.subject) & (Row.holder == claim.holder)
         to_end = replace(claim, intent=owed, begun=True)
         as_owed = {"holder": to_end.holder, "until": func.clock_timestamp()}

@@ -13,7 +13,7 @@ def pong_channel(waiter: str) -> str:
 
 
 async def notify_ping(session: AsyncSession, ping: Ping) -> None:
-    """Notify all workers of a ping (a test message). The worker that the ping names sends it.
+    """Notify all workers of a ping. The worker that the ping names sends the test message.
 
     The notification is sent when the transaction commits.
     """

@@ -1,4 +1,4 @@
-"""Stores the ids of published messages, for topics that remove duplicates."""
+"""Stores the ids of published messages, for topics with deduplication."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ DROP_MAX: Final = 5_000
 
 
 class IdClaim:
-    """The claimed ids. At the end of their transaction the `new` ones are recorded as published."""
+    """The claimed ids. When their transaction ends, the `new` ids are recorded as published."""
 
     def __init__(self, session: AsyncSession, topic: str, new: Collection[str]) -> None:
         self._session = session
@@ -28,7 +28,10 @@ class IdClaim:
         self.new = frozenset(new)
 
     async def give_up(self, ids: Collection[str]) -> None:
-        """Do not record these ids: they may be published again."""
+        """Do not record these ids, because their messages are not stored.
+
+        The ids may be published again.
+        """
         given_up = delete(PublishedIdRow).where(
             PublishedIdRow.topic == self._topic, PublishedIdRow.message_id.in_(ids)
         )
@@ -48,18 +51,18 @@ class IdClaim:
 async def claimed_ids(
     database: Database, topic: str, ids: Mapping[str, str | None], *, ttl: timedelta
 ) -> AsyncIterator[IdClaim]:
-    """Claim the ids that were not published within `ttl`, for the duration of the block.
+    """Claim those ids that were not published within `ttl`, until the block ends.
 
-    Each id comes with the id of its message, if that differs. A concurrent claim of one of the ids
-    waits for the end of the block. At the end of the block the ids are recorded. After an error, or
-    if the process dies, none of them is recorded.
+    Each id comes with the id of its message, if the two differ. If another claim has one of the
+    ids, this one waits for the end of that block. At the end of the block, the ids are recorded.
+    After an error, or if the process dies, none of them is recorded.
 
     Raises:
         TopicNotFoundError: The topic does not exist.
         StorageUnavailableError: The database cannot be reached.
     """
     row = PublishedIdRow
-    # Insert in the same order everywhere, so that no two claims wait for each other.
+    # Insert in the same order everywhere. So no two claims wait for each other.
     added = insert(row).values(
         [{"topic": topic, "message_id": each, "stored_as": ids[each]} for each in sorted(ids)]
     )
@@ -77,7 +80,7 @@ async def claimed_ids(
 
 
 async def drop_published_ids(database: Database, topic: str, rule: Deduplication) -> int:
-    """Delete ids that are too old or too many for the rule; return how many, at most DROP_MAX."""
+    """Delete ids that are too old or too many for the rule, at most DROP_MAX; return how many."""
     row = PublishedIdRow
     newest = (
         select(row.recorded_at)
@@ -93,7 +96,7 @@ async def drop_published_ids(database: Database, topic: str, rule: Deduplication
         select(row.topic, row.message_id)
         .where(row.topic == topic, row.recorded_at <= until)
         .limit(DROP_MAX)
-        # Skip an id that is just being claimed again: it is not old any more.
+        # Skip an id that is just being claimed again, because it is not old any more.
         .with_for_update(skip_locked=True)
     )
     async with database.transaction() as session:

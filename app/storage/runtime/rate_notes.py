@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.domain.runtime.rate_sharing import Loan, RateNote
 from app.storage.tables import Json, RateNoteRow
 
-# The age up to which notes are read: notes of dead workers matter only for some seconds.
+# Only notes from this last time are read. Notes of dead workers matter only for some seconds.
 READ_WITHIN: Final = timedelta(minutes=1)
 # The maximum number of rows in one statement.
 ROWS_MAX: Final = 5_000
@@ -34,8 +34,8 @@ ON CONFLICT (subscription_id, worker_id) DO UPDATE SET
 class RateNoteRepository:
     """The last note of each worker about each of its subscriptions.
 
-    The table has no foreign key: a note about a subscription that was just deleted must not make
-    the other notes fail.
+    The table has no foreign key. If a note is about a subscription that was just deleted, the other
+    notes must not fail.
     """
 
     def __init__(self, session: AsyncSession) -> None:
@@ -58,7 +58,7 @@ class RateNoteRepository:
     async def write(self, notes: Collection[RateNote]) -> None:
         """Store notes of one worker.
 
-        Each replaces the worker's last note about that subscription.
+        Each note replaces the worker's last note about that subscription.
         """
         rows = [_values(note) for note in notes]
         for start in range(0, len(rows), ROWS_MAX):
@@ -76,7 +76,7 @@ class RateNoteRepository:
         )
 
     async def prune(self, within: timedelta) -> None:
-        """Delete notes that were not renewed within that time."""
+        """Delete notes that were not renewed within the time `within`."""
         old = RateNoteRow.seen_at < func.clock_timestamp() - within
         await self._session.execute(delete(RateNoteRow).where(old))
 

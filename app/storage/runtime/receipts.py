@@ -1,4 +1,4 @@
-"""Sends receipts as PostgreSQL notifications: each waiting process has a channel of its own."""
+"""Sends receipts as PostgreSQL notifications. Each waiting process has a channel of its own."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ def receipt_channel(waiter: str) -> str:
 
 
 async def notify_receipts(session: AsyncSession, receipts: Mapping[str, Sequence[Receipt]]) -> None:
-    """Notify each process of its receipts at commit; a process that has ended is ignored."""
+    """Notify each process of its receipts, at the commit. A process that has ended is ignored."""
     for waiter, given in receipts.items():
         for payload in payloads(given):
             await session.execute(select(func.pg_notify(receipt_channel(waiter), payload)))

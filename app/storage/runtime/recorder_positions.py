@@ -11,7 +11,10 @@ from app.storage.tables import RecorderPositionRow
 
 
 class RecorderPositions:
-    """The next offset to record of each partition of a stream; none if nothing was recorded yet."""
+    """The next offset to record of each partition of a stream.
+
+    There is no position if nothing was recorded yet.
+    """
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -22,9 +25,11 @@ class RecorderPositions:
         return {Partition(row.topic, row.partition): row.next_offset for row in rows}
 
     async def advance(self, stream: Partition, next_offset: int) -> bool:
-        """Advance the stored position; return False if it is already there.
+        """Store `next_offset` as the position.
 
-        In both cases the position is locked.
+        Return False if the stored position is already there.
+
+        In both cases the position is locked until the transaction ends.
         """
         key = {"topic": stream.topic, "partition": stream.index}
         first = insert(RecorderPositionRow).values(**key, next_offset=0).on_conflict_do_nothing()

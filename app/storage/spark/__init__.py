@@ -1,1 +1,1 @@
-"""What Spark jobs and tasks read and write: blocking calls, from any machine."""
+"""Reads and writes data of Spark jobs and tasks, by blocking calls, from any machine."""

@@ -1,4 +1,4 @@
-"""Writes the results of a Spark job: each Spark task writes the partition that it made.
+"""Writes the results of a Spark job. Each Spark task writes the partition that it has computed.
 
 A row belongs to one claim of a job and to one partition. A task that runs twice replaces its
 partition. Results of a replaced claim are never shown.
@@ -110,7 +110,9 @@ _COUNT: Final = sql.SQL(
 def write_part(
     url: str, table: str, rows: Iterable[Sequence[Any]], *, claim: Claim, part: int
 ) -> None:
-    """Store `rows`, with values in the order of COLUMNS, as one partition of the result.
+    """Store `rows` as one partition of the result.
+
+    The values of a row are in the order of COLUMNS.
 
     Raises:
         StorageUnavailableError: Nothing is stored.
@@ -126,7 +128,7 @@ def write_part(
 
 
 def counted(url: str, table: str, claim: Claim) -> tuple[int, int]:
-    """Return how many rows that claim of the job has stored, and their number of messages."""
+    """Return how many rows that claim of the job has stored, and how many messages they count."""
     query = _COUNT.format(table=sql.Identifier(table), job_id=claim.job_id, attempt=claim.attempt)
     with connected(url) as connection:
         rows, messages = connection.execute(query).fetchone() or (0, 0)

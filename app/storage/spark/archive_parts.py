@@ -1,4 +1,7 @@
-"""Reads and writes the archive for Spark jobs, by calls that block. URLs are in psycopg's form."""
+"""Reads and writes the archive for Spark jobs, by calls that block.
+
+URLs are in psycopg's form.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +74,7 @@ WHERE job_id = {job_id} AND attempt = {attempt} AND topic = {topic}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTopic:
-    """A topic to archive. A recreated topic is another topic."""
+    """A topic to archive. A recreated topic counts as another topic."""
 
     name: str
     created_at: datetime
@@ -80,7 +83,7 @@ class ArchivedTopic:
 class Piece(NamedTuple):
     """One written part of a folder, for a day and a partition.
 
-    Offsets from `start` to before `end`.
+    It has the offsets from `start` to before `end`.
     """
 
     day: date
@@ -174,7 +177,7 @@ def expire_folders(url: str) -> None:
 
 
 def removable_folders(url: str, patience: FileRetention) -> Sequence[Folder]:
-    """Return folders whose files may be deleted by now, at most REMOVED_MAX."""
+    """Return folders whose files may be deleted now, at most REMOVED_MAX."""
     query = _REMOVABLE.format(
         dropped_for=patience.dropped_for, abandoned_for=patience.abandoned_for, limit=REMOVED_MAX
     )

@@ -1,8 +1,7 @@
-"""Copies many rows from and to the database by COPY, for Spark tasks and without an event loop.
+"""Copies many rows from and to the database by COPY, for Spark tasks, without an event loop.
 
 A task may run on any machine that can reach the database, and may run twice. URLs are in psycopg's
-form (`app.postgres.urls.libpq_url`), because converting them here would import more than the task
-needs.
+form (`app.postgres.urls.libpq_url`). To convert them here would import more than the task needs.
 """
 
 import io
@@ -16,15 +15,15 @@ from psycopg import Connection, Copy, sql
 from app.domain.errors import StorageUnavailableError
 
 CONNECT_TIMEOUT_S: Final = 10
-# The time limit of a statement: a task reads or writes a limited range, so a longer statement is
-# stuck.
+# The time limit of a statement. A task reads or writes a limited range, so a statement that takes
+# longer hangs.
 STATEMENT_TIMEOUT_MS: Final = 600_000
 _BUFFER_SIZE: Final = 1024 * 1024
 
 
 @contextmanager
 def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
-    """Open a connection with one transaction, committed at the end.
+    """Open a connection with one transaction, which is committed at the end of the block.
 
     Raises:
         StorageUnavailableError: The database cannot be reached.
@@ -47,10 +46,13 @@ def connected(url: str) -> Iterator[Connection[tuple[Any, ...]]]:
 
 @contextmanager
 def copied_out(url: str, query: sql.Composable) -> Iterator[io.BufferedReader]:
-    """Yield the rows of `query` as a CSV file; an empty unquoted value is NULL."""
+    """Yield the rows of `query` as a CSV file.
+
+    There, an empty value without quotation marks is NULL.
+    """
     statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connected(url) as connection, connection.cursor().copy(statement) as copy:
-        # Read in blocks: a COPY comes row by row.
+        # Read in blocks, because a COPY comes row by row.
         yield io.BufferedReader(_CopyReader(copy), _BUFFER_SIZE)
 
 

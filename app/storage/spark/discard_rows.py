@@ -1,6 +1,6 @@
 """Reads undelivered messages for Spark, in ranges of ids, so that tasks share the work.
 
-The columns of the CSV are COLUMNS. The ranges are fixed when a job begins, so that a task that runs
+The columns of the CSV are COLUMNS. The ranges are determined when a job begins. So a task that runs
 again reads the same rows.
 """
 
@@ -26,13 +26,14 @@ COLUMNS: Final = (
     "size",
     "body_hex",
 )
-# The length to which reasons are cut: a reason quotes what a subscriber sent.
+# The length to which reasons are cut, because a reason quotes what a subscriber sent.
 REASON_LENGTH_MAX: Final = 2_000
-# The size up to which bodies are read. Larger bodies are left out (NULL), but their size is given.
+# The maximum size of bodies that are read. Larger bodies are left out (NULL), but their size is
+# given.
 BODY_SIZE_MAX: Final = 64 * 1024
 # The number of ids in a range.
 RANGE_ROWS: Final = 100_000
-# The maximum number of ranges; for more ids, the ranges are larger.
+# The maximum number of ranges. If there are more ids, the ranges are larger.
 RANGES_MAX: Final = 512
 
 _ROWS: Final = sql.SQL("""
@@ -64,7 +65,7 @@ def undelivered_ranges(url: str) -> Sequence[tuple[int, int]]:
 def ranges(first: int, end: int) -> Sequence[tuple[int, int]]:
     """Divide the ids from `first` to before `end` into ranges of RANGE_ROWS ids.
 
-    If that makes more than RANGES_MAX ranges, they are larger.
+    If there would be more than RANGES_MAX ranges, they are larger.
     """
     size = max(RANGE_ROWS, -(-(end - first) // RANGES_MAX))
     return [(start, min(start + size, end)) for start in range(first, end, size)]

@@ -39,7 +39,7 @@ class PartLostError(Exception):
 
 
 class Said(NamedTuple):
-    """The progress since the last report. All messages before `position` are done.
+    """The progress since the last report. All messages before `position` are handled.
 
     `problem` is why one of the refused messages was refused.
     """
@@ -54,8 +54,9 @@ class Said(NamedTuple):
 class OfflinePart:
     """One partition of a task's source topic, for its current publisher.
 
-    The messages up to `position` are published. From `ends` on, the target's partitions may have
-    more of them. Until `wait` is over, an append of the previous publisher may still be running.
+    The messages up to `position` are published. From `ends` on, the target's partitions may contain
+    more of the messages. Until `wait` is over, an append of the previous publisher may still be
+    running.
     """
 
     def __init__(self, connection: Connection[tuple[Any, ...]], claim: Claim, index: int) -> None:
@@ -72,7 +73,7 @@ class OfflinePart:
     def report(
         self, said: Said, ends: Mapping[int, int], *, appending: timedelta | None = None
     ) -> None:
-        """Report what is done, the target's current ends, and how long the next append may take.
+        """Report the progress, the target's current ends, and how long the next append may take.
 
         Raises:
             PartLostError: Another Spark task has this part.
@@ -99,6 +100,6 @@ def part_taken(url: str, claim: Claim, partition: int) -> Iterator[OfflinePart]:
         StorageUnavailableError: The database cannot be reached.
     """
     with connected(url) as connection:
-        # Commit each statement immediately, so that reports are visible.
+        # Commit each statement immediately, so that others see the reports.
         connection.autocommit = True
         yield OfflinePart(connection, claim, partition)

@@ -57,7 +57,7 @@ def requested_republishing(url: str, job_id: str) -> RepublishRequest:
 
 
 def topic_as_requested(url: str, name: str, created_at: datetime | None) -> Topic:
-    """Return the topic, if it was not recreated since the request.
+    """Return the topic, if it was not created again after the request.
 
     Raises:
         TopicNotFoundError: The topic does not exist.

@@ -28,7 +28,7 @@ WHERE r.id = {id} AND r.state = 'SENDING'
 
 
 class Others(NamedTuple):
-    """Ids of other retransmissions, in two groups.
+    """The ids of other retransmissions, in two groups.
 
     All messages of the `settled` retransmissions are finished, or will be. Appended messages of the
     `stopped` retransmissions may be finished, or may have been dropped.
@@ -49,8 +49,8 @@ def other_retransmissions(url: str, subscription_id: str, *, but: str) -> Others
 def resent_places(url: str, retransmission_id: str) -> Iterator[Sequence[Sequence[Any]]]:
     """Yield the messages that a retransmission has sent or is sending, in slices.
 
-    Each message is (partition, offset, new partition, new offset); the new position is None if it
-    is unknown.
+    Each row is (partition, offset, new partition, new offset). The new position is None if it is
+    unknown.
     """
     query = _SENT.format(id=retransmission_id)
     with connected(url) as connection, connection.cursor(name="resent", binary=True) as cursor:

@@ -105,7 +105,7 @@ def first_traced(url: str, subscription_id: str) -> Mapping[int, int]:
 
 
 class Totals(NamedTuple):
-    """The number of chosen messages, the bytes of their bodies, and the archived part."""
+    """The number of chosen messages, the size of their bodies, and how many the archive has."""
 
     messages: int = 0
     size: int = 0

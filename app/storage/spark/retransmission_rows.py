@@ -1,4 +1,4 @@
-"""Messages to send again, for Spark tasks: discards, and positions of finished messages.
+"""Reads messages to send again, for Spark tasks: discards, and positions of finished messages.
 
 A task may run on any machine that can reach the database, and imports no more than needed.
 """
@@ -17,11 +17,11 @@ from app.storage.spark.copying import connected
 from app.storage.texts import storable
 from app.storage.traces.packs import places_in
 
-# The maximum number of undelivered messages with bodies in memory at a time.
+# The maximum number of undelivered messages with bodies that are in memory at the same time.
 SLICE: Final = 500
-# The maximum number of positions in memory at a time.
+# The maximum number of positions that are in memory at the same time.
 PLACES_SLICE: Final = 10_000
-# The number of packed traces that are read at a time; one usually has 20 KB.
+# The number of packed traces that are read at a time. A packed trace usually has 20 KB.
 PACKS_SLICE: Final = 100
 _ENDS: Final = frozenset({"SUCCESS", "DISCARDED", "FILTERED"})
 
@@ -72,7 +72,7 @@ class Discards:
 def discards(url: str, ids: tuple[int, int], wanted: Discards) -> Iterator[Sequence[Any]]:
     """Yield the requested discards in that range of ids, in slices.
 
-    Each is (id, partition, offset, milliseconds, message id, key, body, headers); headers are a
+    A row is (id, partition, offset, milliseconds, message id, key, body, headers). Headers are a
     list of pairs.
     """
     first, end = ids
@@ -106,9 +106,9 @@ def _part(text: str) -> str:
 def finished_places(
     url: str, subscription_id: str, when: tuple[datetime, datetime] | None
 ) -> Iterator[Sequence[Any]]:
-    """Yield positions of messages whose end was traced at that time.
+    """Yield positions of messages whose end was traced in the time `when`.
 
-    If the time is None, yield those whose discard was traced at any time.
+    If `when` is None, yield those whose discard was traced at any time.
     """
     if when is None:
         yield from _slices(url, _DISCARDED.format(subscription_id=subscription_id), PLACES_SLICE)
@@ -117,8 +117,8 @@ def finished_places(
     yield from _slices(url, _FINISHED.format(ends=list(_ENDS), **requested), PLACES_SLICE)
     for packs in _slices(url, _PACKS.format(**requested), PACKS_SLICE):
         for (body,) in packs:
-            # Skip packed traces that have only other entries of the subscription, or of another
-            # time.
+            # Skip packed traces that have only other entries of the subscription, or entries of
+            # another time.
             if places := places_in(body, subscription_id, when=when, ends=_ENDS):
                 yield places
 
@@ -133,7 +133,7 @@ def _slices(url: str, query: sql.Composed, size: int) -> Iterator[Sequence[Any]]
 def chosen_places(
     url: str, claim: Claim, stretches: Mapping[int, Stretch]
 ) -> frozenset[tuple[int, int]]:
-    """Return which of those offsets the job has chosen from the archive, by partition."""
+    """Return which of those offsets the job has chosen from the archive, with their partitions."""
     found: set[tuple[int, int]] = set()
     with connected(url) as connection:
         for index, stretch in stretches.items():
@@ -141,8 +141,8 @@ def chosen_places(
                 job_id=claim.job_id,
                 attempt=claim.attempt,
                 partition=index,
-                # Add a lower limit, so that the index leads to the first run: no run is longer than
-                # RUN_MAX.
+                # Add a lower limit for the start. Then the index leads to the first run, because no
+                # run is longer than RUN_MAX.
                 first=stretch.start - RUN_MAX,
                 start=stretch.start,
                 end=stretch.end,

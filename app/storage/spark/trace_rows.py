@@ -18,10 +18,10 @@ When = tuple[datetime, datetime]
 
 # The number of entries in memory at a time.
 ROWS_SLICE: Final = 10_000
-# The number of packed traces that are read at a time; one usually has 500 entries.
+# The number of packed traces that are read at a time. A packed trace usually has 500 entries.
 _PACKS_SLICE: Final = 20
-# The maximum number of periods into which the work is divided: a task reads all traces of its
-# period, of which most belong to other subscriptions.
+# The maximum number of periods into which the work is divided. A task reads all traces of its
+# period, and most of them belong to other subscriptions.
 SLICES_MAX: Final = 64
 # The shortest period into which the work is divided.
 _SLICE_MIN: Final = timedelta(minutes=5)
@@ -62,7 +62,7 @@ SELECT least(
 def slices(first: datetime, end: datetime) -> Sequence[When]:
     """Divide the time from `first` to before `end` into periods of 5 minutes.
 
-    If that makes more than SLICES_MAX periods, they are longer.
+    If there would be more than SLICES_MAX periods, they are longer.
     """
     # Round up, because a remainder would need one more period.
     length = max(_SLICE_MIN, -((first - end) // SLICES_MAX))
@@ -74,7 +74,7 @@ def slices(first: datetime, end: datetime) -> Sequence[When]:
 
 
 def traced_rows(url: str, scope: JobScope, when: When) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield traced attempts and ends of that time in the subscriptions of `scope`.
+    """Yield traced attempts and ends in the subscriptions of `scope`, in the time `when`.
 
     The result comes in slices of rows with the columns `spark.schemas.TRACED`. The times of `scope`
     are ignored.
@@ -130,8 +130,8 @@ def _rows_in(body: bytes, scope: JobScope, when: When) -> Sequence[Sequence[Any]
         if _is_wanted(source, scope)
     }
     return [
-        # Access fields by number (see `app.tracing.packs.Row`): by name this would take twice as
-        # long.
+        # Access fields by number (see `app.tracing.packs.Row`), because access by name would take
+        # twice as long.
         (*own[row[0]], row[4], row[5], row[1], row[2], row[6], *row[9:13], row[15] != "")
         for row in pack.rows
         if row[0] in own and first <= row[1] < end and row[2] in _STATUSES and row[5] >= 0

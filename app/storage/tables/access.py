@@ -1,4 +1,4 @@
-"""API keys, audit events and requests with an idempotency key."""
+"""The tables of API keys, audit events, and requests with an idempotency key."""
 
 from datetime import datetime
 
@@ -17,9 +17,9 @@ from app.storage.tables.base import Base, Json
 
 
 class AccessStateRow(Base):
-    """One row with the number of the last change of keys or mode.
+    """One row with the number of the last change of the keys or the mode.
 
-    Its lock puts changes in order.
+    Each change locks this row, so changes come one after the other.
     """
 
     __tablename__ = "access_state"
@@ -51,7 +51,7 @@ class ApiKeyRow(Base):
 
 
 class AuditEventRow(Base):
-    """A change that somebody made, written in the same transaction as the change."""
+    """A change that somebody made. The row is written in the same transaction as the change."""
 
     __tablename__ = "audit_events"
     __table_args__ = (
@@ -71,7 +71,7 @@ class AuditEventRow(Base):
 
 
 class IdempotentRequestRow(Base):
-    """A request with an idempotency key: first claimed, then answered (`status`)."""
+    """A request with an idempotency key. First it is claimed, then answered (`status`)."""
 
     __tablename__ = "idempotent_requests"
     __table_args__ = (Index("ix_idempotent_requests_claimed_at", "claimed_at"),)

@@ -1,4 +1,4 @@
-"""Results of analyses."""
+"""The tables of the results of analyses."""
 
 from datetime import datetime
 from typing import Final
@@ -22,8 +22,8 @@ ANALYTICS_LATENCY: Final = Table(
     Base.metadata,
     Column("job_id", Text, ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    # The partition of the result, and the number of the row in it: a partition that is written
-    # again replaces the first.
+    # The partition of the result, and the number of the row in it. If a partition is written again,
+    # the new rows replace the old ones.
     Column("part", Integer, primary_key=True),
     Column("row", Integer, primary_key=True),
     Column("topic", Text, nullable=False),
@@ -35,7 +35,7 @@ ANALYTICS_LATENCY: Final = Table(
     Column("unknown", BigInteger, nullable=False),
     Column("resent", BigInteger, nullable=False),
     Column("attempts", BigInteger, nullable=False),
-    # NULL if there is no SLO.
+    # NULL if the job has no SLO.
     Column("within", BigInteger),
     # NULL if nothing was delivered.
     *(Column(name, BigInteger) for name in LATENCY_FIGURES),
@@ -51,8 +51,8 @@ class AnalyticsUndeliveredRow(Base):
         ForeignKey("spark_jobs.id", ondelete="CASCADE"), primary_key=True
     )
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
-    # The partition of the result, and the number of the row in it: a partition that is written
-    # again replaces the first.
+    # The partition of the result, and the number of the row in it. If a partition is written again,
+    # the new rows replace the old ones.
     part: Mapped[int] = mapped_column(Integer, primary_key=True)
     row: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str]

@@ -1,4 +1,4 @@
-"""Archives of topics."""
+"""The tables of the archives of topics."""
 
 from datetime import date, datetime
 from typing import Final
@@ -17,7 +17,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.storage.tables.base import Base, Json
 
-# The states of a folder: being written, valid, and no longer valid. Only KEPT folders are read.
+# The states of a folder: it is being written, valid, or no longer valid. Only KEPT folders are
+# read.
 WRITING: Final = "WRITING"
 KEPT: Final = "KEPT"
 DROPPED: Final = "DROPPED"
@@ -40,7 +41,7 @@ class ArchiveFolderRow(Base):
     job_id: Mapped[str] = mapped_column(primary_key=True)
     attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
     topic: Mapped[str] = mapped_column(primary_key=True)
-    # Identifies the topic: a recreated topic is another topic with its own offsets.
+    # Identifies the topic, because a recreated topic is another topic with its own offsets.
     topic_created_at: Mapped[datetime]
     path: Mapped[str]
     spans: Mapped[Json]
@@ -50,7 +51,10 @@ class ArchiveFolderRow(Base):
 
 
 class ArchivePieceRow(Base):
-    """The part of a folder for a day and a partition; offsets in between may be of other days."""
+    """The part of a folder for a day and a partition.
+
+    Offsets in between may belong to other days.
+    """
 
     __tablename__ = "archive_pieces"
     __table_args__ = (

@@ -25,7 +25,10 @@ Json = dict[str, Any]
 
 
 class Base(DeclarativeBase):
-    """The common base of all tables: it defines names of constraints, and types of columns."""
+    """The common base of all tables.
+
+    It defines the names of constraints, and the types of columns.
+    """
 
     metadata: ClassVar[MetaData] = MetaData(naming_convention=NAMING)
     type_annotation_map: ClassVar = {

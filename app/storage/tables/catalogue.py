@@ -1,4 +1,4 @@
-"""Topics, subscriptions and their changes."""
+"""The tables of topics, subscriptions and their changes."""
 
 from datetime import datetime
 
@@ -19,7 +19,10 @@ from app.storage.tables.base import Base, Json
 
 
 class ChangeClockRow(Base):
-    """One row with the number of the last change. Its lock puts changes in order."""
+    """One row with the number of the last change.
+
+    Each change locks the row, so changes are in order.
+    """
 
     __tablename__ = "change_clock"
     __table_args__ = (CheckConstraint("id = 1", name="single_row"),)
@@ -68,7 +71,10 @@ class TopicRow(Base):
 
 
 class OnceAdoptedRow(Base):
-    """A topic that was adopted and then deleted: the log may still have it, and it is not ours."""
+    """A topic that was adopted and then deleted.
+
+    The log may still have the topic, and it belongs to another program.
+    """
 
     __tablename__ = "once_adopted"
 
@@ -119,8 +125,8 @@ class SubscriptionRow(Base):
 class OAuthProviderRow(Base):
     """An issuer of access tokens. `settings` has all settings without a column (`json_values.py`).
 
-    `unrestricted` has a column, because older versions, which do not know it, would remove it from
-    the settings.
+    `unrestricted` has a column, because older versions do not know this setting, and would remove
+    it from `settings`.
     """
 
     __tablename__ = "oauth_providers"

@@ -1,4 +1,4 @@
-"""Undelivered messages."""
+"""The tables of undelivered messages."""
 
 from datetime import datetime
 
@@ -25,15 +25,15 @@ class UndeliveredRow(Base):
 
     __tablename__ = "undelivered"
     __table_args__ = (
-        # Identifies a message that is discarded again. The id is included because after a
-        # recreation of the log, another message may have the same offset.
+        # Identifies the discard of a message, if the message is discarded again. The id is
+        # included, because after a recreation of the log, another message may have the same offset.
         UniqueConstraint(
             "subscription_id", "partition", "offset", "message_id", name="uq_undelivered_place"
         ),
         Index("ix_undelivered_newest", "subscription_id", "discarded_at", "id"),
         Index("ix_undelivered_topic", "topic", "discarded_at", "id"),
         Index("ix_undelivered_message", "message_id"),
-        # An index for redrives, which is small even if many discards were sent again.
+        # An index for redrives. It stays small even if many discards were sent again.
         Index(
             "ix_undelivered_to_redrive",
             "subscription_id",
@@ -61,9 +61,10 @@ class UndeliveredRow(Base):
     redrive_id: Mapped[str | None]
     # The producer epoch under which the discard was recorded; NULL for rows of earlier versions.
     producer_epoch: Mapped[str | None]
-    # Whether the message was sent again and discarded again; the later discard has its own row.
+    # Whether the message was sent again and discarded again. The later discard has a row of its
+    # own.
     superseded: Mapped[bool] = mapped_column(server_default=false())
-    # The id of that later row, which may be deleted before this one.
+    # The id of the row of the later discard. That row may be deleted before this one.
     superseded_by: Mapped[int | None] = mapped_column(BigInteger)
 
 
@@ -77,6 +78,6 @@ class RetractionRow(Base):
     partition: Mapped[int] = mapped_column(Integer, primary_key=True)
     producer_epoch: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(BigInteger)
-    # Run lengths of finished messages from `offset` on, as in commits.
+    # Run lengths of finished messages from `offset` on, in the form that commits have.
     finished: Mapped[bytes]
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())

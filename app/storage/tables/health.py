@@ -1,4 +1,4 @@
-"""Leases, health of subscriptions, and alerts."""
+"""The tables of leases, health of subscriptions, and alerts."""
 
 from datetime import datetime
 
@@ -11,7 +11,8 @@ from app.storage.tables.base import Base, Json
 class LeaseRow(Base):
     """A lease for work that only one process at a time does.
 
-    All times are by the database's clock. `renewed_at` is when the holder last renewed the lease.
+    All times are those of the database's clock. `renewed_at` is when the holder last renewed the
+    lease.
     """
 
     __tablename__ = "leases"
@@ -40,9 +41,11 @@ class SubscriptionHealthRow(Base):
 
 
 class AlertRow(Base):
-    """An alert. `announced` is 0, or 1 after its start was published, or 2 after its end was.
+    """An alert.
 
-    The row is kept after its subscription is deleted, so that the end is published, and for
+    `announced` is 0, or 1 after its start was published, or 2 after its end was published.
+
+    The row is kept after its subscription is deleted, so that the end can be published, and for
     look-ups.
     """
 

@@ -1,4 +1,4 @@
-"""Spark jobs and their runners."""
+"""The tables of Spark jobs and their runners."""
 
 from datetime import datetime
 
@@ -24,7 +24,7 @@ class JobRow(Base):
             "state IN ('REQUESTED', 'RUNNING', 'DONE', 'CANCELLED', 'FAILED')", name="state"
         ),
         Index("ix_spark_jobs_newest", "requested_at", "id"),
-        # An index for runners, which is small even if many jobs have ended.
+        # An index for runners. It stays small even if many jobs have ended.
         Index(
             "ix_spark_jobs_open",
             "requested_at",
@@ -53,7 +53,7 @@ class JobRow(Base):
 
 
 class SparkRunnerRow(Base):
-    """A Spark runner's last heartbeat, by the database's clock."""
+    """A Spark runner's last heartbeat. Its time is that of the database's clock."""
 
     __tablename__ = "spark_runners"
 

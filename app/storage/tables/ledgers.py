@@ -1,4 +1,4 @@
-"""Completeness ledgers."""
+"""The tables of ledgers."""
 
 from datetime import datetime
 

@@ -53,8 +53,8 @@ METRICS_RECORDED: Final = Table(
     Column("filtered", BigInteger, nullable=False, server_default=text("0")),
     Column("lag", BigInteger, nullable=False, server_default=text("0")),
     Column("id", Integer, Identity(always=True), primary_key=True),
-    # One of the two is set. After the topic or subscription is deleted, both are null, until its
-    # history is deleted, too.
+    # One of these two columns is set. After the topic or subscription is deleted, both are null,
+    # until its history is deleted, too.
     Column("topic", Text, ForeignKey("topics.name", ondelete="SET NULL")),
     Column("subscription_id", Text, ForeignKey("subscriptions.id", ondelete="SET NULL")),
     # The recorded attempts of each worker, in the form of `app.domain.metrics.attempts`.
@@ -62,6 +62,7 @@ METRICS_RECORDED: Final = Table(
     Column("minutes", LargeBinary, nullable=False, server_default=text("''::bytea")),
     Index("uq_metrics_recorded_topic", "topic", unique=True),
     Index("uq_metrics_recorded_subscription_id", "subscription_id", unique=True),
-    # Rows are written every minute, and grow. With free space on the page, a row stays on its page.
+    # Rows are written every minute, and become longer. With free space on the page, a row stays on
+    # its page.
     postgresql_with={"fillfactor": 50},
 )

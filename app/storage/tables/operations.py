@@ -1,4 +1,4 @@
-"""Workload constraints, whether data centres are in use, and when topics last got messages."""
+"""The tables of workload constraints, of data centres in use, and of topics' last messages."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from app.storage.tables.base import Base
 class WorkloadConstraintRow(Base):
     """How many consumers a subscription should have.
 
-    If `subscription` is empty, this is for each subscription of the topic.
+    If `subscription` is empty, the row is for each subscription of the topic.
     """
 
     __tablename__ = "workload_constraints"
@@ -25,7 +25,10 @@ class WorkloadConstraintRow(Base):
 
 
 class DatacenterRow(Base):
-    """Whether operators have taken a data centre out of use; without a row it is in use."""
+    """Whether operators have taken a data centre out of service.
+
+    Without a row, it is in service.
+    """
 
     __tablename__ = "datacenters"
 

@@ -1,4 +1,4 @@
-"""Republishing tasks."""
+"""The tables of republishing tasks."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from app.storage.tables.base import Base, Json
 
 
 class OfflineTaskRow(Base):
-    """What a job must publish again. The state is in the job's row."""
+    """What a job must publish again. The row of the job has the state."""
 
     __tablename__ = "offline_tasks"
 
@@ -26,7 +26,7 @@ class OfflinePartRow(Base):
     """The progress of a task in one partition of its source topic: up to `position`.
 
     From `ends` on, the target's partitions may have more messages than are recorded here. Until
-    `appending_until` an append may be running. Each publisher has a `term`; reports of earlier
+    `appending_until` an append may be running. Each publisher has a `term`. Reports of earlier
     terms change nothing.
     """
 

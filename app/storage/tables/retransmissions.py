@@ -1,4 +1,4 @@
-"""Retransmissions."""
+"""The tables of retransmissions."""
 
 from datetime import datetime
 
@@ -10,12 +10,12 @@ from app.storage.tables.base import Base, Json
 
 
 class RetransmissionRow(Base):
-    """A retransmission with its progress. The job's state is in the job's row."""
+    """A retransmission with its progress. The row of the job has the job's state."""
 
     __tablename__ = "retransmissions"
     __table_args__ = (
         Index("ix_retransmissions_newest", "subscription_id", "requested_at", "id"),
-        # An index for workers, which is small even if many retransmissions have ended.
+        # An index for workers. It stays small even if many retransmissions have ended.
         Index(
             "ix_retransmissions_sending", "requested_at", postgresql_where=text("state = 'SENDING'")
         ),
@@ -47,7 +47,7 @@ class RetransmissionRow(Base):
 
 
 class RetransmissionRunRow(Base):
-    """Messages chosen by one claim of a job: `start` to before `end` of a partition."""
+    """Messages that one claim of a job has chosen: from `start` to before `end` of a partition."""
 
     __tablename__ = "retransmission_runs"
     __table_args__ = (
@@ -70,7 +70,7 @@ class RetransmissionRunRow(Base):
 
 
 class RetransmissionRecordRow(Base):
-    """A record chosen by one claim of a job that the log no longer has."""
+    """A record that one claim of a job has chosen, and that the log no longer has."""
 
     __tablename__ = "retransmission_records"
     __table_args__ = (

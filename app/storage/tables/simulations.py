@@ -1,4 +1,4 @@
-"""Simulations."""
+"""The tables of simulations."""
 
 from datetime import datetime
 
@@ -21,8 +21,8 @@ class SimulationRow(Base):
     topic: Mapped[str]
     subscription: Mapped[str]
     request: Mapped[Json]
-    # Examples of differing messages (`app.domain.insight.simulation.Differing`), once the job is
-    # done.
+    # Examples of messages on which the filters differ (`app.domain.insight.simulation.Differing`).
+    # The list is empty until the job is done.
     samples: Mapped[list[Json]] = mapped_column(JSONB, server_default=text("'[]'::jsonb"))
 
 

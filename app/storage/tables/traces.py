@@ -2,12 +2,13 @@
 
 `trace_packs` has a partition for each day (UTC), such as `trace_packs_20260131`, created and
 dropped by `app.storage.traces.days`. A row is a compressed pack of entries in the form of
-`app.tracing.packs`. Beside it are its search keys: a number for each of its messages (`pack_key`),
+`app.tracing.packs`. The row also has search keys: a number for each of its messages (`pack_key`),
 and the first offset of each partition of each source. A pack of 500 entries about as many messages
 takes 40 KB, half of it for the index; as single rows they took 115 KB, and two to four times the
 CPU.
 
-`traces` has the rows of earlier versions: it is read, and its days are dropped in time.
+`traces` has the rows of earlier versions. It is only read, and its days are dropped when they are
+too old.
 """
 
 from hashlib import blake2b
@@ -34,7 +35,7 @@ from app.storage.tables.base import Base
 TRACE_PACKS: Final = Table(
     "trace_packs",
     Base.metadata,
-    # The times of the last and of the first entry of the pack.
+    # The time of the last entry of the pack, and the time of the first entry.
     Column("at", DateTime(timezone=True), nullable=False),
     Column("first_at", DateTime(timezone=True), nullable=False),
     # Three lists for entries about deliveries: sources, their partitions, and the first offset of
@@ -48,8 +49,8 @@ TRACE_PACKS: Final = Table(
         "ix_trace_packs_message_keys",
         "message_keys",
         postgresql_using="gin",
-        # Update the index immediately: otherwise every look-up would also read a list of pending
-        # entries.
+        # Update the index immediately. Otherwise every look-up would also read a list of entries
+        # that are not in the index yet.
         postgresql_with={"fastupdate": "off"},
     ),
     postgresql_partition_by="RANGE (at)",
@@ -112,9 +113,9 @@ TRACE_LOSSES: Final = Table(
 
 
 def pack_key(message_id: str) -> int:
-    """Return the key by which a message's packs are found.
+    """Return the key by which the packs of a message are found.
 
-    About one in four billion ids has the same key.
+    About one in four billion other ids has the same key.
     """
     digest = blake2b(message_id.encode("utf-8", "replace"), digest_size=4).digest()
     return int.from_bytes(digest, signed=True)

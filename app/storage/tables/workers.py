@@ -1,4 +1,4 @@
-"""The workers' reports, and the data that they share."""
+"""The tables of the workers' reports, and of the data that workers share."""
 
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ class AppliedClockRow(Base):
 
 
 class WorkerRow(Base):
-    """A worker's last heartbeat, by the database's clock."""
+    """A worker's last heartbeat. Its time is that of the database's clock."""
 
     __tablename__ = "workers"
 
@@ -43,13 +43,13 @@ class WorkerRow(Base):
 class CursorRow(Base):
     """The position of a subscription in one partition.
 
-    This table and those below have no foreign key: a report about a subscription that was just
-    deleted must not make a worker's other reports fail. Such rows are deleted later.
+    This table and the tables below have no foreign key. If a report is about a subscription that
+    was just deleted, the worker's other reports must not fail. Such rows are deleted later.
     """
 
     __tablename__ = "cursors"
-    # Rows are written every second. With free space on the page, and no index on changing columns,
-    # a row stays on its page.
+    # Rows are written every second. With free space on the page, and no index on columns that
+    # change, a row stays on its page.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 
     subscription_id: Mapped[str] = mapped_column(primary_key=True)
@@ -85,8 +85,8 @@ class CircuitRow(Base):
     """A circuit that subscriptions share by name.
 
     Times are by the database's clock, except for `since`, which is only shown. Each change has a
-    new `number`. When the circuit is half-open, `tried_by` is the worker that sends the probe, and
-    renews the time until which no other worker may send one.
+    new `number`. When the circuit is half-open, `tried_by` is the worker that sends the probe. This
+    worker renews the time until which no other worker may send one.
     """
 
     __tablename__ = "circuits"
@@ -105,8 +105,8 @@ class CircuitRow(Base):
 class RateNoteRow(Base):
     """A worker's note about its share of a subscription's rate.
 
-    `lent` maps a borrower's id to the number of its note, its tickets, and all that it may still
-    use, both in hexadecimal; `followed` maps a lender's id to a number.
+    `lent` maps a borrower's id to the number of its note, its tickets, and all tickets that the
+    borrower may still use, both in hexadecimal; `followed` maps a lender's id to a number.
     """
 
     __tablename__ = "rate_notes"
@@ -136,7 +136,7 @@ class RecorderPositionRow(Base):
 class PublishedIdRow(Base):
     """An id of a published message.
 
-    It is deleted with its topic, so that a recreated topic starts without ids.
+    The row is deleted with its topic, so that a recreated topic starts without ids.
     """
 
     __tablename__ = "published_ids"
@@ -147,5 +147,5 @@ class PublishedIdRow(Base):
     )
     message_id: Mapped[str] = mapped_column(primary_key=True)
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-    # The id of the message, if duplicates are identified by another id.
+    # The id of the stored message, if duplicates are identified by another id.
     stored_as: Mapped[str | None]

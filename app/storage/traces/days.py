@@ -1,8 +1,8 @@
-"""The partitions of `trace_packs`, one for each day (UTC): created ahead, and dropped in time.
+"""The partitions of `trace_packs`, one for each day (UTC).
 
-Partitions are dropped when their day is too long ago. Those of `traces`, which has rows of earlier
-versions, are dropped in the same way. The oldest are also dropped when all together take more disk
-space than allowed.
+Partitions are created some days before they are needed, and dropped when their day is too long ago.
+The partitions of `traces`, which has rows of earlier versions, are dropped in the same way. If all
+together take more disk space than allowed, the oldest are dropped, too.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.storage.partitions import add_partition, drop_partition, hold_partitions, partition_sizes
 from app.storage.tables import TRACE_LOSSES, TRACE_SOURCES
 
-# How far ahead partitions are created: nothing is lost if the database is down for a day.
+# How far ahead partitions are created. So nothing is lost if the database is down for a day.
 AHEAD: Final = timedelta(days=2)
-# The size of an empty partition with its indexes; dropping it would free nothing.
+# The size of an empty partition with its indexes. To drop such a partition would free nothing.
 EMPTY_BYTES: Final = 64 * 1024
 # The maximum size of the inline part of a row of `trace_packs`, which is everything except the
-# pack's body. So the index leads directly to the data, and a scan takes as long as PostgreSQL
-# estimates.
+# pack's body. It is so large that the index leads directly to the data, and a scan takes as long as
+# PostgreSQL estimates.
 INLINE_BYTES: Final = 4_080
 
 _LOCK: Final = "angelia.traces"
@@ -72,14 +72,14 @@ class TraceDays:
                 await drop_partition(self._session, _name(day, of=parent))
 
     async def forget_before(self, moment: datetime) -> None:
-        """Delete records of losses from before that time, and sources without entries."""
+        """Delete records of losses from before the time `moment`, and sources without entries."""
         await self._session.execute(delete(TRACE_LOSSES).where(TRACE_LOSSES.c.at < moment))
         await self._session.execute(
             delete(TRACE_SOURCES).where(TRACE_SOURCES.c.seen_at < moment - AHEAD)
         )
 
     async def today(self) -> date:
-        """Return the day by the database's clock."""
+        """Return the current day by the database's clock."""
         now = await self._session.scalar(func.clock_timestamp().select())
         if not isinstance(now, datetime):
             raise TypeError(now)
@@ -116,7 +116,10 @@ def outdated(days: Sequence[TraceDay], today: date, *, kept: timedelta) -> Seque
 
 
 def over_budget(days: Sequence[TraceDay], today: date, *, bytes_max: int) -> date | None:
-    """Return the oldest day with data before today, if all days take more space than allowed."""
+    """Return the oldest day with data before today, if all days take more space than allowed.
+
+    Otherwise return None.
+    """
     if sum(each.size for each in days) <= bytes_max:
         return None
     return next((each.day for each in days if each.day < today and each.size > EMPTY_BYTES), None)

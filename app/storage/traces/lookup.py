@@ -1,7 +1,7 @@
 """Finds everything that is known of one message by its id, usually with one statement.
 
-Each round trip to the database takes time; so one statement returns all that is known of a message,
-in rows of different kinds.
+Each round trip to the database takes time. So one statement returns everything, in rows of
+different kinds.
 """
 
 import itertools
@@ -23,10 +23,10 @@ from app.storage.texts import storable
 from app.storage.traces.packs import entries_in
 from app.storage.traces.single_entries import recorded_by_rows
 
-# The number of packs that are read at a time. A message usually has one or two; a message that is
-# retried for hours has hundreds.
+# The number of packs that are read at a time. A message usually has one or two packs; a message
+# that is retried for hours has hundreds.
 PACKS_AT_ONCE: Final = 16
-# The number of losses that are read with the first statement; usually there are none.
+# The number of losses that the first statement reads. Usually there are none.
 LOSSES_AT_ONCE: Final = 64
 
 _PACKS: Final = f"""
@@ -65,7 +65,7 @@ WHERE EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'traces'::regclass)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceQuestion:
-    """What is requested: what happened to a message anywhere, in a topic, or in a subscription."""
+    """What is asked: what happened to a message in all topics, in a topic, or in a subscription."""
 
     message_id: str
     topic: str | None = None
@@ -73,7 +73,10 @@ class TraceQuestion:
 
 
 class _Row(NamedTuple):
-    """A row of the result. There are few columns, because each takes more time than its content."""
+    """A row of the result.
+
+    There are few columns, because each column takes more time than its content.
+    """
 
     kind: int
     at: datetime
@@ -85,8 +88,8 @@ class _Row(NamedTuple):
 class KnownTrace(NamedTuple):
     """The result of the first statement, which may have only a part of the packs and losses.
 
-    `discards` are newest first. `by_rows` means that there may be entries in single rows, from
-    earlier versions.
+    `discards` are newest first. `by_rows` means that there may be entries from earlier versions,
+    one in each row.
     """
 
     subscription_id: str | None
@@ -159,7 +162,7 @@ class TraceLookup:
         bodies = known.bodies
         for offset in itertools.count(PACKS_AT_ONCE, PACKS_AT_ONCE):
             for body in bodies:
-                # Check the bodies of a group one by one: finding a message in a body takes less
+                # Check the bodies of a group one by one. To find a message in a body takes less
                 # than a tenth of a millisecond.
                 yield body
             if len(bodies) < PACKS_AT_ONCE:

@@ -54,7 +54,10 @@ def entries_in(body: bytes, message_id: str) -> Iterator[TraceEntry]:
 def places_in(
     body: bytes, subscription_id: str, *, when: tuple[datetime, datetime], ends: frozenset[str]
 ) -> list[tuple[int, int]]:
-    """Return partition and offset of a subscription's entries with these statuses at that time."""
+    """Return positions (partition, offset) of the subscription's entries with these statuses.
+
+    Only entries of the time `when` count.
+    """
     pack = read_pack(body)
     if pack is None:
         return []

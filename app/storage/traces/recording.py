@@ -1,4 +1,4 @@
-"""Stores traces by COPY, each entry once."""
+"""Stores traces by COPY. Each entry is stored once."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ class TraceRepository:
         self._session = session
 
     async def source_ids(self, sources: Collection[TraceSource]) -> Mapping[TraceSource, int]:
-        """Return the ids of all these sources; ids for new sources are created."""
+        """Return the ids of all these sources. New sources get an id."""
         if not sources:
             return {}
-        # Insert in the same order everywhere, so that no two transactions wait for each other.
+        # Insert in the same order everywhere. So no two transactions wait for each other.
         ordered = sorted(sources, key=lambda each: (each.topic, each.subscription_id))
         added = upsert(TRACE_SOURCES).values([_source_values(each) for each in ordered])
         seen = {"seen_at": func.clock_timestamp()}
@@ -62,7 +62,7 @@ class TraceRepository:
     ) -> bool:
         """Store the records of `stream` before `next_offset`, and this position: exactly once.
 
-        Returns False if they were stored before; then nothing changes.
+        Return False, and change nothing, if they were stored before.
 
         Raises:
             StorageUnavailableError: The database cannot be reached, or the partition of a day was
@@ -81,7 +81,7 @@ class TraceRepository:
     async def lose(self, loss: TraceLoss) -> None:
         """Store the number of lost entries.
 
-        It replaces that worker's last number for the same reason.
+        It replaces the worker's last number for the same reason.
         """
         said = TRACE_LOSSES.c.worker == storable(loss.worker)
         why = TRACE_LOSSES.c.reason == storable(loss.reason)
